@@ -1,0 +1,235 @@
+"""delta(epsilon) of a composition, by a contour integral whose every error is bounded.
+
+With K(s) the log of the moment generating function of the total privacy loss under P, and any c > 0,
+
+    ``delta(epsilon) = 1/(2 pi i) integral over c - i inf .. c + i inf of exp(K(s) - s epsilon) / (s (s + 1)) ds``.
+
+On the vertical line through the saddle point of the integrand the trapezoid rule with step h needs a few dozen nodes, however many
+steps are composed. With P = 2 pi/h, its errors are
+
+- aliasing: by Poisson summation the infinite sum is ``sum over j of delta(epsilon + j P) exp(c j P)``. All terms are >= 0, so the sum never
+  lies below delta; those with j < 0 are at most exp(-c |j| P), those with j > 0 obey a Chernoff bound at a larger c;
+- truncation: ``StepLaw.tail`` bounds the integrand beyond the last node;
+- quadrature and rounding of K: bounded by ``Nodes``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.privacy_loss import ULP, Array, Nodes, StepLaw
+
+WIDTH: Final = 1e-6
+"""Aim for the width of an enclosure of epsilon."""
+_WORK: Final = 4_000_000
+"""Greatest number of complex exponentials one line may cost; beyond it the lattice is the better method."""
+_TINY: Final = 1e-300
+
+
+class TooSlowError(ArithmeticError):
+    """The integrand decays too slowly along the line (few steps with a nearly discrete loss)."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Independent steps: (law, how often) pairs, and one Gaussian step that gathers all exact Gaussian steps."""
+
+    laws: tuple[tuple[StepLaw, int], ...]
+    gaussian: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps with a law of their own."""
+        return sum(count for _, count in self.laws)
+
+    @property
+    def greatest(self) -> float:
+        """The supremum of the total loss."""
+        return math.inf if self.gaussian else sum(law.greatest * count for law, count in self.laws)
+
+
+class _Cumulants:
+    """K on the real axis near the saddle point, with nodes that are rebuilt only when c outgrows them."""
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        self.reach = 0.0
+        self.nodes: list[tuple[Nodes, int]] = []
+
+    def __call__(self, c: float, omega: Array) -> Array:
+        """``K(c + i omega)``, shape ``omega.shape``."""
+        if c > self.reach:
+            self.reach = 4 * c
+            self.nodes = [(law.nodes(self.reach, 0.1 * self.reach, math.log(1e-14)), count) for law, count in self.composition.laws]
+        s = c + 1j * omega
+        total = self.composition.gaussian**2 / 2 * s * (s + 1)
+        for nodes, count in self.nodes:
+            total = total + count * np.log1p(nodes.excess(c, omega)[0])
+        return total
+
+    def three(self, c: float) -> tuple[float, float, float]:
+        """K, K' and K'' at c (the derivatives by a small step along the imaginary axis)."""
+        eta = 1e-3 * c
+        here, beside = self(c, np.array([0.0, eta]))
+        return float(here.real), float(beside.imag) / eta, 2 * float(here.real - beside.real) / eta**2
+
+
+def _saddle_epsilon(c: float, slope: float) -> float:
+    """The epsilon whose saddle point is c."""
+    return slope - 1 / c - 1 / (1 + c)
+
+
+def _log_saddle_delta(c: float, k: float, slope: float, curvature: float) -> float:
+    """The saddle-point approximation of log delta at that epsilon: where to look, never what is reported."""
+    bend = curvature + 1 / c**2 + 1 / (1 + c) ** 2
+    return k - c * _saddle_epsilon(c, slope) - math.log(c) - math.log1p(c) - math.log(2 * math.pi * bend) / 2
+
+
+def _bracket(f: Callable[[float], float], start: float) -> float:
+    """The root of a decreasing function of log c, to about one per cent."""
+    low = high = math.log(start)
+    while f(low) < 0:
+        low -= 2.0
+        if low < -60:
+            raise TooSlowError
+    while f(high) > 0:
+        high += 2.0
+        if high > 60:
+            raise TooSlowError
+    return math.exp(low) if low == high else math.exp(float(brentq(f, low, high, xtol=1e-2)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The sampled integrand on the line Re s = c: everything that delta(epsilon) near one epsilon needs."""
+
+    s: Array
+    k: Array
+    error: Array
+    period: float
+    right: tuple[float, float]
+    log_tail: float
+
+    def _terms(self, epsilon: float) -> tuple[Array, Array]:
+        exponent = self.k - self.s * epsilon
+        weight = np.full(self.s.size, 2 / self.period)
+        weight[0] /= 2
+        term = weight * np.exp(exponent) / (self.s * (self.s + 1))
+        return term, np.abs(term) * (self.error + ULP * (8 + 4 * np.abs(exponent)))
+
+    def value(self, epsilon: float) -> tuple[float, float]:
+        """The sum, and its derivative in epsilon."""
+        term, _ = self._terms(epsilon)
+        return float(term.real.sum()), -float((self.s * term).real.sum())
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """delta(epsilon), enclosed."""
+        term, error = self._terms(epsilon)
+        c = float(self.s[0].real)
+        total, slack = float(term.real.sum()), float(error.sum()) + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
+        further, log_chernoff = self.right
+        gap = (further - c) * self.period
+        beyond = math.exp(min(log_chernoff - further * epsilon - gap, 0.0)) / -math.expm1(-gap)
+        before = 1 / math.expm1(min(c * self.period, 700.0))
+        return Enclosure(max(0.0, total - slack - beyond - before), min(1.0, max(total, 0.0) + slack))
+
+
+def _line(composition: Composition, cumulants: _Cumulants, c: float, width: float) -> Line:
+    """Choose the period, the number of nodes and the quadrature, then sample K."""
+    k, slope, curvature = cumulants.three(c)
+    epsilon, log_delta = _saddle_epsilon(c, slope), min(_log_saddle_delta(c, k, slope, curvature), 0.0)
+    log_allowed = log_delta + math.log(min(1e-3, width * min(c, 1e3) / 20))
+    candidates: list[tuple[float, float, float]] = []
+    for factor in (1.2, 1.5, 2.0, 3.0):
+        further = factor * c
+        chernoff = float(cumulants(further, np.zeros(1)).real[0]) + further * math.log(further) - (1 + further) * math.log1p(further)
+        candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
+    right_period, further, chernoff = min(candidates)
+    period = max(right_period, -log_allowed / c)
+    h = 2 * math.pi / period
+    omega = 1.3 * math.sqrt(2 * max(k - c * epsilon - log_allowed, 1.0) / curvature)
+    while True:
+        count = math.ceil(omega / h) + 1
+        if count * 100 > _WORK:
+            raise TooSlowError
+        omega = count * h
+        log_tail = k - math.log(math.pi * omega) - composition.gaussian**2 * omega**2 / 2
+        log_tail += sum(times * law.tail(c, omega) for law, times in composition.laws)
+        if log_tail - c * epsilon <= log_allowed:
+            break
+        omega *= 1.4
+    log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3)) - math.log(max(composition.steps, 1))
+    at = h * np.arange(count + 1)
+    s = c + 1j * at
+    total, error = composition.gaussian**2 / 2 * s * (s + 1), np.zeros(count + 1)
+    for law, times in composition.laws:
+        nodes = law.nodes(c, omega, log_tolerance)
+        if nodes.g.size * count > _WORK:
+            raise TooSlowError
+        parts = [nodes.excess(c, part) for part in np.array_split(at, 1 + nodes.g.size * count // 200_000)]
+        excess, rounding = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        relative = (rounding + nodes.error * (1 + excess[0].real)) / np.maximum(np.abs(1 + excess), _TINY)
+        # Where |m| is at the level of its own error, its power is bounded by the error instead of computed.
+        relative = np.minimum(times * np.minimum(relative, 1e6) * 1.01, 50.0)
+        total, error = total + times * np.log1p(excess), error + relative
+    return Line(s, total, np.expm1(np.minimum(error, 100.0)), period, (further, chernoff), log_tail)
+
+
+def _start(composition: Composition, cumulants: _Cumulants, log_delta: float) -> float:
+    """A first guess of c from the spread of the loss."""
+    c = 1.0
+    for _ in range(3):
+        _, _, curvature = cumulants.three(c)
+        c = min(max(math.sqrt(max(-2 * log_delta, 1.0) / curvature), c / 1e4), c * 1e4)
+    return c
+
+
+def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
+    """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
+    cumulants = _Cumulants(composition)
+    start = _start(composition, cumulants, -10.0)
+    c = _bracket(lambda x: epsilon - _saddle_epsilon(math.exp(x), cumulants.three(math.exp(x))[1]), start)
+    return _line(composition, cumulants, c, width).delta(epsilon)
+
+
+def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
+    """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
+    cumulants = _Cumulants(composition)
+    target = math.log(delta)
+    start = _start(composition, cumulants, target)
+
+    def excess(x: float) -> float:
+        return _log_saddle_delta(math.exp(x), *cumulants.three(math.exp(x))) - target
+
+    c = _bracket(excess, start)
+    line = _line(composition, cumulants, c, width)
+    epsilon = _saddle_epsilon(c, cumulants.three(c)[1])
+    for _ in range(20):
+        value, derivative = line.value(epsilon)
+        if not (value > 0 and derivative < 0):
+            raise TooSlowError
+        change = value * math.log(value / delta) / -derivative
+        epsilon += change
+        if abs(change) < width / 100:
+            break
+    derivative = line.value(epsilon)[1]
+
+    def first(holds: Callable[[float], bool], off: float, sign: float) -> float:
+        distance = max(off / -derivative, 1e-15 * abs(epsilon), width / 1e4)
+        for _ in range(60):
+            if holds(epsilon + sign * distance):
+                return epsilon + sign * distance
+            distance *= 1.5
+        raise TooSlowError
+
+    here = line.delta(epsilon)
+    upper = first(lambda e: line.delta(e).upper <= delta, here.upper - delta, 1.0)
+    lower = first(lambda e: line.delta(e).lower >= delta, delta - here.lower, -1.0)
+    return Enclosure(max(lower, 0.0), max(upper, 0.0))

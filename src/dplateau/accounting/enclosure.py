@@ -1,0 +1,30 @@
+"""Numbers that are known to lie in an interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A true value lies in ``[lower, upper]``; certificates use ``upper``. ``upper`` may be infinite, nothing may be NaN."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ArithmeticError(f"[{self.lower}, {self.upper}] is no interval: the computation that produced it failed.")
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``, 0 where both are infinite."""
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    def __or__(self, other: Enclosure) -> Enclosure:
+        """The enclosure of the larger of two values."""
+        return Enclosure(max(self.lower, other.lower), max(self.upper, other.upper))
+
+
+UNKNOWN = Enclosure(0.0, math.inf)

@@ -1,0 +1,19 @@
+"""``Run`` and its parts: frozen records of what was computed and what was released."""
+
+from dplateau.spec.assumption import Assumption as Assumption
+from dplateau.spec.errors import InputError as InputError
+from dplateau.spec.errors import PrivacyWarning as PrivacyWarning
+from dplateau.spec.errors import UncertifiedError as UncertifiedError
+from dplateau.spec.run import ADJACENCIES as ADJACENCIES
+from dplateau.spec.run import RELEASED as RELEASED
+from dplateau.spec.run import Run as Run
+from dplateau.spec.sampling import SAMPLINGS as SAMPLINGS
+from dplateau.spec.sampling import Cyclic as Cyclic
+from dplateau.spec.sampling import FixedSize as FixedSize
+from dplateau.spec.sampling import FullBatch as FullBatch
+from dplateau.spec.sampling import OnePass as OnePass
+from dplateau.spec.sampling import Poisson as Poisson
+from dplateau.spec.sampling import Sampling as Sampling
+from dplateau.spec.sampling import Shuffled as Shuffled
+from dplateau.spec.schedule import Schedule as Schedule
+from dplateau.spec.schedule import per_step as per_step

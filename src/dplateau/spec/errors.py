@@ -1,0 +1,18 @@
+"""The errors that a caller can cause, and the one warning that a caller should read."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """An argument, a file or a schema is not what was expected.
+
+    The message says what was wrong, what was expected and what to do. It never quotes a private value.
+    """
+
+
+class UncertifiedError(RuntimeError):
+    """No ``Proved`` bound covers what was asked for, so there is no epsilon to report."""
+
+
+class PrivacyWarning(UserWarning):
+    """The arguments are legal, but the guarantee is weaker than a reader would think."""

@@ -1,0 +1,154 @@
+"""``Run``: what was computed, and what was released."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from dplateau.spec.errors import InputError
+from dplateau.spec.sampling import FullBatch, Sampling, sampling_from_dict
+from dplateau.spec.schedule import Schedule, check_length, integer, real, schedule
+
+ADJACENCIES: Final = ("add-remove", "replace")
+RELEASED: Final = ("last", "all")
+UPDATES: Final = ("sgd", "post-processed")
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of noisy gradient steps: the record that training fulfils and that every analysis reads.
+
+    Step t computes ``theta - step_size_t * (sum of clipped gradients + noise_multiplier_t * clip_norm * N(0, I)) / b_t``, with
+    b_t the public batch size, and projects the result on a ball.
+
+    Parameters
+    ----------
+    n : int
+        Number of records. Public.
+    sampling : Sampling
+        How the records of a step are chosen, with the batch sizes.
+    steps : int
+        Number of gradient steps T.
+    noise_multiplier : float or sequence of float
+        z: standard deviation of the noise on the summed gradient, in units of ``clip_norm``; constant or one a step.
+    clip_norm : float, default 1.0
+        Norm that every per-example gradient is clipped to, or the Lipschitz constant of the losses.
+    step_size : float or sequence of float, optional
+        eta. Needed by last-iterate bounds only.
+    smoothness : float, optional
+        M: every per-example loss is M-smooth. Needed by last-iterate bounds only.
+    strong_convexity : float, optional
+        m: every per-example loss is m-strongly convex; 0 means convex, None means not known to be convex.
+    diameter : float, optional
+        D: diameter of the set that iterates are projected on; None means no projection.
+    adjacency : {"add-remove", "replace"}, default "add-remove"
+        Neighbouring data sets differ by the presence of one record, or by the value of one record. Where positions are public
+        (cyclic, one pass) "add-remove" leaves the other records where they are and n public: the record's place stays empty.
+    released : {"all", "last"}, default "all"
+        Whether the guarantee covers every iterate (and all that is computed from them) or only the last one.
+    update : {"sgd", "post-processed"}, default "sgd"
+        Whether iterates follow the step above, or any other function of the noisy gradients (momentum, Adam, averaging).
+        The latter keeps every bound on the noisy gradients and loses every last-iterate bound.
+
+    Raises
+    ------
+    InputError
+        An argument is outside its range, or a sequence does not have one entry a step.
+    """
+
+    n: int
+    sampling: Sampling
+    steps: int
+    noise_multiplier: Schedule
+    clip_norm: float = 1.0
+    step_size: Schedule | None = None
+    smoothness: float | None = None
+    strong_convexity: float | None = None
+    diameter: float | None = None
+    adjacency: str = "add-remove"
+    released: str = "all"
+    update: str = "sgd"
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("n", integer("n", self.n))
+        put("steps", integer("steps", self.steps))
+        if not isinstance(self.sampling, Sampling):
+            raise InputError(f"sampling is {self.sampling!r}: expected one of dp.Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch.")
+        self.sampling.check(self.n, self.steps)
+        put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))
+        check_length("noise_multiplier", self.noise_multiplier, self.steps)
+        put("clip_norm", real("clip_norm", self.clip_norm))
+        if self.step_size is not None:
+            put("step_size", schedule("step_size", self.step_size))
+            check_length("step_size", self.step_size, self.steps)  # type: ignore[arg-type]
+        if self.smoothness is not None:
+            put("smoothness", real("smoothness", self.smoothness))
+        if self.strong_convexity is not None:
+            put("strong_convexity", real("strong_convexity", self.strong_convexity, inclusive=True))
+        if self.smoothness is not None and (self.strong_convexity or 0.0) > self.smoothness:
+            raise InputError(f"strong_convexity {self.strong_convexity:g} exceeds smoothness {self.smoothness:g}: no loss has both.")
+        if self.diameter is not None:
+            put("diameter", real("diameter", self.diameter))
+        for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES)):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
+
+    @property
+    def epochs(self) -> float:
+        """Expected passes over the data."""
+        return self.steps / self.sampling.epoch_steps(self.n)
+
+    def replace(self, **changes: Any) -> Run:
+        """A copy with the given fields changed, validated again."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. ``Run.from_dict(run.to_dict()) == run``, exactly."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            data[field.name] = value.to_dict() if isinstance(value, Sampling) else list(value) if isinstance(value, tuple) else value
+        return data
+
+    @classmethod
+    def from_dict(cls, data: object) -> Run:
+        """The run that ``to_dict`` wrote; raises ``InputError`` on missing or unknown fields and on other formats."""
+        if not isinstance(data, dict):
+            raise InputError("a run must be a JSON object.")
+        values = dict(data)
+        if values.pop("format", None) != FORMAT:
+            raise InputError(f"the run has format {data.get('format')!r}: this version reads format {FORMAT}.")
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise InputError(f"the run has unknown fields {unknown}: expected only {sorted(known)}.")
+        if missing := sorted({"n", "sampling", "steps", "noise_multiplier"} - set(values)):
+            raise InputError(f"the run lacks the fields {missing}.")
+        return cls(**{**values, "sampling": sampling_from_dict(values["sampling"])})
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """JSON text, keys sorted, numbers exact."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Run:
+        """The run that ``to_json`` wrote."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise InputError(f"the run is not JSON: {error}.") from None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, in hexadecimal: equal runs have equal digests, on every machine."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def is_full_batch(self) -> bool:
+        """Whether every step uses every record."""
+        return isinstance(self.sampling, FullBatch)
