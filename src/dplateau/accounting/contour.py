@@ -24,35 +24,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.privacy_loss import ULP, Array, Nodes, StepLaw
+from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.privacy_loss import Composition, Nodes, TooSlowError
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
 _WORK: Final = 4_000_000
 """Greatest number of complex exponentials one line may cost; beyond it the lattice is the better method."""
 _TINY: Final = 1e-300
-
-
-class TooSlowError(ArithmeticError):
-    """The integrand decays too slowly along the line (few steps with a nearly discrete loss)."""
-
-
-@dataclass(frozen=True)
-class Composition:
-    """Independent steps: (law, how often) pairs, and one Gaussian step that gathers all exact Gaussian steps."""
-
-    laws: tuple[tuple[StepLaw, int], ...]
-    gaussian: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        """Number of steps with a law of their own."""
-        return sum(count for _, count in self.laws)
-
-    @property
-    def greatest(self) -> float:
-        """The supremum of the total loss."""
-        return math.inf if self.gaussian else sum(law.greatest * count for law, count in self.laws)
 
 
 class _Cumulants:
@@ -63,47 +42,53 @@ class _Cumulants:
         self.reach = 0.0
         self.nodes: list[tuple[Nodes, int]] = []
 
-    def __call__(self, c: float, omega: Array) -> Array:
-        """``K(c + i omega)``, shape ``omega.shape``."""
+    def __call__(self, c: float) -> tuple[float, float, float]:
+        """K, K' and K'' at c."""
         if c > self.reach:
-            self.reach = 4 * c
-            self.nodes = [(law.nodes(self.reach, 0.1 * self.reach, math.log(1e-14)), count) for law, count in self.composition.laws]
-        s = c + 1j * omega
-        total = self.composition.gaussian**2 / 2 * s * (s + 1)
+            self.nodes = [(law.nodes(2 * c, 0.0, math.log(1e-14)), count) for law, count in self.composition.laws]
+            self.reach = 2 * c
+        mu2 = self.composition.gaussian**2
+        total = np.array([mu2 / 2 * c * (c + 1), mu2 * (c + 0.5), mu2])
         for nodes, count in self.nodes:
-            total = total + count * np.log1p(nodes.excess(c, omega)[0])
-        return total
+            excess, first, second = nodes.moments(c)
+            slope = first / (1 + excess)
+            total += count * np.array([math.log1p(excess), slope, second / (1 + excess) - slope**2])
+        k, slope, curvature = total.tolist()
+        if not (math.isfinite(k) and math.isfinite(slope) and 0 < curvature < math.inf):
+            raise TooSlowError
+        return k, slope, curvature
 
-    def three(self, c: float) -> tuple[float, float, float]:
-        """K, K' and K'' at c (the derivatives by a small step along the imaginary axis)."""
-        eta = 1e-3 * c
-        here, beside = self(c, np.array([0.0, eta]))
-        return float(here.real), float(beside.imag) / eta, 2 * float(here.real - beside.real) / eta**2
 
-
-def _saddle_epsilon(c: float, slope: float) -> float:
+def saddle_epsilon(c: float, slope: float) -> float:
     """The epsilon whose saddle point is c."""
     return slope - 1 / c - 1 / (1 + c)
 
 
-def _log_saddle_delta(c: float, k: float, slope: float, curvature: float) -> float:
+def log_saddle_delta(c: float, k: float, slope: float, curvature: float) -> float:
     """The saddle-point approximation of log delta at that epsilon: where to look, never what is reported."""
     bend = curvature + 1 / c**2 + 1 / (1 + c) ** 2
-    return k - c * _saddle_epsilon(c, slope) - math.log(c) - math.log1p(c) - math.log(2 * math.pi * bend) / 2
+    return k - c * saddle_epsilon(c, slope) - math.log(c) - math.log1p(c) - math.log(2 * math.pi * bend) / 2
 
 
-def _bracket(f: Callable[[float], float], start: float) -> float:
-    """The root of a decreasing function of log c, to about one per cent."""
-    low = high = math.log(start)
-    while f(low) < 0:
+def saddle(f: Callable[[float], float]) -> float:
+    """The root of a decreasing function of c, to about one per cent. Where f cannot be computed, c is too large."""
+
+    def clipped(x: float) -> float:
+        try:
+            return min(max(f(math.exp(x)), -50.0), 50.0)
+        except (TooSlowError, OverflowError):
+            return -50.0
+
+    low = high = 0.0
+    while clipped(low) < 0:
         low -= 2.0
         if low < -60:
             raise TooSlowError
-    while f(high) > 0:
+    while clipped(high) > 0:
         high += 2.0
         if high > 60:
             raise TooSlowError
-    return math.exp(low) if low == high else math.exp(float(brentq(f, low, high, xtol=1e-2)))
+    return math.exp(low) if low == high else math.exp(float(brentq(clipped, low, high, xtol=1e-2)))
 
 
 @dataclass(frozen=True)
@@ -143,13 +128,13 @@ class Line:
 
 def _line(composition: Composition, cumulants: _Cumulants, c: float, width: float) -> Line:
     """Choose the period, the number of nodes and the quadrature, then sample K."""
-    k, slope, curvature = cumulants.three(c)
-    epsilon, log_delta = _saddle_epsilon(c, slope), min(_log_saddle_delta(c, k, slope, curvature), 0.0)
+    k, slope, curvature = cumulants(c)
+    epsilon, log_delta = saddle_epsilon(c, slope), min(log_saddle_delta(c, k, slope, curvature), 0.0)
     log_allowed = log_delta + math.log(min(1e-3, width * min(c, 1e3) / 20))
     candidates: list[tuple[float, float, float]] = []
     for factor in (1.2, 1.5, 2.0, 3.0):
         further = factor * c
-        chernoff = float(cumulants(further, np.zeros(1)).real[0]) + further * math.log(further) - (1 + further) * math.log1p(further)
+        chernoff = cumulants(further)[0] + further * math.log(further) - (1 + further) * math.log1p(further)
         candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
     right_period, further, chernoff = min(candidates)
     period = max(right_period, -log_allowed / c)
@@ -161,10 +146,13 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
             raise TooSlowError
         omega = count * h
         log_tail = k - math.log(math.pi * omega) - composition.gaussian**2 * omega**2 / 2
-        log_tail += sum(times * law.tail(c, omega) for law, times in composition.laws)
+        for law, times in composition.laws:
+            log_tail += times * law.tail(c, omega)
         if log_tail - c * epsilon <= log_allowed:
             break
         omega *= 1.4
+    if not math.isfinite(period):
+        raise TooSlowError
     log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3)) - math.log(max(composition.steps, 1))
     at = h * np.arange(count + 1)
     s = c + 1j * at
@@ -182,20 +170,10 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
     return Line(s, total, np.expm1(np.minimum(error, 100.0)), period, (further, chernoff), log_tail)
 
 
-def _start(composition: Composition, cumulants: _Cumulants, log_delta: float) -> float:
-    """A first guess of c from the spread of the loss."""
-    c = 1.0
-    for _ in range(3):
-        _, _, curvature = cumulants.three(c)
-        c = min(max(math.sqrt(max(-2 * log_delta, 1.0) / curvature), c / 1e4), c * 1e4)
-    return c
-
-
 def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
     cumulants = _Cumulants(composition)
-    start = _start(composition, cumulants, -10.0)
-    c = _bracket(lambda x: epsilon - _saddle_epsilon(math.exp(x), cumulants.three(math.exp(x))[1]), start)
+    c = saddle(lambda c: epsilon - saddle_epsilon(c, cumulants(c)[1]))
     return _line(composition, cumulants, c, width).delta(epsilon)
 
 
@@ -203,14 +181,9 @@ def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
     cumulants = _Cumulants(composition)
     target = math.log(delta)
-    start = _start(composition, cumulants, target)
-
-    def excess(x: float) -> float:
-        return _log_saddle_delta(math.exp(x), *cumulants.three(math.exp(x))) - target
-
-    c = _bracket(excess, start)
+    c = saddle(lambda c: log_saddle_delta(c, *cumulants(c)) - target)
     line = _line(composition, cumulants, c, width)
-    epsilon = _saddle_epsilon(c, cumulants.three(c)[1])
+    epsilon = saddle_epsilon(c, cumulants(c)[1])
     for _ in range(20):
         value, derivative = line.value(epsilon)
         if not (value > 0 and derivative < 0):

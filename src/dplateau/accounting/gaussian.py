@@ -6,38 +6,52 @@ Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); P2, secti
 from __future__ import annotations
 
 import math
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-_LOG_SQRT_2PI = math.log(2 * math.pi) / 2
-_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+Array: TypeAlias = NDArray[Any]
+ULP: Final = 2.0**-52
+_LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
+_SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)
 _UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(20)[0] + 1) / 2, np.polynomial.legendre.leggauss(20)[1] / 2
 
-SLACK = 1e-12
+SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
 
 
-def log_gdp_delta(mu: float, epsilon: float) -> float:
-    """``log delta`` of mu-GDP at ``epsilon`` (any sign): ``delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
-    if epsilon < 0:  # G_mu is symmetric, so delta(-e) = 1 - e^-e + e^-e delta(e): a sum, which does not cancel.
-        return math.log(-math.expm1(epsilon) + math.exp(epsilon + log_gdp_delta(mu, -epsilon)))
+def log_gdp_delta(mu: float, epsilon: Array | float) -> Array:
+    """``log delta`` of mu-GDP at ``epsilon`` (any sign, any shape): ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
+    epsilon = np.asarray(epsilon, dtype=float)
+    size = np.abs(epsilon)
     if mu == 0:
-        return -math.inf
-    x = epsilon / mu - mu / 2
-    if mu >= 1:
-        first = float(log_ndtr(-x))
-        return first + math.log1p(-math.exp(epsilon + float(log_ndtr(-x - mu)) - first))
-    # phi(x + mu) e^epsilon = phi(x), so delta = phi(x) (R(x) - R(x + mu)) with Mills' ratio R, and R' = t R - 1.
-    t = x + mu * _UNIT_NODES
-    slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
-    return -x * x / 2 - _LOG_SQRT_2PI + math.log(mu * float(_UNIT_WEIGHTS @ slope))
+        log_delta = np.full(size.shape, -np.inf)
+    elif mu >= 1:
+        x = size / mu - mu / 2
+        first = log_ndtr(-x)
+        log_delta = first + np.log1p(-np.exp(np.minimum(size + log_ndtr(-x - mu) - first, -ULP)))
+    else:
+        # phi(x + mu) e^epsilon = phi(x), so delta = phi(x) (R(x) - R(x + mu)) with Mills' ratio R, and R' = t R - 1.
+        x = size / mu - mu / 2
+        t = np.add.outer(x, mu * _UNIT_NODES)
+        slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
+        with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
+            log_delta = -x * x / 2 - _LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
+    return symmetric_log_delta(epsilon, log_delta)
+
+
+def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:
+    """``log delta(epsilon)`` of a symmetric trade-off from ``log delta(|epsilon|)``: delta(-e) = 1 - e^-e + e^-e delta(e)."""
+    below = np.minimum(epsilon, -1e-300)
+    return np.where(epsilon < 0, np.logaddexp(np.log(-np.expm1(below)), below + log_delta), log_delta)
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
     """``delta`` of mu-GDP at ``epsilon``."""
-    return math.exp(min(log_gdp_delta(mu, epsilon), 0.0))
+    return math.exp(min(float(log_gdp_delta(mu, epsilon)), 0.0))
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -48,7 +62,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = mu * (mu / 2 + math.sqrt(-2 * target) + 1)
     while log_gdp_delta(mu, high) > target:
         high *= 2
-    return float(brentq(lambda e: log_gdp_delta(mu, e) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
+    return float(brentq(lambda e: float(log_gdp_delta(mu, e)) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -59,4 +73,4 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     while log_gdp_delta(low, epsilon) > target:
         low /= 1e3
-    return float(brentq(lambda m: log_gdp_delta(m, epsilon) - target, low, high, xtol=1e-300, rtol=1e-14))
+    return float(brentq(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high, xtol=1e-300, rtol=1e-14))

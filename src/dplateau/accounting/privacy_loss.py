@@ -25,21 +25,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
-from dplateau.accounting.gaussian import log_gdp_delta
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
 
-Array: TypeAlias = NDArray[Any]
-ULP: Final = 2.0**-52
 _LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 _ANGLES: Final = np.linspace(0.05, 3.0, 24)
 _BENDS: Final = [(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)]
+_MOST: Final = 100_000
+"""Greatest number of quadrature nodes of one step."""
 _MARGIN: Final = 0.9
 """The log of a tail bound is used with this factor, for the rounding and the step of its own sum."""
+
+
+class TooSlowError(ArithmeticError):
+    """The contour needs too many nodes (few steps whose loss is nearly discrete); the lattice is the better method."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,14 @@ class Nodes:
         return value, rounding
 
 
+    def moments(self, c: float) -> tuple[float, float, float]:
+        """``m(c) - 1``, ``m'(c)`` and ``m''(c)``."""
+        x = c * self.loss
+        p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
+        excess = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
+        return float(excess.sum()), float(tilted @ self.loss), float(tilted @ self.loss**2)
+
+
 @dataclass(frozen=True)
 class StepLaw(ABC):
     """The privacy loss of one step: sampling rate ``q`` in (0, 1), mean shift ``mu`` > 0 (sensitivity over noise)."""
@@ -84,8 +95,17 @@ class StepLaw(ABC):
         """A bound on ``log |m(c + i w) / m(c)|`` that holds for every ``w >= omega``; never positive."""
 
     @abstractmethod
-    def log_delta(self, epsilon: float) -> float:
-        """``log delta`` of this one step at ``epsilon`` (any sign), in closed form."""
+    def log_delta(self, epsilon: Array) -> Array:
+        """``log delta`` of this one step at every ``epsilon`` (any sign), in closed form."""
+
+    @abstractmethod
+    def log_above(self, epsilon: Array) -> Array:
+        """``log Q(L > epsilon)``: minus the slope of delta in exp(epsilon)."""
+
+    @property
+    @abstractmethod
+    def reverse(self) -> StepLaw:
+        """The law of the pair (Q, P)."""
 
     @property
     @abstractmethod
@@ -102,10 +122,10 @@ class StepLaw(ABC):
         """The posterior probability that the record was drawn: ``d log A / d(mu g)``."""
         return expit(math.log(self.q) - math.log1p(-self.q) + self.mu * g - self.mu**2 / 2)
 
-    def _threshold(self, epsilon: float) -> float:
+    def _threshold(self, epsilon: Array) -> Array:
         """The g at which ``A(g) = exp(epsilon)``; ``-inf`` where A stays above."""
-        odds = (math.expm1(epsilon) + self.q) / self.q
-        return (math.log(odds) + self.mu**2 / 2) / self.mu if odds > 0 else -math.inf
+        with np.errstate(divide="ignore"):
+            return (np.log(np.maximum(np.expm1(epsilon) / self.q + 1, 0.0)) + self.mu**2 / 2) / self.mu
 
     def _step(self, c: float, omega: float, log_tolerance: float) -> float:
         """The widest trapezoid step in g that keeps the error within the tolerance."""
@@ -126,6 +146,8 @@ class StepLaw(ABC):
     def _line(self, left: float, right: float, c: float, omega: float, log_tolerance: float) -> tuple[Array, Array]:
         """Trapezoid points from -left to right, and the log of their N(0, 1) masses."""
         h = self._step(c, omega, log_tolerance)
+        if not left + right < _MOST * h:
+            raise TooSlowError
         g = h * np.arange(-math.ceil(left / h), math.ceil(right / h) + 1)
         return g, math.log(h) - _LOG_SQRT_2PI - g**2 / 2
 
@@ -166,14 +188,18 @@ class PoissonRemove(StepLaw):
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
         turned = self._turned(nodes, c, omega, [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g))])
-        return self._tail(nodes, c, turned, 1 + float(nodes.excess(c, np.zeros(1))[0].real[0]))
+        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
-    def log_delta(self, epsilon: float) -> float:
+    def log_delta(self, epsilon: Array) -> Array:
         g = self._threshold(epsilon)
-        if g == -math.inf:
-            return math.log(-math.expm1(epsilon))
-        hit, miss = math.log(self.q) + float(log_ndtr(self.mu - g)), float(log_ndtr(-g))
-        return _log_subtract(hit, math.expm1(epsilon) + self.q, miss)
+        return _log_subtract(math.log(self.q) + log_ndtr(self.mu - g), np.expm1(epsilon) + self.q, log_ndtr(-g))
+
+    def log_above(self, epsilon: Array) -> Array:
+        return log_ndtr(-self._threshold(epsilon))
+
+    @property
+    def reverse(self) -> StepLaw:
+        return PoissonAdd(self.q, self.mu)
 
     @property
     def greatest(self) -> float:
@@ -191,15 +217,21 @@ class PoissonAdd(StepLaw):
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
         turned = self._turned(nodes, c, omega, [(np.full_like(nodes.g, -c), self._drawn(nodes.g))])
-        return self._tail(nodes, c, turned, 1 + float(nodes.excess(c, np.zeros(1))[0].real[0]))
+        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
-    def log_delta(self, epsilon: float) -> float:
+    def log_delta(self, epsilon: Array) -> Array:
         g = self._threshold(-epsilon)
-        if g == -math.inf:
-            return -math.inf
-        keep = math.exp(epsilon) * (math.expm1(-epsilon) + self.q)
-        log_keep = math.log(keep) + float(log_ndtr(g))
-        return _log_subtract(log_keep, self.q * math.exp(epsilon), float(log_ndtr(g - self.mu)))
+        kept = np.exp(epsilon) * np.maximum(np.expm1(-epsilon) + self.q, 0.0)
+        with np.errstate(divide="ignore"):
+            return _log_subtract(np.log(kept) + log_ndtr(g), self.q * np.exp(epsilon), log_ndtr(g - self.mu))
+
+    def log_above(self, epsilon: Array) -> Array:
+        g = self._threshold(-epsilon)
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(g), math.log(self.q) + log_ndtr(g - self.mu))
+
+    @property
+    def reverse(self) -> StepLaw:
+        return PoissonRemove(self.q, self.mu)
 
     @property
     def greatest(self) -> float:
@@ -223,16 +255,29 @@ class PoissonReplace(StepLaw):
         nodes = self.nodes(c, omega, math.log(1e-12))
         powers = [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g)), (np.full_like(nodes.g, -c), self._drawn(-nodes.g))]
         turned = self._turned(nodes, c, omega, powers)
-        return self._tail(nodes, c, turned, 1 + float(nodes.excess(c, np.zeros(1))[0].real[0]))
+        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
-    def log_delta(self, epsilon: float) -> float:
-        if epsilon < 0:
-            return math.log(-math.expm1(epsilon) + math.exp(epsilon + self.log_delta(-epsilon)))
-        # A(g) = e^epsilon A(-g) is a quadratic in exp(mu g).
-        weight = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * math.expm1(epsilon) / 2
-        g = math.log(weight + math.hypot(weight, math.exp(epsilon / 2))) / self.mu
-        loss = _log_add(math.log(self.q) + epsilon + float(log_ndtr(-self.mu - g)), _log((1 - self.q) * math.expm1(epsilon)) + float(log_ndtr(-g)))
-        return _log_subtract(math.log(self.q) + float(log_ndtr(self.mu - g)), 1.0, loss)
+    def _meeting(self, epsilon: Array) -> Array:
+        """The g at which ``A(g) = e^epsilon A(-g)``: a quadratic in exp(mu g)."""
+        half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
+        return (np.where(half > 0, np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)), -np.arcsinh(np.abs(half) * np.exp(-epsilon / 2))) + epsilon / 2) / self.mu
+
+    def log_delta(self, epsilon: Array) -> Array:
+        epsilon = np.asarray(epsilon, dtype=float)
+        size = np.abs(epsilon)
+        g = self._meeting(size)
+        with np.errstate(divide="ignore"):
+            missed = np.log((1 - self.q) * np.expm1(size)) + log_ndtr(-g)
+        missed = np.logaddexp(missed, math.log(self.q) + size + log_ndtr(-self.mu - g))
+        return symmetric_log_delta(epsilon, _log_subtract(math.log(self.q) + log_ndtr(self.mu - g), 1.0, missed))
+
+    def log_above(self, epsilon: Array) -> Array:
+        g = self._meeting(epsilon)
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-g), math.log(self.q) + log_ndtr(-self.mu - g))
+
+    @property
+    def reverse(self) -> StepLaw:
+        return self
 
     @property
     def greatest(self) -> float:
@@ -253,6 +298,8 @@ class Amplified(StepLaw):
         h = float((2 * math.pi * y / (growth + math.log(8.0) - log_tolerance)).max())
         reach = max(self._reach(c, log_tolerance), self.mu + math.sqrt(-2 * log_tolerance))
         first, last = log_tolerance - 1, reach / scale
+        if not last - first < _MOST * h:
+            raise TooSlowError
         t = h * np.arange(math.floor(first / h), math.ceil(last / h) + 1)
         g = self.mu / 2 + scale * np.logaddexp(0.0, t)
         log_w = math.log(h * scale) - np.logaddexp(0.0, -t) - _LOG_SQRT_2PI - g**2 / 2
@@ -270,27 +317,48 @@ class Amplified(StepLaw):
         turned = [
             self._turned(part, c, omega, [(np.full_like(part.g, power), drawn)], start=self.mu / 2) for part, power in ((up, 1 + c), (down, -c))
         ]
-        return self._tail(nodes, c, np.concatenate(turned, axis=1), 1 + float(nodes.excess(c, np.zeros(1))[0].real[0]))
+        return self._tail(nodes, c, np.concatenate(turned, axis=1), 1 + nodes.moments(c)[0])
 
-    def log_delta(self, epsilon: float) -> float:
-        if epsilon < 0:
-            return math.log(-math.expm1(epsilon) + math.exp(epsilon + self.log_delta(-epsilon)))
-        return math.log(self.q) + log_gdp_delta(self.mu, math.log1p(math.expm1(epsilon) / self.q))
+    def log_delta(self, epsilon: Array) -> Array:
+        epsilon = np.asarray(epsilon, dtype=float)
+        inner = np.log1p(np.expm1(np.abs(epsilon)) / self.q)
+        return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, inner))
+
+    def log_above(self, epsilon: Array) -> Array:
+        # Q(L > -e) = 1 - P(L >= e), and P is the mixture beyond the threshold.
+        g = self._threshold(np.abs(epsilon))
+        hit = (1 - self.q) * ndtr(-g) + self.q * ndtr(self.mu - g)
+        return np.where(epsilon >= 0, log_ndtr(-g), np.log1p(-hit))
+
+    @property
+    def reverse(self) -> StepLaw:
+        return self
 
     @property
     def greatest(self) -> float:
         return math.inf
 
 
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf
+@dataclass(frozen=True)
+class Composition:
+    """Independent steps: (law, how often) pairs, and one Gaussian step that gathers all exact Gaussian steps."""
+
+    laws: tuple[tuple[StepLaw, int], ...]
+    gaussian: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Number of steps with a law of their own."""
+        return sum(count for _, count in self.laws)
+
+    @property
+    def greatest(self) -> float:
+        """The supremum of the total loss."""
+        return math.inf if self.gaussian else sum(law.greatest * count for law, count in self.laws)
 
 
-def _log_add(a: float, b: float) -> float:
-    return float(np.logaddexp(a, b))
-
-
-def _log_subtract(log_a: float, factor: float, log_b: float) -> float:
+def _log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
     """``log(exp(log_a) - factor exp(log_b))``, ``-inf`` where rounding leaves nothing positive."""
-    share = factor * math.exp(log_b - log_a) if log_a > -math.inf else math.inf
-    return log_a + math.log1p(-share) if share < 1 else -math.inf
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        share = np.where(np.isneginf(log_a), 1.0, factor * np.exp(log_b - log_a))
+        return log_a + np.log1p(-np.minimum(share, 1.0))

@@ -1,0 +1,271 @@
+"""``account``: what a run costs. ``calibrate``: what must change for it to cost no more than wanted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from scipy.optimize import brentq
+
+from dplateau.accounting import Bound, Enclosure, NotApplicable
+from dplateau.analyses import ANALYSES, Analysis
+from dplateau.spec import FixedSize, InputError, Poisson, PrivacyWarning, Run
+from dplateau.spec.schedule import real
+
+VARY: Final = ("noise_multiplier", "steps", "batch_size")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One analysis in a report: its epsilon at the report's delta, or why it has none.
+
+    Attributes
+    ----------
+    name, status, source : str
+        The analysis, the status of its bound, and where it is from.
+    epsilon : Enclosure or None
+        What the bound gives at the report's delta; certificates use the upper end.
+    why_not : str or None
+        The missing assumption and how to meet it, where the analysis does not apply.
+    bound : Bound or None
+        The statement itself, to read it at other deltas.
+    """
+
+    name: str
+    status: str
+    source: str
+    epsilon: Enclosure | None
+    why_not: str | None
+    bound: Bound | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        finite = self.epsilon if self.epsilon is not None and math.isfinite(self.epsilon.upper) else None
+        return {
+            "name": self.name,
+            "status": self.status,
+            "epsilon": finite.upper if finite else None,
+            "enclosure": [finite.lower, finite.upper] if finite else None,
+            "why_not": self.why_not or (None if finite else "no finite epsilon could be certified"),
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What every analysis says of one run at one delta.
+
+    Attributes
+    ----------
+    run : Run
+        The run.
+    delta : float
+        The delta that every epsilon here belongs to.
+    bounds : tuple of Row
+        Every analysis, applicable or not.
+    """
+
+    run: Run
+    delta: float
+    bounds: tuple[Row, ...]
+
+    @property
+    def best(self) -> Row | None:
+        """The least ``Proved`` bound; None where there is no finite one."""
+        proved = [row for row in self.bounds if row.bound is not None and row.bound.certifies and row.epsilon is not None]
+        finite = [row for row in proved if row.epsilon is not None and math.isfinite(row.epsilon.upper)]
+        return min(finite, key=lambda row: row.epsilon.upper if row.epsilon else math.inf, default=None)
+
+    @property
+    def epsilon(self) -> float:
+        """The certified epsilon at ``delta``: the upper end of the least ``Proved`` bound; infinite where there is none."""
+        return self.best.epsilon.upper if self.best is not None and self.best.epsilon is not None else math.inf
+
+    @property
+    def mu(self) -> float | None:
+        """mu, where the least proved bound is a mu-GDP statement."""
+        return self.best.bound.guarantee.mu if self.best is not None and self.best.bound is not None else None
+
+    def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
+        """The least proved epsilon at each of ``deltas``, enclosed."""
+        return [_least([row.bound for row in self.bounds if row.bound is not None and row.bound.certifies], delta) for delta in deltas]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        z, best = self.run.noise_multiplier, self.best
+        return {
+            "epsilon": self.epsilon if best else None,
+            "delta": self.delta,
+            "noise_multiplier": list(z) if isinstance(z, tuple) else z,
+            "bound": best.name if best else None,
+            "status": best.status if best else None,
+            "adjacency": self.run.adjacency,
+            "released": self.run.released,
+            "bounds": [row.to_dict() for row in self.bounds],
+            "run": self.run.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        """A plain-text table of every analysis."""
+        head = f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} ({self.run.adjacency}, {self.run.released} iterates released)"
+        lines = [head, "", f"{'analysis':<20}{'status':<13}{'epsilon':<13}source, or why it does not apply"]
+        for row in self.bounds:
+            value = "-" if row.epsilon is None else f"{row.epsilon.upper:.6g}"
+            mark = "*" if row is self.best else " "
+            lines.append(f"{mark}{row.name:<19}{row.status:<13}{value:<13}{row.why_not or row.source}")
+        return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])
+
+
+def _check_delta(delta: float, n: int) -> float:
+    delta = real("delta", delta)
+    if delta >= 1:
+        raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / n:.3g}.")
+    if delta >= 1 / n:
+        message = f"delta {delta:g} is at least 1/n = {1 / n:.3g}: releasing one record at random would satisfy it. Choose delta below 1/n."
+        warnings.warn(message, PrivacyWarning, stacklevel=3)
+    return delta
+
+
+def _least(bounds: Sequence[Bound], delta: float) -> Enclosure:
+    return min((bound.guarantee.epsilon(delta) for bound in bounds), key=lambda e: e.upper, default=Enclosure(0.0, math.inf))
+
+
+def _row(analysis: Analysis, run: Run, delta: float) -> Row:
+    bound = analysis.bound(run)
+    if isinstance(bound, NotApplicable):
+        return Row(bound.name, bound.status, bound.source, None, bound.why_not, None)
+    return Row(bound.name, bound.status, bound.source, bound.guarantee.epsilon(delta), None, bound)
+
+
+def account(run: Run, delta: float = 1e-5) -> Report:
+    """Ask every analysis what ``run`` costs.
+
+    Parameters
+    ----------
+    run : Run
+        What was computed and released.
+    delta : float, default 1e-5
+        In (0, 1); at 1/n or above a ``PrivacyWarning`` says why that is too large.
+
+    Returns
+    -------
+    Report
+        ``report.epsilon`` is certified: the upper end of the least ``Proved`` bound. ``print(report)`` shows every analysis.
+
+    Raises
+    ------
+    InputError
+        ``delta`` is not in (0, 1).
+
+    Examples
+    --------
+    >>> import dplateau as dp
+    >>> run = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=3516, noise_multiplier=1.3)
+    >>> round(dp.account(run, delta=1e-5).epsilon, 4)
+    0.8645
+    """
+    delta = _check_delta(delta, run.n)
+    return Report(run, delta, tuple(_row(analysis, run, delta) for analysis in ANALYSES))
+
+
+def _scaled(run: Run, factor: float) -> Run:
+    z = run.noise_multiplier
+    return run.replace(noise_multiplier=tuple(factor * value for value in z) if isinstance(z, tuple) else factor * z)
+
+
+def _calibrate_noise(run: Run, epsilon: float, spent: Callable[[Run], float]) -> Run:
+    """The least noise, to a relative 1e-8; a schedule is scaled as a whole."""
+
+    def excess(log_factor: float) -> float:
+        value = spent(_scaled(run, math.exp(log_factor)))
+        return min(max(math.log(max(value, 1e-12) / epsilon), -30.0), 30.0)
+
+    low = high = 0.0
+    step = 0.7
+    while excess(high) > 0:
+        low, high, step = high, high + step, 2 * step
+        if high > 40:
+            raise InputError(f"no noise_multiplier reaches epsilon {epsilon:g} at this delta: raise epsilon or delta.")
+    step = 0.7
+    while low == high or excess(low) <= 0:
+        high, low, step = low, low - step, 2 * step
+        if low < -12:
+            raise InputError(f"epsilon {epsilon:g} needs almost no noise here (noise_multiplier below 1e-5): lower epsilon.")
+    root = float(brentq(excess, low, high, xtol=1e-9, rtol=1e-12))
+    for nudge in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
+        answer = _scaled(run, math.exp(root + nudge))
+        if spent(answer) <= epsilon:
+            return answer
+    raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
+
+
+def _calibrate_count(run: Run, epsilon: float, spent: Callable[[Run], float], change: Callable[[int], Run], most: int, what: str) -> Run:
+    """The largest count that stays within epsilon."""
+    if spent(change(1)) > epsilon:
+        raise InputError(f"even {what} = 1 costs more than epsilon {epsilon:g}: raise noise_multiplier, epsilon or delta.")
+    good, bad = 1, 2
+    while bad <= most and spent(change(bad)) <= epsilon:
+        good, bad = bad, 2 * bad
+    bad = min(bad, most + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if spent(change(middle)) <= epsilon else (good, middle)
+    return change(good)
+
+
+def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run:
+    """Change one quantity of ``run`` so that its certified epsilon is at most ``epsilon``.
+
+    Parameters
+    ----------
+    run : Run
+        The starting point; the quantity that varies may have any value. A noise schedule keeps its shape and is scaled.
+    epsilon, delta : float
+        The target; epsilon > 0, delta in (0, 1).
+    vary : {"noise_multiplier", "steps", "batch_size"}
+        Least noise, most steps, or largest batch.
+
+    Returns
+    -------
+    Run
+        Certified again as a whole: ``account(result, delta).epsilon <= epsilon``.
+
+    Raises
+    ------
+    InputError
+        The target cannot be met, or a schedule would have to change its length.
+
+    Examples
+    --------
+    >>> import dplateau as dp
+    >>> run = dp.Run(n=10_000, sampling=dp.Poisson(batch_size=100), steps=10_000, noise_multiplier=1.0)
+    >>> round(dp.calibrate(run, epsilon=2.0, delta=1e-5).noise_multiplier, 3)
+    2.127
+    """
+    epsilon, delta = real("epsilon", epsilon), _check_delta(delta, run.n)
+    if vary not in VARY:
+        raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
+    proved = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.why_not(run) is None]
+    if not proved:
+        raise InputError("no proved bound covers this run, so there is nothing to calibrate.")
+    # The analysis that is best at the start steers the search; any proved one certifies the answer.
+    winner = min(proved, key=lambda analysis: analysis.guarantee(run).epsilon(delta).upper)
+
+    def spent(candidate: Run) -> float:
+        return winner.guarantee(candidate).epsilon(delta).upper
+
+    if vary == "noise_multiplier":
+        return _calibrate_noise(run, epsilon, spent)
+    if vary == "steps":
+        if any(isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))):
+            raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
+        return _calibrate_count(run, epsilon, spent, lambda steps: run.replace(steps=steps), 10**9, "steps")
+    if not isinstance(run.sampling, (Poisson, FixedSize)) or isinstance(run.sampling.batch_size, tuple):
+        raise InputError('vary="batch_size" needs Poisson or FixedSize sampling with a constant batch_size.')
+    sampling = run.sampling
+    return _calibrate_count(
+        run, epsilon, spent, lambda size: run.replace(sampling=replace(sampling, batch_size=size)), run.n, "batch_size"
+    )

@@ -1,0 +1,121 @@
+"""Exact composition: the best method for what is composed, behind one ``Guarantee``."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dplateau.accounting.contour import WIDTH, contour_delta, contour_epsilon
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import SLACK, gdp_epsilon, log_gdp_delta
+from dplateau.accounting.lattice import lattice_epsilon
+from dplateau.accounting.privacy_loss import Composition, StepLaw, TooSlowError
+
+
+class Guarantee(ABC):
+    """A privacy statement that can be read at any delta or epsilon."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> Enclosure:
+        """The least ``epsilon >= 0`` at ``delta`` that the statement allows, enclosed."""
+
+    @property
+    def mu(self) -> float | None:
+        """mu, where the statement is mu-GDP."""
+        return None
+
+
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """mu-GDP."""
+
+    parameter: float
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``."""
+        value = gdp_epsilon(self.parameter, delta)
+        return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
+
+    @property
+    def mu(self) -> float | None:
+        """mu."""
+        return self.parameter
+
+
+def _single(law: StepLaw, delta: float) -> Enclosure:
+    """One step: its profile is known in closed form."""
+    target = math.log(delta)
+
+    def excess(epsilon: float) -> float:
+        return float(law.log_delta(np.array(epsilon))) - target
+
+    if excess(0.0) <= 0:
+        return Enclosure(0.0, 0.0)
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    value = float(brentq(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15, rtol=1e-14))
+    # The differences of normal tails in log_delta lose up to five digits.
+    room = 1e-10 * (1 + value)
+    return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
+
+
+@dataclass(frozen=True)
+class ExactComposition(Guarantee):
+    """The larger of the two directions of a composition of dominating pairs.
+
+    Attributes
+    ----------
+    directions : tuple of Composition
+        The laws under (P, Q) and under (Q, P); one entry if they are equal.
+    below : tuple of Composition, optional
+        Compositions that the run dominates, for the lower ends, where ``directions`` had to be rounded upwards.
+    width : float
+        Aim for the width of the enclosures of epsilon.
+    """
+
+    directions: tuple[Composition, ...]
+    below: tuple[Composition, ...] = ()
+    width: float = WIDTH
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``. The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
+        result = self._larger(self.directions, delta)
+        return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
+
+    @property
+    def mu(self) -> float | None:
+        """mu, where every step is a plain Gaussian."""
+        return None if any(composition.laws for composition in self.directions) else self.directions[0].gaussian
+
+    def _larger(self, directions: tuple[Composition, ...], delta: float) -> Enclosure:
+        result = Enclosure(0.0, 0.0)
+        for composition in directions:
+            result = result | self._direction(composition, delta)
+        return result
+
+    def _direction(self, composition: Composition, delta: float) -> Enclosure:
+        laws = composition.laws
+        if not laws:
+            return GaussianDP(composition.gaussian).epsilon(delta)
+        if not composition.gaussian:
+            if composition.steps == 1:
+                return _single(laws[0][0], delta)
+            total = sum(count * math.exp(float(law.log_delta(np.array(0.0)))) for law, count in laws)
+            if total * (1 + SLACK) <= delta:  # The steps together cannot be told apart by more than the sum of their total variations.
+                return Enclosure(0.0, 0.0)
+        with np.errstate(all="ignore"):  # What overflows is caught as not finite.
+            result = Enclosure(0.0, composition.greatest)
+            for method in (contour_epsilon, lattice_epsilon):
+                try:
+                    found = method(composition, delta, self.width)
+                except (TooSlowError, OverflowError):
+                    continue
+                result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
+                if result.width <= self.width:
+                    break
+        return result

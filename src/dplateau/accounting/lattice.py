@@ -1,0 +1,205 @@
+"""delta(epsilon) of a composition, by convolving privacy losses that are rounded to a lattice.
+
+For few steps, or steps that almost always lose nothing, the contour integral needs too many nodes. Here the profile of every step,
+a convex function of ``y = exp(epsilon)``, is replaced by a piecewise linear one with corners at ``epsilon = k h``: from above by its chords
+("connect the dots", Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), from below by chords lowered by the greatest gap between chord
+and profile. Each is the profile of a loss on the lattice, and composition keeps the order, so that the two convolutions enclose the
+truth. The convolution is one fast Fourier transform of the law tilted by ``exp(c epsilon)``, which keeps the relative accuracy of a
+tiny delta; what wraps around is bounded as aliasing is on the contour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import log_ndtr
+
+from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
+from dplateau.accounting.privacy_loss import Composition, TooSlowError
+
+Profile = Callable[[Array], Array]
+_SIZES: Final = (2**13, 2**16, 2**18, 2**20)
+_FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
+_MOST: Final = 2**22
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What the lattice needs of a law: log delta of (P, Q) and of (Q, P), and log Q(L > epsilon)."""
+
+    log_delta: Profile
+    log_reverse: Profile
+    log_above: Profile
+    greatest: float
+    count: int
+
+
+def _steps(composition: Composition) -> list[_Step]:
+    steps = [_Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in composition.laws]
+    if mu := composition.gaussian:
+
+        def log_delta(epsilon: Array) -> Array:
+            return log_gdp_delta(mu, epsilon)
+
+        steps.append(_Step(log_delta, log_delta, lambda epsilon: log_ndtr(-epsilon / mu - mu / 2), math.inf, 1))
+    return steps
+
+
+def _where(f: Callable[[float], float], limit: float) -> float:
+    """An x > 0 beyond which the decreasing f is below the limit."""
+    x = 1e-6
+    while f(x) > limit:
+        x *= 1.3
+        if x > 1e5:
+            raise TooSlowError
+    return x
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A loss on the lattice: mass ``p`` of P at ``(first + i) h``, and the mass at infinity."""
+
+    p: Array
+    first: int
+    infinite: float
+
+
+def _profile(step: _Step, k: Array, h: float) -> Array:
+    """delta at k h for k >= 0, and delta - (1 - e^(k h)), which is the small part, for k < 0."""
+    e = k * h
+    log_f = np.where(k >= 0, step.log_delta(np.maximum(e, 0.0)), e + step.log_reverse(np.maximum(-e, 0.0)))
+    return np.exp(log_f)
+
+
+def _dots(step: _Step, low: int, high: int, h: float) -> _Law:
+    """The chords: a law that dominates the step."""
+    k = np.arange(low, high + 1)
+    f = _profile(step, k, h)
+    left = np.empty_like(f)
+    left[1:], left[0] = (f[:-1] - f[1:]) / -math.expm1(-h), -f[0]
+    right = np.append(f[:-1] - f[1:], 0.0) / math.expm1(h)
+    noise = 8 * ULP * (f + np.append(f[1:], 0.0) + np.append(f[0], f[:-1])) / min(h, 1.0)
+    p = np.maximum(left - right + (k == 0), 0.0) + noise
+    return _Law(p, low, float(f[-1]))
+
+
+def _tangents(step: _Step, low: int, high: int, h: float) -> _Law:
+    """Chords lowered by the greatest gap to the profile, then made convex: a law that the step dominates."""
+    k = np.arange(low, high + 1)
+    e = k * h
+    f = _profile(step, k, h)
+    above, from_here = np.exp(step.log_above(e)), np.exp(step.log_above(e - 1e-9 * h))
+    gap = 1.0001 * math.expm1(h) / 4 * np.exp(e[:-1]) * np.maximum(above[:-1] - from_here[1:], 0.0)
+    lowered = np.maximum(f * (1 - 1e-13) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
+    lowered[-1] = 0.0
+    y = np.exp(e)
+    width = np.append(y[0], np.diff(y))
+    slope = np.append(lowered[0], np.diff(lowered)) / width - (np.append(low - 1, k[:-1]) < 0)
+    convex = isotonic_regression(slope, weights=width).x
+    return _Law(np.maximum(y * np.diff(np.append(np.minimum(convex, 0.0), 0.0)), 0.0), low, 0.0)
+
+
+class _Convolution:
+    """The sum of the losses of all steps, tilted."""
+
+    def __init__(self, laws: list[tuple[_Law, int]], h: float) -> None:
+        self.laws, self.h = laws, h
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        """K, K' and K'' of the finite part at c."""
+        total = np.zeros(3)
+        for law, count in self.laws:
+            e = self.h * (law.first + np.arange(law.p.size))
+            with np.errstate(divide="ignore"):
+                exponent = np.log(law.p) + c * e
+            top = exponent.max()
+            weight = np.exp(exponent - top)
+            mass = weight.sum()
+            mean = float(weight @ e) / mass
+            total += count * np.array([top + math.log(mass), mean, float(weight @ (e - mean) ** 2) / mass])
+        return float(total[0]), float(total[1]), float(total[2])
+
+    def epsilons(self, delta: float, c: float, epsilon: float, size: int, above: bool) -> float:
+        """The epsilon at which the sum has the given delta, rounded up (``above``) or down."""
+        h, period = self.h, size * self.h
+        log_total, transform, count_all = 0.0, np.ones(size // 2 + 1, complex), 0
+        for law, count in self.laws:
+            at = law.first + np.arange(law.p.size)
+            with np.errstate(divide="ignore"):
+                exponent = np.log(law.p) + c * h * at
+            top = exponent.max()
+            weight = np.exp(exponent - top)
+            mass = weight.sum()
+            folded = np.bincount(at % size, weights=weight / mass, minlength=size)
+            transform = transform * np.fft.rfft(folded) ** count
+            log_total, count_all = log_total + count * (top + math.log(mass)), count_all + count
+        start = math.floor(epsilon / h) - min(size // 2, math.ceil(600 / (c * h)))
+        tilted = np.roll(np.fft.irfft(transform, size), -(start % size))
+        e = h * (start + np.arange(size))
+        size_of = np.abs(transform)
+        noise = ULP * (16 * math.log2(size) * math.sqrt(2 * float((size_of**2).mean())) / math.sqrt(size) + 8 * count_all * float(size_of.mean()))
+        mass = np.exp(np.minimum(log_total - c * e, 700.0))
+        sign = 1.0 if above else -1.0
+        p = np.maximum(tilted + sign * noise, 0.0) * mass
+        further = [(f * c, self.cumulants(f * c)[0]) for f in _FURTHER]
+        if above:
+            constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
+            constant += min(math.exp(min(k - far * (start + size - 1) * h, 0.0)) for far, k in further)
+        else:
+            wrapped = min(math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period) for far, k in further)
+            constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
+        # Between lattice points delta is s1 - e^epsilon s2, with the sums over the points above.
+        s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(-e))[::-1])[::-1]
+        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], 0.0) + constant
+        if not np.isfinite(at_points).all():
+            raise TooSlowError
+        inside = np.flatnonzero(at_points <= delta)
+        if inside.size == 0 or inside[0] == 0:
+            raise TooSlowError
+        j = int(inside[0])
+        share = (s1[j] + constant - delta) / s2[j]
+        value = min(max(math.log(share) if share > 0 else -math.inf, float(e[j - 1])), float(e[j]))
+        return value + sign * 4 * ULP * abs(value)
+
+
+def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
+    """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
+    steps = _steps(composition)
+    target = math.log(delta)
+    # A large loss counts as infinite once it adds nothing to delta; a very negative one is rounded up once it is rare.
+    rare = math.log(width / 1000) - math.log(sum(step.count for step in steps))
+    high = max(min(_where(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare), s.greatest) for s in steps)
+    low = max(_where(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in steps)
+    low = min(low, high * sum(step.count for step in steps))  # Below that, the other steps cannot bring the sum above 0.
+    if not math.isfinite(high + low):
+        raise TooSlowError
+    h, best = (high + low) / 4000, Enclosure(0.0, math.inf)
+    for size in _SIZES:
+        for final in (False, True):
+            span = math.ceil(low / h), math.ceil(high / h) + 1
+            if sum(span) > _MOST:
+                return best
+            upper = _Convolution([(_dots(step, -span[0], span[1], h), step.count) for step in steps], h)
+            c = saddle(lambda x, upper=upper: log_saddle_delta(x, *upper.cumulants(x)) - target)
+            epsilon = saddle_epsilon(c, upper.cumulants(c)[1])
+            if final:
+                break
+            allowed = target + math.log(width * min(c, 1e3) / 50)
+            right = min((upper.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c) for f in _FURTHER)
+            h = 2 * max(right, -allowed / c) / size
+        lower = _Convolution([(_tangents(step, -span[0], span[1], h), step.count) for step in steps], h)
+        try:
+            found = Enclosure(max(lower.epsilons(delta, c, epsilon, size, False), 0.0), max(upper.epsilons(delta, c, epsilon, size, True), 0.0))
+        except (TooSlowError, ArithmeticError):
+            continue
+        best = Enclosure(max(best.lower, found.lower), min(best.upper, found.upper))
+        if best.width <= width:
+            break
+    return best

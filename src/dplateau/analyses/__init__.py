@@ -1,0 +1,10 @@
+"""One published theorem a file: what it requires of a run, and what it then says."""
+
+from dplateau.analyses.base import Analysis as Analysis
+from dplateau.analyses.exact_composition import ExactCompositionAnalysis as ExactCompositionAnalysis
+from dplateau.analyses.gdp_clt import GdpClt as GdpClt
+from dplateau.analyses.renyi_composition import MomentsAccountant as MomentsAccountant
+from dplateau.analyses.renyi_composition import RenyiComposition as RenyiComposition
+
+ANALYSES: tuple[Analysis, ...] = (ExactCompositionAnalysis(), RenyiComposition(), MomentsAccountant(), GdpClt())
+"""Every analysis that ``account`` asks, in the order of its table."""

@@ -1,0 +1,32 @@
+"""What every analysis is: a published (or our own) theorem, applied to a run or declined with a reason."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from dplateau.accounting import Bound, Guarantee, NotApplicable
+from dplateau.spec import Run
+
+
+class Analysis(ABC):
+    """One theorem. Concrete analyses are final and hold no state."""
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    status: ClassVar[type[Bound]]
+
+    @abstractmethod
+    def why_not(self, run: Run) -> str | None:
+        """The missing assumption and how to meet it; None where the theorem covers the run."""
+
+    @abstractmethod
+    def guarantee(self, run: Run) -> Guarantee:
+        """What the theorem says of a run that it covers."""
+
+    def bound(self, run: Run) -> Bound | NotApplicable:
+        """The statement with its status, or the reason why there is none. Never a bare number."""
+        reason = self.why_not(run)
+        if reason is not None:
+            return NotApplicable(self.name, self.source, self.status.__name__, reason)
+        return self.status(self.name, self.source, self.guarantee(run))

@@ -1,0 +1,21 @@
+"""Readers, public schemas, and an encoding that learns nothing from private rows."""
+
+from dplateau.data.encode import Dataset as Dataset
+from dplateau.data.encode import encode as encode
+from dplateau.data.encode import feature_names as feature_names
+from dplateau.data.load import load_dataset as load_dataset
+from dplateau.data.load import sample_path as sample_path
+from dplateau.data.readers import read_table as read_table
+from dplateau.data.rows import clip_rows as clip_rows
+from dplateau.data.schema import Category as Category
+from dplateau.data.schema import Column as Column
+from dplateau.data.schema import Csv as Csv
+from dplateau.data.schema import Ignored as Ignored
+from dplateau.data.schema import Number as Number
+from dplateau.data.schema import Schema as Schema
+from dplateau.data.schema import Target as Target
+from dplateau.data.schema import Vector as Vector
+from dplateau.data.schema_file import load_schema as load_schema
+from dplateau.data.schema_file import schema_from_toml as schema_from_toml
+from dplateau.data.schema_file import schema_to_toml as schema_to_toml
+from dplateau.data.template import schema_template as schema_template

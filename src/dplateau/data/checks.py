@@ -1,0 +1,68 @@
+"""Checks of what a schema declares. Everything declared is public, so these messages may quote it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from dplateau.spec import InputError
+
+
+def put(record: object, **values: object) -> None:
+    """Set fields of a frozen record while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def named(name: object) -> str:
+    """How messages call the column, after checking its name."""
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"a column has the name {name!r}: expected a text that is not empty.")
+    return f"column {name!r}"
+
+
+def boolean(where: str, value: object) -> bool:
+    """``value``, if it is a truth value."""
+    if not isinstance(value, bool):
+        raise InputError(f"{where} is {value!r}: expected true or false.")
+    return value
+
+
+def finite(where: str, value: Any) -> float:
+    """``value`` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(f"{where} is {value!r}: expected a finite number.")
+    return float(value)
+
+
+def interval(where: str, low: object, high: object) -> tuple[float, float]:
+    """``low`` and ``high`` as the ends of a range."""
+    low, high = finite(f"{where}: low", low), finite(f"{where}: high", high)
+    if low >= high or not math.isfinite(high - low):
+        raise InputError(f"{where}: the range is {low:g} to {high:g}: expected low < high, and a finite width.")
+    return low, high
+
+
+def sequence(where: str, values: Any) -> tuple[Any, ...]:
+    """``values`` as a tuple; a text is no sequence."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{where} is {values!r}: expected a list.")
+    return tuple(values)
+
+
+def text_of(where: str, value: Any) -> str:
+    """``value`` as text; truth values as TOML spells them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise InputError(f"{where} contains {value!r}: expected texts or numbers.")
+    return str(value)
+
+
+def texts_of(where: str, values: Any) -> tuple[str, ...]:
+    """``values`` as distinct texts."""
+    texts = tuple(text_of(where, value) for value in sequence(where, values))
+    if repeated := sorted({text for text in texts if texts.count(text) > 1}):
+        raise InputError(f"{where} contains {repeated} more than once.")
+    return texts

@@ -1,0 +1,154 @@
+"""Columns of a table as the schema's types: numbers, codes of declared values, vectors, targets."""
+
+# pyarrow makes its compute functions at run time, where pyright cannot see them.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.data.schema import Schema, Vector
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def column_of(table: pa.Table, name: str, schema: Schema) -> pa.ChunkedArray:
+    """A column with the schema's ideas of text applied: spaces stripped, markers of missing values turned into nulls."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if table.column_names.count(name) != 1:
+        raise InputError(f"the table has no column, or several, named {name!r}, which the schema declares.")
+    values = table.column(name)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_boolean(values.type) or pa.types.is_null(values.type):
+        values = values.cast(pa.string())  # "true" and "false", as TOML spells them; nulls stay nulls
+    if is_text(values):
+        values = values.cast(pa.string())
+        if schema.strip:
+            values = compute.utf8_trim_whitespace(values)
+        markers = compute.is_in(values, value_set=pa.array(schema.missing, pa.string()))
+        values = compute.if_else(markers, pa.scalar(None, pa.string()), values)
+    return values
+
+
+def is_text(values: pa.ChunkedArray) -> bool:
+    """Whether the column holds text."""
+    import pyarrow as pa
+
+    return pa.types.is_string(values.type) or pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type)
+
+
+def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.float64]:
+    """The column as finite numbers, NaN where missing."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        if is_text(values):
+            values = compute.utf8_ltrim(values, "+")
+        elif not _is_numeric(values):
+            raise pa.ArrowInvalid
+        array = values.cast(pa.float64(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(
+            f"column {name!r} holds something that is not a number: expected numbers like 12.5. Add texts that mean missing"
+            ' to the schema\'s missing = [...], or declare the column as type = "category".'
+        ) from None
+    nan = int(np.isnan(array).sum()) - values.null_count
+    if infinite := int(np.isinf(array).sum()):
+        raise InputError(f"column {name!r} is infinite in {infinite} rows: expected finite numbers. Repair or drop these rows.")
+    if nan and not {"NaN", "nan"} & set(schema.missing):
+        raise InputError(
+            f'column {name!r} is NaN in {nan} rows: expected finite numbers. Repair them, or add "NaN" to the schema\'s missing.'
+        )
+    return array
+
+
+def _is_numeric(values: pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
+
+
+def codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDArray[np.int64]:
+    """Index of each value among the declared ones, -1 where it is missing or none of them.
+
+    Text is compared with text, and a numeric column with the numbers that the declared texts spell.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if is_text(values):
+        found = compute.index_in(values, value_set=pa.array(declared, pa.string()))
+    elif _is_numeric(values):
+        spelt = pa.array([_number(text) for text in declared], pa.float64())
+        found = compute.index_in(values.cast(pa.float64(), safe=False), value_set=spelt, skip_nulls=True)
+    else:
+        raise InputError(f"column {name!r} has type {values.type}: expected text or numbers, to compare with the declared values.")
+    return compute.fill_null(found, -1).to_numpy().astype(np.int64)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def vectors(values: pa.ChunkedArray, column: Vector) -> NDArray[np.float64]:
+    """A list column as an array, shape (n, size), of finite numbers."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    wanted = f"expected lists of {column.size} finite numbers"
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type)):
+        raise InputError(
+            f"column {column.name!r} has type {values.type}: {wanted}. Only Parquet, LIBSVM and NumPy files hold vectors."
+        )
+    if values.null_count:
+        raise InputError(f"column {column.name!r} is missing in {values.null_count} rows: {wanted}.")
+    flat = pa.chunked_array([chunk.flatten() for chunk in values.chunks], type=values.type.value_type)
+    try:
+        array = flat.cast(pa.float64(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(f"column {column.name!r} holds {values.type.value_type}: {wanted}.") from None
+    if (
+        set(compute.unique(compute.list_value_length(values)).to_pylist()) != {column.size}
+        or len(array) != len(values) * column.size
+    ):
+        raise InputError(f"column {column.name!r} holds lists of another length: {wanted}.")
+    array = array.reshape(len(values), column.size)
+    if bad := int((~np.isfinite(array)).any(axis=1).sum()):
+        raise InputError(f"column {column.name!r} is NaN, infinite or missing in {bad} rows: {wanted}. Repair or drop these rows.")
+    return array
+
+
+def target_of(values: pa.ChunkedArray, schema: Schema) -> NDArray[Any]:
+    """Indices of the declared classes, or numbers clipped to the declared range; anything else is an error."""
+    target = schema.target
+    if target.low is not None and target.high is not None:
+        array = numbers(values, target.name, schema)
+        if missing := int(np.isnan(array).sum()):
+            raise InputError(
+                f"target {target.name!r} is missing in {missing} rows: expected a number in every row. Repair or drop these rows."
+            )
+        return np.clip(array, target.low, target.high)
+    aliases = dict(target.aliases)
+    found = codes(values, target.name, target.classes + tuple(aliases))
+    # An alias counts as the class that it stands for.
+    index = np.array([*range(len(target.classes)), *(target.classes.index(name) for name in aliases.values())])
+    if undeclared := int((found < 0).sum()):
+        raise InputError(
+            f"target {target.name!r} is none of the {len(target.classes)} declared classes in {undeclared} of {len(found)} rows:"
+            " declare every class, and other spellings as aliases, or drop these rows."
+        )
+    return index[found]

@@ -1,0 +1,58 @@
+"""``load_dataset``: from a file and a public schema to encoded rows; ``sample_path``: the data that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dplateau.data.encode import Dataset, encode
+from dplateau.data.readers import read_table
+from dplateau.data.schema import Schema
+from dplateau.data.schema_file import load_schema
+from dplateau.spec import InputError
+
+SAMPLES: Final = ("adult-train", "adult-test")
+
+
+def load_dataset(
+    path: str | Path,
+    schema: str | Path | Schema,
+    *,
+    feature_norm: float = 1.0,
+    rows: str | None = None,
+    intercept: float = 1.0,
+    dtype: DTypeLike = np.float32,
+) -> Dataset:
+    """Read a file and encode its rows by a public schema.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV, Parquet, LIBSVM or NumPy file, see ``read_table``.
+    schema : str, Path or Schema
+        See ``load_schema``.
+    feature_norm, rows, intercept, dtype
+        See ``encode``.
+
+    Returns
+    -------
+    Dataset
+        Features, target, and the public facts about them.
+
+    Raises
+    ------
+    InputError
+        The schema is not valid, or the file does not fit it.
+    """
+    public = load_schema(schema)
+    return encode(read_table(path, public), public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
+
+
+def sample_path(name: str) -> Path:
+    """The file of a data set that comes with the package: "adult-train" or "adult-test" (schema ``"adult"``)."""
+    if name not in SAMPLES:
+        raise InputError(f"{name!r} does not come with the package: expected one of {', '.join(SAMPLES)}.")
+    return Path(__file__).parent / "samples" / f"{name}.parquet"

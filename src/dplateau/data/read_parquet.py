@@ -1,0 +1,36 @@
+"""Parquet to a table, with the columns that the schema declares and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dplateau.data.files import existing_file
+from dplateau.data.read_csv import check_columns
+from dplateau.data.schema import Ignored, Schema
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_parquet(path: Path, schema: Schema) -> pa.Table:
+    """Read the schema's columns of a Parquet file, with the types that they have there.
+
+    Raises
+    ------
+    InputError
+        The file is not Parquet or is damaged, lacks a column, or has no rows.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    existing_file(path)
+    try:
+        check_columns(path, schema, parquet.read_schema(path).names)
+        table = parquet.read_table(path, columns=[column.name for column in schema.columns if not isinstance(column, Ignored)])
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
+    if table.num_rows == 0:
+        raise InputError(f"{path} has no rows: expected at least one.")
+    return table

@@ -1,0 +1,72 @@
+"""``read_table``: a file of any supported format as a table with the schema's columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.data.files import existing_file, format_of
+from dplateau.data.read_csv import read_csv
+from dplateau.data.read_libsvm import read_libsvm
+from dplateau.data.read_numpy import read_numpy
+from dplateau.data.read_parquet import read_parquet
+from dplateau.data.schema import Schema, Target, Vector
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_table(path: str | Path, schema: Schema) -> pa.Table:
+    """Read the columns of ``schema`` from a CSV, Parquet, LIBSVM or NumPy file.
+
+    The format is told by the suffix, else by the file's first bytes, else by ``schema.format``, else by the look of its first line.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    schema : Schema
+        The public schema.
+
+    Returns
+    -------
+    pyarrow.Table
+        One column for each declared one. Columns of a CSV file are text; those of a LIBSVM or NumPy file are its features in
+        order, a ``Vector`` taking as many as its size. Nothing is converted or clipped yet: ``encode`` does that.
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, empty or damaged, or does not fit the schema. No message quotes a row.
+    """
+    path = existing_file(path)
+    kind = format_of(path, schema)
+    if kind == "csv":
+        return read_csv(path, schema)
+    if kind == "parquet":
+        return read_parquet(path, schema)
+    width = sum(_width(column) for column in schema.columns)
+    return _table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, width))
+
+
+def _width(column: object) -> int:
+    return 0 if isinstance(column, Target) else column.size if isinstance(column, Vector) else 1
+
+
+def _table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) -> pa.Table:
+    import pyarrow as pa
+
+    columns, start = {}, 0
+    for column in schema.columns:
+        block = features[:, start : start + _width(column)]
+        start += _width(column)
+        if isinstance(column, Target):
+            columns[column.name] = pa.array(target)
+        elif isinstance(column, Vector):
+            columns[column.name] = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(block).ravel()), column.size)
+        else:
+            columns[column.name] = pa.array(np.ascontiguousarray(block[:, 0]))
+    return pa.table(columns)

@@ -1,0 +1,97 @@
+"""``clip_rows``: bound the norm of every row, exactly, in the precision that the rows are stored in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.spec import InputError
+from dplateau.spec.schedule import real
+
+# Squares of norms in this range neither overflow nor vanish in double precision.
+SMALLEST, LARGEST = 1e-30, 1e30
+CHUNK = 4096
+# How far below the bound long rows are scaled, so that they are not above it after rounding. To float32, rounding moves a norm by
+# at most a part in 2^24; in float64, the norm itself is computed (pairwise sums) to a few parts in 2^53.
+SLACK = {"float32": 2.0**-22, "float64": 2.0**-46}
+
+
+def clip_rows(rows: ArrayLike, norm: float) -> NDArray[Any]:
+    """Scale every row that is longer than ``norm`` down to it; leave the others as they are.
+
+    Each row is treated by itself, so this is a map of single records and needs no privacy.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d)
+        Numbers. float32 and float64 keep their type, others become float64.
+    norm : float
+        The public bound on the Euclidean norm, between 1e-30 and 1e30.
+
+    Returns
+    -------
+    array, shape (n, d)
+        Rows whose norm ``numpy.linalg.norm(row)``, computed in double precision from the stored values, is at most ``norm``. It is
+        ``rows`` itself where no row is longer.
+
+    Raises
+    ------
+    InputError
+        The array is not two-dimensional and numeric, or contains NaN or infinity (the message counts the rows, and quotes none).
+    """
+    bound = real("norm", norm, low=SMALLEST, inclusive=True, high=LARGEST)
+    array = as_rows(rows)
+    clipped = array
+    for start in range(0, len(array), CHUNK):
+        block = array[start : start + CHUNK]
+        long = _longer(block, bound)
+        if long.size:
+            if clipped is array:
+                _check_finite(array)
+                clipped = array.copy()
+            clipped[start + long] = _shortened(block[long], bound)
+    return clipped
+
+
+def _longer(block: NDArray[Any], bound: float) -> NDArray[np.intp]:
+    """Indices of the rows that are longer than ``bound`` or not finite."""
+    wide = block.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A cheap sum of squares settles most rows; those within its rounding error of the bound are looked at again.
+        unsure = np.flatnonzero(~(np.vecdot(wide, wide) <= bound**2 * (1 - 1e-9)))
+    return unsure[~(row_norms(wide[unsure]) <= bound)]
+
+
+def as_rows(rows: ArrayLike) -> NDArray[Any]:
+    """``rows`` as a two-dimensional array of float32 or float64."""
+    array = np.asarray(rows)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(f"the rows have shape {array.shape} and type {array.dtype}: expected two dimensions and numbers.")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Euclidean norms, in double precision; infinite where a square overflows, NaN where an entry is NaN."""
+    norms = np.empty(len(rows))
+    with np.errstate(over="ignore"):
+        for start in range(0, len(rows), CHUNK):  # a double-precision copy of everything could outgrow the memory
+            norms[start : start + CHUNK] = np.linalg.norm(
+                np.ascontiguousarray(rows[start : start + CHUNK], dtype=np.float64), axis=1
+            )
+    return norms
+
+
+def _check_finite(array: NDArray[Any]) -> None:
+    bad = int((~np.isfinite(array)).any(axis=1).sum())
+    if bad:
+        raise InputError(f"{bad} of {len(array)} rows contain NaN or infinity: expected finite numbers. Repair or drop these rows.")
+
+
+def _shortened(rows: NDArray[Any], bound: float) -> NDArray[Any]:
+    """Finite rows longer than ``bound``, scaled down to it."""
+    largest = np.abs(rows).max(axis=1, keepdims=True).astype(np.float64)
+    directions = rows / largest  # so that squares of huge entries do not overflow
+    directions *= (bound * (1 - SLACK[rows.dtype.name]) / row_norms(directions))[:, None]
+    return directions.astype(rows.dtype)

@@ -1,0 +1,296 @@
+"""``Schema``: all that may be known about a table without looking at its rows.
+
+A schema is public. Whoever writes it takes ranges, values and classes from a form, a code book, a law or common knowledge, never
+from the rows that are to be protected: a range that was read off the data is a statistic of the data, with a privacy cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias
+
+from dplateau.data.checks import boolean, finite, interval, named, put, sequence, text_of, texts_of
+from dplateau.spec import InputError
+
+TRANSFORMS: Final = ("linear", "log", "none")
+FORMATS: Final = ("csv", "parquet", "libsvm", "npz", "npy")
+MISSING: Final = ("", "NA", "NaN", "nan", "null")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A numeric column with a public range; values outside are clipped to it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    low, high : float
+        The public range, ``low < high``.
+    transform : {"linear", "log", "none"}, default "linear"
+        How the range is mapped to [-1, 1]: evenly, by ``log1p(value - low)`` for heavy tails, or not at all (bins only).
+    bins : sequence of float, optional
+        Public edges strictly inside the range: k edges give k + 1 indicators of the intervals ``[edge, next edge)``.
+    unknown : bool, default True
+        Whether a missing value has an indicator of its own; otherwise a missing value is an error.
+    """
+
+    name: str
+    low: float
+    high: float
+    transform: str = "linear"
+    bins: tuple[float, ...] = ()
+    unknown: bool = True
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        low, high = interval(where, self.low, self.high)
+        bins = tuple(finite(f"{where}: bins[{i}]", edge) for i, edge in enumerate(sequence(f"{where}: bins", self.bins)))
+        if self.transform not in TRANSFORMS:
+            raise InputError(f"{where}: transform is {self.transform!r}: expected one of {', '.join(TRANSFORMS)}.")
+        if any(a >= b for a, b in zip((low, *bins), (*bins, high), strict=True)):
+            raise InputError(f"{where}: bins must increase strictly and lie strictly between low = {low:g} and high = {high:g}.")
+        if self.transform == "none" and not bins:
+            raise InputError(f'{where}: transform = "none" leaves no feature: declare bins, or use "linear" or "log".')
+        put(self, low=low, high=high, bins=bins, unknown=boolean(f"{where}: unknown", self.unknown))
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column with declared values, each of which becomes an indicator.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    values : sequence of str
+        The public values. In a numeric column they are compared as numbers, in a text column as text.
+    unknown : bool, default True
+        Whether missing and undeclared values share an indicator of their own; otherwise they are an error.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    unknown: bool = True
+    kind: ClassVar[str] = "category"
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        values = texts_of(f"{where}: values", self.values)
+        if not values:
+            raise InputError(f"{where}: values is empty: declare the values that the column can take.")
+        put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown))
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A block of numeric features with one public range: the features of a LIBSVM file, an array, or a list column.
+
+    Values are clipped to the range and divided by its largest magnitude, so that zero stays zero.
+
+    Parameters
+    ----------
+    name : str
+        Name of the block.
+    size : int
+        Number of features.
+    low, high : float
+        The public range of every feature, ``low < high``.
+    norm : float, optional
+        A public bound on the Euclidean norm of the block in the file's own units, enforced on every row. It only matters where rows
+        are scaled by a public bound: without it that bound is the one of a row whose features are all at their largest.
+    """
+
+    name: str
+    size: int
+    low: float
+    high: float
+    norm: float | None = None
+    kind: ClassVar[str] = "vector"
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            raise InputError(f"{where}: size is {self.size!r}: expected the number of features, a whole number >= 1.")
+        low, high = interval(where, self.low, self.high)
+        norm = None if self.norm is None else finite(f"{where}: norm", self.norm)
+        if norm is not None and norm <= 0:
+            raise InputError(f"{where}: norm is {norm:g}: expected a number > 0.")
+        put(self, low=low, high=high, norm=norm)
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A column that is in the file but must not be used. A file without a header line needs it to keep the others in place.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    """
+
+    name: str
+    kind: ClassVar[str] = "ignored"
+
+    def __post_init__(self) -> None:
+        named(self.name)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column to predict: declared classes, or a public range of numbers (values outside are clipped to it).
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    classes : sequence of str, optional
+        The public classes, two or more, in the order of their indices. A row of any other class is an error.
+    low, high : float, optional
+        The public range of a regression target. Give either this or ``classes``.
+    aliases : mapping of str to str, optional
+        Other spellings in the file, and the class that each stands for.
+    """
+
+    name: str
+    classes: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    aliases: tuple[tuple[str, str], ...] | Mapping[str, str] = ()
+    kind: ClassVar[str] = "target"
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        classes = texts_of(f"{where}: classes", self.classes)
+        if bool(classes) == (self.low is not None or self.high is not None):
+            raise InputError(f"{where}: a target needs either classes (to classify) or low and high (to predict a number).")
+        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
+        aliases = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
+        if not classes:
+            low, high = interval(where, self.low, self.high)
+            put(self, low=low, high=high)
+        elif len(classes) == 1:
+            raise InputError(f"{where}: only one class is declared: a classifier needs at least two. Declare every class.")
+        if wrong := sorted({name for _, name in aliases} - set(classes)):
+            raise InputError(f"{where}: aliases stand for {wrong}, which are no declared classes: expected {list(classes)}.")
+        spellings = [alias for alias, _ in aliases]
+        if len(set(spellings) | set(classes)) != len(spellings) + len(classes):
+            raise InputError(
+                f"{where}: an alias is given twice, or is a class itself: every spelling may stand for one class only."
+            )
+        put(self, classes=classes, aliases=aliases)
+
+
+Feature: TypeAlias = Number | Category | Vector
+Column: TypeAlias = Feature | Ignored | Target
+KINDS: Final = {column.kind: column for column in (Number, Category, Vector, Ignored, Target)}
+
+
+@dataclass(frozen=True)
+class Csv:
+    """How a CSV file is written.
+
+    Parameters
+    ----------
+    header : bool, default True
+        Whether the first line holds the column names; otherwise the columns are those of the schema, in its order.
+    delimiter : str, default ","
+        The one character between fields.
+    comment : str, optional
+        Lines that start with this text are skipped.
+    """
+
+    header: bool = True
+    delimiter: str = ","
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        boolean("csv: header", self.header)
+        if (
+            not isinstance(self.delimiter, str)
+            or len(self.delimiter) != 1
+            or not self.delimiter.isascii()
+            or self.delimiter in '"\r\n'
+        ):
+            raise InputError(
+                f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
+            )
+        if not isinstance(self.comment, str) or "\n" in self.comment:
+            raise InputError(f"csv: comment is {self.comment!r}: expected the text that comment lines start with.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The public description of a table.
+
+    Parameters
+    ----------
+    columns : sequence of Number, Category, Vector, Ignored or Target
+        The columns: at least one feature, exactly one target. Columns of a file that are not listed here are not read.
+    name, about : str, optional
+        A name, and where the declared facts are published.
+    format : {"csv", "parquet", "libsvm", "npz", "npy"}, optional
+        The format of files whose name does not tell it.
+    csv : Csv, optional
+        How CSV files are written.
+    strip : bool, default True
+        Whether spaces around text are removed.
+    missing : sequence of str, optional
+        Texts that mean "missing". The floating-point NaN of a numeric column is missing where ``"NaN"`` is one of them.
+
+    Raises
+    ------
+    InputError
+        The columns do not fit together.
+    """
+
+    columns: tuple[Column, ...]
+    name: str = ""
+    about: str = ""
+    format: str | None = None
+    csv: Csv = Csv()
+    strip: bool = True
+    missing: tuple[str, ...] = MISSING
+
+    def __post_init__(self) -> None:
+        columns = tuple(self.columns)
+        for column in columns:
+            if not isinstance(column, tuple(KINDS.values())):
+                raise InputError(
+                    f"a column is of type {type(column).__name__}: expected Number, Category, Vector, Ignored or Target."
+                )
+        names = [column.name for column in columns]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"the schema declares {repeated} more than once: every column needs a name of its own.")
+        targets = sum(isinstance(column, Target) for column in columns)
+        if targets != 1:
+            raise InputError(f'the schema declares {targets} targets: mark exactly one column with type = "target".')
+        if self.format is not None and self.format not in FORMATS:
+            raise InputError(f"format is {self.format!r}: expected one of {', '.join(FORMATS)}.")
+        if not isinstance(self.csv, Csv):
+            raise InputError(f"csv is of type {type(self.csv).__name__}: expected Csv.")
+        put(self, columns=columns, missing=texts_of("missing", self.missing), strip=boolean("strip", self.strip))
+        if not self.features:
+            raise InputError("the schema declares no feature: add at least one column of type number, category or vector.")
+        for column in columns:
+            texts = column.values if isinstance(column, Category) else column.classes if isinstance(column, Target) else ()
+            if clash := sorted(set(texts) & set(self.missing)):
+                raise InputError(
+                    f"{named(column.name)}: {clash} are declared as values and mean missing too: set missing = [...] without them."
+                )
+            if self.strip and any(text != text.strip() for text in texts):
+                raise InputError(
+                    f"{named(column.name)}: a declared value has spaces around it, which strip = true removes from the file."
+                )
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The columns that are encoded, in order."""
+        return tuple(column for column in self.columns if isinstance(column, Feature))
+
+    @property
+    def target(self) -> Target:
+        """The column to predict."""
+        return next(column for column in self.columns if isinstance(column, Target))

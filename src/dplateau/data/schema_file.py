@@ -1,0 +1,144 @@
+"""Schemas as TOML: ``load_schema``, ``schema_to_toml``, and the schemas that come with the package."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, Final
+
+from dplateau.data.schema import KINDS, Column, Csv, Schema
+from dplateau.spec import InputError
+
+BUILTIN: Final = ("adult", "a9a")
+FILL_IN: Final = "FILL IN"
+
+
+def load_schema(source: str | Path | Schema) -> Schema:
+    """Read a schema.
+
+    Parameters
+    ----------
+    source : str, Path or Schema
+        A TOML file, or the name of a schema that comes with the package (``"adult"``, ``"a9a"``), or a schema, which is returned.
+
+    Returns
+    -------
+    Schema
+        The validated schema.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is not TOML, it has unknown or missing keys, or it is a template that is not filled in.
+    """
+    if isinstance(source, Schema):
+        return source
+    if str(source) in BUILTIN:
+        return schema_from_toml(
+            (Path(__file__).parent / "schemas" / f"{source}.toml").read_text(encoding="utf-8"), where=str(source)
+        )
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such schema: expected a TOML file, or one of {', '.join(BUILTIN)}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the schema cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8 text'}).") from None
+    return schema_from_toml(text, where=str(path))
+
+
+def schema_from_toml(text: str, *, where: str = "schema") -> Schema:
+    """The schema that a TOML text describes; ``where`` names its origin in error messages."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where}: the schema is not TOML: {error}.") from None
+    try:
+        return _schema(data)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _schema(data: dict[str, Any]) -> Schema:
+    columns = data.pop("columns", None)
+    if not isinstance(columns, dict) or not all(isinstance(entry, dict) for entry in columns.values()):
+        raise InputError("the schema has no columns: describe every column in a table [columns.NAME] with a type.")
+    if open_columns := [name for name, entry in columns.items() if FILL_IN in _leaves(entry)]:
+        raise InputError(
+            f'{len(open_columns)} columns still say "{FILL_IN}": {", ".join(open_columns)}. Write their public ranges, values'
+            ' or classes, from a form or common knowledge and not from the rows, or set type = "ignored".'
+        )
+    csv = data.pop("csv", {})
+    if not isinstance(csv, dict):
+        raise InputError("csv must be a table [csv].")
+    built = tuple(_column(name, entry) for name, entry in columns.items())
+    return Schema(**_known("the schema", Schema, {**data, "csv": Csv(**_known("[csv]", Csv, csv)), "columns": built}))
+
+
+def _leaves(value: Any) -> list[Any]:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [value] if parts is None else [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _column(name: str, entry: dict[str, Any]) -> Column:
+    entry = dict(entry)
+    kind = KINDS.get(entry.pop("type", None))
+    if kind is None:
+        raise InputError(f"column {name!r}: type is missing or unknown: expected one of {', '.join(KINDS)}.")
+    return kind(**_known(f"column {name!r}", kind, {**entry, "name": name}))
+
+
+def _known(where: str, kind: type, entry: dict[str, Any]) -> dict[str, Any]:
+    """``entry`` if its keys are those of the dataclass ``kind``; lists become tuples."""
+    allowed = {field.name: field for field in fields(kind)}
+    if unknown := sorted(set(entry) - set(allowed)):
+        raise InputError(f"{where} has the unknown keys {unknown}: expected only {sorted(set(allowed) - {'name'})}.")
+    needed = {name for name, field in allowed.items() if field.default is MISSING and field.default_factory is MISSING}
+    if absent := sorted(needed - set(entry)):
+        raise InputError(f"{where} lacks {absent}.")
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def schema_to_toml(schema: Schema) -> str:
+    """The schema as TOML text, without the keys that have their default values.
+
+    ``schema_from_toml(schema_to_toml(schema)) == schema``, exactly.
+    """
+    parts = [_table("", schema, skip=("columns", "csv"))]
+    if schema.csv != Csv():
+        parts.append(_table("[csv]", schema.csv))
+    parts += [
+        _table(f'[columns.{toml_key(column.name)}]\ntype = "{column.kind}"', column, skip=("name",)) for column in schema.columns
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _table(head: str, record: Any, skip: tuple[str, ...] = ()) -> str:
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in skip}
+    defaults = {field.name: field.default for field in fields(record)}
+    lines = [f"{name} = {toml_value(value)}" for name, value in values.items() if value != defaults[name]]
+    return "".join(f"{line}\n" for line in [head, *lines] if line)
+
+
+def toml_key(name: str) -> str:
+    """A TOML key, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """A text, number, truth value, tuple, or tuple of pairs (a table) in TOML."""
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, except that TOML also wants DEL escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value) + " }"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return str(value)

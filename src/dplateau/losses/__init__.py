@@ -1,0 +1,8 @@
+"""Losses of generalised linear models, with their public constants."""
+
+from dplateau.losses.base import GeneralisedLinearLoss as GeneralisedLinearLoss
+from dplateau.losses.scalar import Huber as Huber
+from dplateau.losses.scalar import Logistic as Logistic
+from dplateau.losses.scalar import SmoothedHinge as SmoothedHinge
+from dplateau.losses.scalar import Squared as Squared
+from dplateau.losses.softmax import Softmax as Softmax

@@ -1,0 +1,142 @@
+"""Losses of one score a row: logistic, squared, Huber, smoothed hinge. All of them stay convex under clipping."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses.base import GeneralisedLinearLoss
+from dplateau.spec import InputError
+from dplateau.spec.schedule import real
+
+
+def _check_binary(target: NDArray[np.generic]) -> None:
+    if target.dtype.kind not in "biuf" or not np.isin(target, (0, 1)).all():
+        raise InputError("the target has values other than 0 and 1: encode the two classes as 0 and 1.")
+
+
+def _check_finite(target: NDArray[np.generic]) -> None:
+    if target.dtype.kind not in "biuf" or not np.isfinite(target).all():
+        raise InputError("the target has values that are not finite numbers: clean it or clip it to a declared range.")
+
+
+@dataclass(frozen=True)
+class Logistic(GeneralisedLinearLoss):
+    """Binary cross-entropy ``log(1 + exp(s)) - y s``, targets 0 and 1."""
+
+    convex_after_clipping: ClassVar[bool] = True
+
+    def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return jax.nn.softplus(scores) - target * scores
+
+    def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return jax.nn.sigmoid(scores) - target
+
+    def lipschitz(self, row_norm: float) -> float:
+        return row_norm
+
+    def smoothness(self, row_norm: float) -> float:
+        return row_norm**2 / 4
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        _check_binary(target)
+
+
+@dataclass(frozen=True)
+class Squared(GeneralisedLinearLoss):
+    """Half the squared error ``(s - y)^2 / 2``. Its gradients are unbounded, so clipping matters."""
+
+    convex_after_clipping: ClassVar[bool] = True
+
+    def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return (scores - target) ** 2 / 2
+
+    def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return scores - target
+
+    def lipschitz(self, row_norm: float) -> float:
+        return math.inf if row_norm > 0 else 0.0
+
+    def smoothness(self, row_norm: float) -> float:
+        return row_norm**2
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        _check_finite(target)
+
+
+@dataclass(frozen=True)
+class Huber(GeneralisedLinearLoss):
+    """Half the squared error up to an error of ``delta``, linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default 1.0
+        Largest absolute residual, in units of the target.
+    """
+
+    delta: float = 1.0
+    convex_after_clipping: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", real("delta", self.delta))
+
+    def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        residual = self.residual(scores, target)
+        return residual * (scores - target) - residual**2 / 2
+
+    def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.clip(scores - target, -self.delta, self.delta)
+
+    def lipschitz(self, row_norm: float) -> float:
+        return self.delta * row_norm
+
+    def smoothness(self, row_norm: float) -> float:
+        return row_norm**2
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        _check_finite(target)
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(GeneralisedLinearLoss):
+    """The hinge loss of the margin ``m = (2 y - 1) s``, targets 0 and 1, its corner at m = 1 rounded by a parabola.
+
+    With u = 1 - m: 0 for u <= 0, u^2 / (2 width) for u <= width, u - width / 2 beyond.
+
+    Parameters
+    ----------
+    width : float, default 0.5
+        Length of the parabola, in units of the margin; the hinge loss is the limit 0.
+    """
+
+    width: float = 0.5
+    convex_after_clipping: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", real("width", self.width))
+
+    def _shortfall(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return 1 - (2 * target - 1) * scores
+
+    def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        shortfall = self._shortfall(scores, target)
+        inside = jnp.clip(shortfall, 0, self.width)
+        return inside * (shortfall - inside / 2) / self.width
+
+    def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return (1 - 2 * target) * jnp.clip(self._shortfall(scores, target) / self.width, 0, 1)
+
+    def lipschitz(self, row_norm: float) -> float:
+        return row_norm
+
+    def smoothness(self, row_norm: float) -> float:
+        return row_norm**2 / self.width
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        _check_binary(target)

@@ -1,0 +1,60 @@
+"""Multinomial cross-entropy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses.base import GeneralisedLinearLoss
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
+
+
+@dataclass(frozen=True)
+class Softmax(GeneralisedLinearLoss):
+    """Cross-entropy ``log(sum_k exp(s_k)) - s_y`` of K scores, targets 0 to K - 1.
+
+    It is not known to stay convex under clipping: a bound that needs convexity needs rows of norm at most clip_norm / sqrt(2),
+    so that clipping never acts.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes K, at least 2.
+    """
+
+    classes: int
+    convex_after_clipping: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", integer("classes", self.classes, low=2))
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        chosen = jnp.take_along_axis(scores, target.astype(int)[:, None], axis=1)[:, 0]
+        return jax.nn.logsumexp(scores, axis=1) - chosen
+
+    def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
+        return jax.nn.softmax(scores, axis=1) - jax.nn.one_hot(target.astype(int), self.classes, dtype=scores.dtype)
+
+    def residual_norm(self, residual: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(residual, axis=1)
+
+    def lipschitz(self, row_norm: float) -> float:
+        return math.sqrt(2) * row_norm
+
+    def smoothness(self, row_norm: float) -> float:
+        return row_norm**2 / 2
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        if target.dtype.kind not in "biuf" or not np.isin(target, np.arange(self.classes)).all():
+            raise InputError(f"the target has values other than 0, 1, ..., {self.classes - 1}: encode the classes by their number.")

@@ -1,0 +1,109 @@
+"""Which records every step uses, a chunk of steps at a time.
+
+A chunk is one flat list of records and the number of them that each step takes; nothing is padded or truncated here. The lists
+are private (they name records), their sizes too under Poisson sampling: they go to the compiled loop and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import count, pairwise, repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Schedule, Shuffled
+from dplateau.training.noise import SecureGenerator
+
+
+class Batches(NamedTuple):
+    """The batches of consecutive steps.
+
+    ``records`` (int32, flat) lists them one batch after the other; step t takes the next ``counts[t]`` (int32).
+    """
+
+    records: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+def window(values: Schedule, start: int, stop: int) -> NDArray[np.float64]:
+    """Steps ``start`` to ``stop`` of a schedule, repeated from its beginning where it is shorter than the run (epochs)."""
+    if isinstance(values, tuple):
+        return np.array([values[step % len(values)] for step in range(start, stop)])
+    return np.full(stop - start, values)
+
+
+def public_sizes(sampling: Sampling, n: int, start: int, stop: int) -> NDArray[np.float64]:
+    """Public sizes of the batches of steps ``start`` to ``stop``: expected ones under Poisson sampling, exact ones otherwise."""
+    sizes = window(sampling.divisors(n), start, stop)
+    if isinstance(sampling, Cyclic | Shuffled) and isinstance(sampling.batch_size, float) and (rest := n % sampling.batch_size):
+        epoch = math.ceil(n / sampling.batch_size)
+        sizes[(np.arange(start, stop) + 1) % epoch == 0] = rest
+    return sizes
+
+
+def largest_likely_size(sampling: Sampling, largest: float) -> int:
+    """A public size that no batch of public size at most ``largest`` exceeds: never, or hardly ever under Poisson sampling."""
+    return math.ceil(largest + 8 * math.sqrt(largest) + 8) if isinstance(sampling, Poisson) else int(largest)
+
+
+def batches(run: Run, chunk: int, generator: SecureGenerator) -> Iterator[Batches]:
+    """The batches of a run, ``chunk`` steps at a time, drawn as they are asked for.
+
+    Raises
+    ------
+    InputError
+        The sampling has no list of records (full batch), or n does not fit 32 bits.
+    """
+    if run.n >= 1 << 31:
+        raise InputError(f"n is {run.n}: training in memory takes fewer than 2^31 records.")
+    sizes = (public_sizes(run.sampling, run.n, start, min(start + chunk, run.steps)) for start in range(0, run.steps, chunk))
+    match run.sampling:
+        case Poisson():
+            return (_poisson(part, run.n, generator) for part in sizes)
+        case FixedSize():
+            return (_fixed_size(part, run.n, generator) for part in sizes)
+        case Cyclic():
+            return _consecutive(sizes, repeat(np.arange(run.n, dtype=np.int32)))
+        case OnePass():
+            return _consecutive(sizes, iter([np.arange(run.n, dtype=np.int32)]))
+        case Shuffled():
+            return _consecutive(sizes, (generator.permutation(run.n).astype(np.int32) for _ in count()))
+        case FullBatch() | _:
+            raise InputError("full-batch steps use every record: there are no batches to list.")
+
+
+def _poisson(sizes: NDArray[np.float64], n: int, generator: SecureGenerator) -> Batches:
+    """One coin for every record and step, all of them one row of coins with the largest rate, then thinned to each step's own."""
+    largest = float(sizes.max())
+    heads = generator.bernoulli_positions(n * len(sizes), largest / n)
+    steps = heads // n
+    heads -= steps * n
+    if sizes.min() < largest:
+        kept = generator.uniform(heads.size) < sizes[steps] / largest
+        heads, steps = heads[kept], steps[kept]
+    return Batches(heads.astype(np.int32), np.bincount(steps, minlength=len(sizes)).astype(np.int32))
+
+
+def _fixed_size(sizes: NDArray[np.float64], n: int, generator: SecureGenerator) -> Batches:
+    counts = sizes.astype(np.int32)
+    edges = np.flatnonzero(np.diff(counts, prepend=-1, append=-1))
+    parts = [generator.subsets(int(b - a), int(counts[a]), n).ravel() for a, b in pairwise(edges)]
+    return Batches(np.concatenate(parts).astype(np.int32), counts)
+
+
+def _consecutive(sizes: Iterable[NDArray[np.float64]], orders: Iterator[NDArray[np.int32]]) -> Iterator[Batches]:
+    """Batches cut one after the other from the records in the first order, then in the second, and so on."""
+    order, used = next(orders), 0
+    for part in sizes:
+        counts, pieces = part.astype(np.int32), []
+        missing = int(counts.sum())
+        while missing:
+            if used == len(order):
+                order, used = next(orders), 0
+            pieces.append(order[used : used + missing])
+            used += len(pieces[-1])
+            missing -= len(pieces[-1])
+        yield Batches(np.concatenate(pieces), counts)

@@ -1,0 +1,92 @@
+"""What must hold before the first step. Messages name arguments and public numbers, never an entry of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import real
+from dplateau.training.grid import Grid
+
+DTYPES: Final = ("float32", "float64")
+_ROUNDING: Final = 1e-6
+
+
+def check_options(run: Run, dtype: str, momentum: float, average: float, keep_iterates: bool) -> None:
+    """Raise ``InputError`` unless the run allows what is asked for."""
+    if dtype not in DTYPES:
+        raise InputError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
+    if run.step_size is None:
+        raise InputError("the run has no step_size: training needs one.")
+    if real("momentum", momentum, inclusive=True) >= 1:
+        raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")
+    real("average", average, inclusive=True, high=1.0)
+    if (momentum or average) and run.update != "post-processed":
+        raise InputError("momentum and averaging are other updates than the run's 'sgd': use a run with update='post-processed'.")
+    for name, wanted in (("average", average), ("keep_iterates", keep_iterates)):
+        if wanted and run.released != "all":
+            raise InputError(f"{name} releases more than the last iterate: use a run with released='all'.")
+
+
+def checked_data(
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, dtype: str
+) -> tuple[NDArray[Any], ...]:
+    """Features ``(n, d)`` and target ``(n,)`` in the working precision, and the norms of the rows as they then are, in float64."""
+    rows, labels = np.asarray(features), np.asarray(target)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]:
+        raise InputError(f"features have shape {rows.shape} and type {rows.dtype}: expected a table of numbers, one row a record.")
+    if labels.shape != rows.shape[:1]:
+        raise InputError(f"target has shape {labels.shape}: expected one entry for each of the {len(rows)} rows of features.")
+    if len(rows) != run.n:
+        raise InputError(f"features have {len(rows)} rows but the run has n = {run.n}: the run must describe this data set.")
+    loss.check_target(labels)
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(rows, dtype=dtype)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        labels = labels.astype(dtype)
+    if not (np.isfinite(norms).all() and np.isfinite(labels).all()):
+        raise InputError(f"features or target have values that are not finite {dtype} numbers: clean or clip them first.")
+    return rows, labels, norms
+
+
+def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDArray[np.float64]:
+    """The coefficient of each of the d features, shape ``(d,)``."""
+    values = np.asarray(l2, dtype=np.float64)
+    if values.shape not in ((), (d,)) or not np.isfinite(values).all() or (values < 0).any():
+        raise InputError(f"l2 has shape {values.shape}: expected one finite number >= 0, or one for each of the {d} features.")
+    return np.broadcast_to(values, (d,))
+
+
+def checked_start(run: Run, start: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The first iterate, by default zero."""
+    values = np.zeros(shape) if start is None else np.asarray(start, dtype=np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise InputError(f"start has shape {values.shape}: expected finite numbers of shape {shape}.")
+    if run.diameter is not None and np.linalg.norm(values) > run.diameter / 2:
+        raise InputError(f"start lies outside the ball of diameter {run.diameter:g} around zero that iterates are projected on.")
+    return values
+
+
+def check_curvature(run: Run, loss: GeneralisedLinearLoss, grid: Grid, largest_row: float, l2: NDArray[np.float64]) -> None:
+    """Raise ``InputError`` unless the smoothness and convexity that the run states hold for every row."""
+    slack = 1 + _ROUNDING
+    if run.smoothness is not None and loss.smoothness(largest_row) + l2.max() > run.smoothness * slack:
+        raise InputError(
+            f"some row is too long for the run's smoothness {run.smoothness:g} with l2 up to {l2.max():g}: clip all "
+            f"rows to a public norm R and state a smoothness of at least {type(loss).__name__}.smoothness(R) + l2."
+        )
+    if run.strong_convexity is None:
+        return
+    if run.strong_convexity > l2.min() * slack:
+        raise InputError(f"strong_convexity {run.strong_convexity:g} exceeds the least l2 coefficient {l2.min():g}: add l2.")
+    if not loss.convex_after_clipping and loss.lipschitz(largest_row) > grid.clip_norm:
+        raise InputError(
+            f"{type(loss).__name__} is not known to stay convex under clipping, and some row is long enough to be clipped: clip "
+            f"all rows to a public norm R with {type(loss).__name__}.lipschitz(R) <= {grid.clip_norm:.9g} (clip_norm less "
+            "the rounding margin), or use a run without strong_convexity."
+        )

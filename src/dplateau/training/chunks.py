@@ -1,0 +1,79 @@
+"""What the compiled loop is fed with: batches, noise and schedules of a chunk of steps, in arrays of few different sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.spec import Run, Sampling
+from dplateau.training.batches import Batches, batches, largest_likely_size, window
+from dplateau.training.grid import Grid
+from dplateau.training.loop import Chunk
+from dplateau.training.noise import SecureGenerator
+
+# A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard.
+_STEPS: Final = 1024
+_NUMBERS: Final = 1 << 22
+_PRODUCTS: Final = 1 << 30
+
+
+def chunks(
+    run: Run, shape: tuple[int, ...], grid: Grid, average: float, generator: SecureGenerator, dtype: str
+) -> Iterator[tuple[int, Chunk]]:
+    """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
+    weights = math.prod(shape)
+    divisors = run.sampling.divisors(run.n)
+    likely = largest_likely_size(run.sampling, max(divisors) if isinstance(divisors, tuple) else divisors)
+    length = max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
+    averaged_from = run.steps - math.ceil(average * run.steps)
+    plans = repeat(None) if run.is_full_batch else batches(run, length, generator)
+    for begin, plan in zip(range(0, run.steps, length), plans, strict=False):
+        end = min(begin + length, run.steps)
+        divisor = window(divisors, begin, end)
+        capacity, records, counts = 0, None, None
+        if plan is not None:
+            capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length)
+        deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
+        noise = grid.noise(generator.normal((end - begin, weights)), deviations).reshape(-1, *shape)
+        chunk = Chunk(
+            steps=end - begin,
+            records=records,
+            starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
+            counts=counts,
+            noise=_stretched(noise, length),
+            divisor=_stretched(divisor, length),
+            step_size=_stretched(window(run.step_size, begin, end).astype(dtype), length),  # type: ignore[arg-type]
+            weight=_stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)).astype(dtype), length),
+        )
+        yield capacity, chunk
+
+
+def _with_room(plan: Batches, sampling: Sampling, largest: float, length: int) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
+    """Room for one batch, and the chunk's records and counts stretched to public sizes.
+
+    Where a rare batch is larger than its public room, the room grows: nothing is ever cut off. The list ends with room for one
+    more batch, because the loop reads that far.
+    """
+    capacity = _rounded_up(max(largest_likely_size(sampling, largest), int(plan.counts.max())))
+    total = _rounded_up(max(largest_likely_size(sampling, largest * length), len(plan.records)))
+    return capacity, _stretched(plan.records, total + capacity), _stretched(plan.counts, length)
+
+
+def _rounded_up(size: int) -> int:
+    """The next of at most sixteen sizes per power of two, so that few different loops are compiled."""
+    step = max(16, 1 << max(0, size.bit_length() - 5))
+    return -(-size // step) * step
+
+
+def _stretched(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """``values`` with zeros appended up to ``length`` entries."""
+    if len(values) == length:
+        return values
+    longer = np.zeros((length, *values.shape[1:]), values.dtype)
+    longer[: len(values)] = values
+    return longer

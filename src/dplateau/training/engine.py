@@ -1,0 +1,191 @@
+"""``train``: fulfil a ``Run`` on data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import Assumption, Run
+from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
+from dplateau.training.chunks import chunks
+from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.grid import grid_of
+from dplateau.training.loop import Chunk, Constants, Data, State, run_chunk
+from dplateau.training.noise import SecureGenerator
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run released, and what its guarantee rests on.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (d,) or (d, K)
+        The last iterate, or the average of the last ones where that was asked for.
+    run : Run
+        The run that was fulfilled.
+    assumptions : tuple of Assumption
+        What was enforced, and what is taken on trust.
+    generator : str
+        The source of randomness, for the certificate.
+    dtype : str
+        Working precision.
+    iterates : ndarray of shape (steps + 1, d) or (steps + 1, d, K), optional
+        The start and every iterate, where they were asked for.
+    """
+
+    weights: NDArray[Any]
+    run: Run
+    assumptions: tuple[Assumption, ...]
+    generator: str
+    dtype: str
+    iterates: NDArray[Any] | None = None
+
+
+def train(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    features: ArrayLike,
+    target: ArrayLike,
+    *,
+    l2: float | Sequence[float] | NDArray[np.float64] = 0.0,
+    generator: SecureGenerator | None = None,
+    dtype: str = "float32",
+    momentum: float = 0.0,
+    average: float = 0.0,
+    start: ArrayLike | None = None,
+    keep_iterates: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> TrainResult:
+    """Train a generalised linear model by noisy gradient steps, exactly as ``run`` says.
+
+    Step t draws its batch, sums the clipped gradients, adds the noise, divides by the *public* batch size, adds ``l2 * weights``
+    (which no record influences, so it is not clipped), takes the step and projects on the ball of the run's diameter around
+    zero. The sum and the noise are rounded to a common grid first (see ``dplateau.training.grid``).
+
+    Parameters
+    ----------
+    run : Run
+        What to compute and release; ``step_size`` is needed.
+    loss : GeneralisedLinearLoss
+        Loss of one example.
+    features : array of shape (n, d)
+        Rows; private. Append a column of ones for an intercept.
+    target : array of shape (n,)
+        Targets as the loss wants them; private.
+    l2 : float or sequence of d floats, default 0.0
+        Coefficient of ``|weights|^2 / 2``, one for all features or one each (0 for an intercept that is not to be shrunk).
+    generator : SecureGenerator, optional
+        Source of batches and noise; by default a new one with a key from the operating system.
+    dtype : {"float32", "float64"}, default "float32"
+        Working precision.
+    momentum : float, default 0.0
+        Heavy-ball momentum, below 1. Needs a run with ``update="post-processed"``.
+    average : float, default 0.0
+        Fraction of the iterates, counted from the end, whose mean is returned (1: all, after Polyak). Needs a run with
+        ``update="post-processed"`` and ``released="all"``: no last-iterate bound covers an average.
+    start : array of shape (d,) or (d, K), optional
+        First iterate; public. Zero by default.
+    keep_iterates : bool, default False
+        Whether to return all iterates. Needs a run with ``released="all"``.
+    progress : callable, optional
+        Called with the steps done and their total; see ``dplateau.training.progress_bar``.
+
+    Raises
+    ------
+    InputError
+        The arguments do not fit each other, or the run states a smoothness or convexity that the rows do not have.
+    TrainingInterrupted
+        By the keyboard. Nothing is released.
+    TrainingDiverged
+        The weights overflowed. Nothing is released.
+    """
+    check_options(run, dtype, momentum, average, keep_iterates)
+    rows, labels, norms = checked_data(run, loss, features, target, dtype)
+    d = rows.shape[1]
+    shape = (d,) if loss.outputs == 1 else (d, loss.outputs)
+    coefficients = checked_l2(l2, d)
+    first = checked_start(run, start, shape).astype(dtype)
+    grid = grid_of(run, first.size, loss.outputs, dtype)
+    check_curvature(run, loss, grid, float(norms.max()), coefficients)
+    generator = SecureGenerator() if generator is None else generator
+
+    with np.errstate(divide="ignore", over="ignore"):
+        largest = (grid.clip_norm / norms).astype(dtype)
+    radius = math.inf if run.diameter is None else run.diameter / 2
+    constants = Constants(
+        l2=coefficients.astype(dtype).reshape(d, *(1 for _ in shape[1:])),
+        momentum=np.asarray(momentum, dtype),
+        radius=np.asarray(radius, dtype),
+        spacing=np.float64(grid.spacing),
+    )
+    parts = chunks(run, shape, grid, average, generator, dtype)
+    outcome = None
+    # Noise is added in double precision, whatever the working precision. An interrupt is raised again outside its handler, so that
+    # the error does not lead back to the frames that hold the weights.
+    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+        outcome = _run_chunks(run, loss, Data(rows, labels, largest), first, constants, parts, keep_iterates, progress)
+    if outcome is None:
+        raise TrainingInterrupted("training was interrupted: nothing was released.")
+    weights, iterates = outcome
+    if not np.isfinite(weights).all():
+        raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
+    return TrainResult(weights, run, _assumptions(run, loss, generator, dtype), generator.name, dtype, iterates)
+
+
+def _run_chunks(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    data: Data,
+    first: NDArray[Any],
+    constants: Constants,
+    parts: Iterator[tuple[int, Chunk]],
+    keep: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The released weights, and all iterates where they are kept."""
+    data = Data(*map(jax.device_put, data))
+    state, done, kept = State(first, np.zeros_like(first), first), 0, [first[None]]
+    for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
+        jax.block_until_ready(state)
+        if progress is not None:
+            progress(done, run.steps)
+        state, iterates = run_chunk(state, data, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+        done += chunk.steps
+        if iterates is not None:
+            kept.append(np.asarray(iterates)[: chunk.steps])
+    weights = np.asarray(state.mean)
+    if progress is not None:
+        progress(done, run.steps)
+    return weights, np.concatenate(kept) if keep else None
+
+
+def _assumptions(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
+    """What the guarantee of this run rests on, in the order of the update."""
+    drawn = "declared" if generator.insecure else "enforced"
+    found = [
+        Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
+        Assumption("sampling", f"'{run.sampling.kind}' batches were drawn from {generator.name}, none truncated", drawn),
+        Assumption(
+            "clipping", f"per-example gradients were clipped to norm {run.clip_norm:g}, less the rounding margin", "enforced"
+        ),
+        Assumption("divisor", "sums were divided by the public batch size", "enforced"),
+        Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the sums", drawn),
+        Assumption("arithmetic", f"beyond that grid, {dtype} arithmetic is treated as exact", "declared"),
+    ]
+    if run.diameter is not None:
+        found.append(Assumption("projection", f"iterates were projected on the ball of diameter {run.diameter:g}", "enforced"))
+    if run.smoothness is not None:
+        found.append(Assumption("smoothness", f"every row is short enough for smoothness {run.smoothness:g}", "enforced"))
+    if run.strong_convexity is not None:
+        how = "clipping keeps one score convex" if loss.convex_after_clipping else "clipping was never active"
+        found.append(Assumption("strong convexity", f"l2 is at least {run.strong_convexity:g} and {how}", "enforced"))
+    return tuple(found)

@@ -1,0 +1,97 @@
+"""The compiled inner loop: noisy gradient steps of a generalised linear model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from dplateau.losses import GeneralisedLinearLoss
+
+Array: TypeAlias = Any  # numpy on the way in, jax inside
+
+
+class Data(NamedTuple):
+    """The records: ``features`` (n, d), ``target`` (n,) and ``largest`` (n,), the residual norm that each is clipped to."""
+
+    features: Array
+    target: Array
+    largest: Array
+
+
+class Constants(NamedTuple):
+    """What all steps share: ``l2`` (one a row of the weights), ``momentum``, ``radius`` of the ball and ``spacing`` of the grid."""
+
+    l2: Array
+    momentum: Array
+    radius: Array
+    spacing: Array
+
+
+class Chunk(NamedTuple):
+    """What differs between steps, with unused entries after the last of ``steps``.
+
+    ``records`` is the padded list of all batches (None: every step uses every record), of which step t takes ``counts[t]`` from
+    ``starts[t]``; ``noise`` (chunk, *weights) is already on the grid; the result is the mean of iterates in which a new one gets
+    ``weight[t]`` and the old mean the rest (1: the last iterate itself).
+    """
+
+    steps: int
+    records: Array
+    starts: Array
+    counts: Array
+    noise: Array
+    divisor: Array
+    step_size: Array
+    weight: Array
+
+
+class State(NamedTuple):
+    """What a step hands to the next: arrays of the weights' shape."""
+
+    weights: Array
+    velocity: Array
+    mean: Array
+
+
+def clipped_sum(loss: GeneralisedLinearLoss, weights: jax.Array, data: Data, used: jax.Array | None = None) -> jax.Array:
+    """Sum over the examples of their clipped gradients, in two matrix products; examples not ``used`` add exactly nothing."""
+    dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+    residual = loss.residual(dot(data.features, weights), data.target)
+    factor = jnp.minimum(1, data.largest / loss.residual_norm(residual))
+    if used is not None:
+        factor = jnp.where(used, factor, 0)
+    return dot((residual.T * factor), data.features).T
+
+
+@partial(jax.jit, static_argnames=("loss", "capacity", "keep"))
+def run_chunk(
+    state: State, data: Data, chunk: Chunk, constants: Constants, *, loss: GeneralisedLinearLoss, capacity: int, keep: bool
+) -> tuple[State, Array]:
+    """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
+
+    Batches have room for ``capacity`` records. The number of steps is no part of the compiled shape, nor is any batch size.
+    """
+    dtype = state.weights.dtype
+
+    def gradient(weights: jax.Array, step: jax.Array) -> jax.Array:
+        if chunk.records is None:
+            return clipped_sum(loss, weights, data)
+        batch = jax.lax.dynamic_slice(chunk.records, (chunk.starts[step],), (capacity,))
+        rows = Data(*(column.at[batch].get(mode="promise_in_bounds") for column in data))
+        return clipped_sum(loss, weights, rows, jnp.arange(capacity, dtype=chunk.counts.dtype) < chunk.counts[step])
+
+    def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+        (weights, velocity, mean), iterates = carry
+        total = gradient(weights, step).astype(constants.spacing.dtype)
+        total = jnp.round(total / constants.spacing) * constants.spacing + chunk.noise[step]  # exact, see grid.py
+        velocity = constants.momentum * velocity + ((total / chunk.divisor[step]).astype(dtype) + constants.l2 * weights)
+        weights = weights - chunk.step_size[step] * velocity
+        weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))
+        mean = (1 - chunk.weight[step]) * mean + chunk.weight[step] * weights
+        return State(weights, velocity, mean), None if iterates is None else iterates.at[step].set(weights)
+
+    iterates = jnp.zeros(chunk.noise.shape, dtype) if keep else None
+    return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))

@@ -1,0 +1,158 @@
+"""``SecureGenerator``: Gaussian noise and random batches from a cryptographic key stream."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from typing import Final, NoReturn
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
+
+_SIGN: Final = np.uint64(1 << 63)
+_RARE: Final = np.uint64(1 << 43)
+
+
+class SecureGenerator:
+    """A stream of random numbers that nobody without its key can tell from truly random ones.
+
+    The stream is AES-256 in counter mode (with AES instructions it is faster than ChaCha20, and far faster than anything done
+    with it), its key 32 fresh bytes of the operating system. A generator cannot be pickled or copied, and refuses to work in a
+    forked process: any of these would give the same noise twice, and noise used twice can be subtracted.
+
+    Parameters
+    ----------
+    insecure_seed : int, optional
+        Makes the stream reproducible, and thereby **voids every privacy guarantee**: who knows the seed can subtract the noise.
+        For tests and simulations on public data.
+    """
+
+    def __init__(self, *, insecure_seed: int | None = None) -> None:
+        if insecure_seed is None:
+            key, counter = os.urandom(32), os.urandom(16)
+        else:
+            key, counter = hashlib.sha256(str(integer("insecure_seed", insecure_seed, low=0)).encode()).digest(), bytes(16)
+        self._stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+        self._process = os.getpid()
+        self._insecure = insecure_seed is not None
+
+    @property
+    def insecure(self) -> bool:
+        """Whether the stream follows from a seed."""
+        return self._insecure
+
+    @property
+    def name(self) -> str:
+        """What to write in a certificate."""
+        return "AES-256-CTR, " + ("insecure fixed seed" if self._insecure else "key from the operating system")
+
+    def __repr__(self) -> str:
+        return f"<SecureGenerator: {self.name}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a SecureGenerator cannot be pickled or copied: its noise would be drawn twice. Make a new one.")
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        if os.getpid() != self._process:
+            raise RuntimeError("this SecureGenerator belongs to the parent process: a fork would repeat its noise. Make a new one.")
+        words = np.empty(count + 2, dtype=np.uint64)  # the cipher asks for one block more than it fills
+        self._stream.update_into(bytes(8 * count), words.view(np.uint8).data)
+        return words[:count]
+
+    def uniform(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Uniform numbers strictly between 0 and 1: the midpoints of 2^52 equal intervals."""
+        words = self._words(int(np.prod(shape)))
+        words >>= np.uint64(12)  # one bit more would let the last midpoint round to 1
+        values = words.astype(np.float64)
+        values += 0.5
+        values *= 2.0**-52
+        return values.reshape(shape)
+
+    def normal(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Standard normal numbers, by inversion.
+
+        One bit is the sign, 63 bits are the tail probability. Below 2^-21 the probability gets 52 further bits, so that a tail has
+        no holes: with 53 bits alone whole intervals beyond 6.5 standard deviations are never hit, and a run draws millions.
+        """
+        words = self._words(int(np.prod(shape)))
+        half = words & ~_SIGN
+        rare = np.flatnonzero(half < _RARE)
+        tail = half.astype(np.float64)
+        tail += 0.5
+        tail[rare] = half[rare] + self.uniform(rare.size)
+        tail *= 2.0**-64
+        values = ndtri(tail, out=tail)
+        bits = values.view(np.uint64)
+        bits ^= words & _SIGN
+        return values.reshape(shape)
+
+    def integers(self, high: int, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
+        """Integers, exactly uniform on 0, ..., high - 1 (by rejection of the incomplete last multiple of ``high``)."""
+        high = integer("high", high)
+        last = np.uint64((1 << 64) // high * high - 1)
+        words = self._words(int(np.prod(shape)))
+        while (bad := np.flatnonzero(words > last)).size:
+            words[bad] = self._words(bad.size)
+        words %= np.uint64(high)
+        return words.astype(np.int64).reshape(shape)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """A uniform permutation of 0, ..., n - 1: the order of n random keys, drawn again if two are equal."""
+        while True:
+            keys = self._words(n)
+            order = np.argsort(keys)
+            keys = keys[order]
+            if not (keys[1:] == keys[:-1]).any():
+                return order
+
+    def subsets(self, count: int, size: int, n: int) -> NDArray[np.int64]:
+        """``count`` independent uniform subsets of ``size`` of the n records, in rows of shape ``(count, size)``, sorted.
+
+        Duplicates are replaced by fresh draws until there are none. No step prefers a record, so the subset of the fixed size
+        that remains is uniform. Above n / 2 the left-out records are drawn instead.
+        """
+        if not 0 <= size <= n:
+            raise InputError(f"size is {size}: expected a whole number from 0 to n = {n}.")
+        if 2 * size > n:
+            kept = np.ones((count, n), dtype=bool)
+            np.put_along_axis(kept, self.subsets(count, n - size, n), False, axis=1)
+            return np.nonzero(kept)[1].reshape(count, size)
+        rows = np.sort(self.integers(n, (count, size)), axis=1)
+        todo = np.arange(count)
+        while todo.size:
+            part = rows[todo]
+            again = np.zeros(part.shape, dtype=bool)
+            again[:, 1:] = part[:, 1:] == part[:, :-1]
+            todo, part, again = (x[again.any(axis=1)] for x in (todo, part, again))
+            part[again] = self.integers(n, int(again.sum()))
+            rows[todo] = np.sort(part, axis=1)
+        return rows
+
+    def bernoulli_positions(self, count: int, probability: float) -> NDArray[np.int64]:
+        """Positions of the heads among ``count`` independent coins, ascending; the cost grows with the heads, not the coins.
+
+        The gaps between heads are geometric. They come from 52-bit uniform numbers, so a coin's probability is right to 2^-52.
+        """
+        if not 0 < probability <= 1:
+            raise InputError(f"probability is {probability}: expected a number > 0 and <= 1.")
+        if probability == 1:
+            return np.arange(count)
+        mean = count * probability
+        found, parts = -1, []
+        while found < count:
+            gaps = np.log(self.uniform(int(mean + 4 * math.sqrt(mean)) + 16))
+            gaps /= math.log1p(-probability)
+            np.minimum(gaps, count, out=gaps)
+            steps = gaps.astype(np.int64)
+            steps += 1
+            steps[0] += found
+            parts.append(np.cumsum(steps, out=steps))
+            found = int(steps[-1])
+        positions = np.concatenate(parts)
+        return positions[: np.searchsorted(positions, count)]

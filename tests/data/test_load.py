@@ -1,0 +1,65 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dplateau.data import feature_names, load_dataset, load_schema, sample_path
+from dplateau.spec import InputError
+
+DATA = Path(os.environ.get("DPLATEAU_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+
+
+def original(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not on this machine")
+    return path
+
+
+def test_the_bundled_adult_data():
+    train, test = (load_dataset(sample_path(f"adult-{part}"), "adult") for part in ("train", "test"))
+    assert train.features.shape == (32561, len(feature_names(load_schema("adult"))))
+    assert test.features.shape == (16281, train.features.shape[1])
+    # The class counts of the data set's own documentation (23.93 % of all 48,842 earn more).
+    assert int(train.target.sum()) + int(test.target.sum()) == 11687
+    assert (np.linalg.norm(train.features.astype(float), axis=1) <= 1).all()
+    # Every declared category and bin is a feature, and unknown stays rare: the schema fits the file.
+    unknown = [i for i, name in enumerate(train.feature_names) if name.endswith("unknown")]
+    assert len(unknown) == 12
+    assert 0 < (train.features[:, unknown] > 0).mean() < 0.02
+
+
+@pytest.mark.parametrize(("file", "sample"), [("adult/adult.data", "adult-train"), ("adult/adult.test", "adult-test")])
+def test_the_bundled_adult_data_are_the_originals(file, sample):
+    theirs, ours = load_dataset(original(file), "adult"), load_dataset(sample_path(sample), "adult")
+    assert (theirs.features == ours.features).all()
+    assert (theirs.target == ours.target).all()
+
+
+def test_a9a():
+    found = load_dataset(original("a9a/a9a.t"), "a9a", rows="scale", intercept=0, feature_norm=np.sqrt(14))
+    assert found.features.shape == (16281, 123)
+    assert found.features.astype(float).sum() == pytest.approx(found.features.round().sum(), rel=1e-6)
+    assert int(found.target.sum()) == 3846
+    assert found.classes == ("-1", "+1")
+
+
+def test_linear_models_do_well_on_the_encoding():
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = (load_dataset(sample_path(f"adult-{part}"), "adult") for part in ("train", "test"))
+    model = LogisticRegression(C=1, fit_intercept=False, max_iter=300).fit(train.features, train.target)
+    assert model.score(test.features, test.target) > 0.858
+
+
+def test_samples_that_do_not_exist():
+    with pytest.raises(InputError, match="adult-train, adult-test"):
+        sample_path("iris")
+
+
+def test_importing_the_room_loads_no_table_library():
+    code = "import sys, dplateau.data; sys.exit(any(name in sys.modules for name in ('pyarrow', 'jax', 'sklearn', 'pandas')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,80 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from dplateau.data import clip_rows
+from dplateau.spec import InputError
+
+
+def matrices(dtype, width):
+    return arrays(
+        dtype,
+        array_shapes(min_dims=2, max_dims=2, max_side=6),
+        elements=st.floats(allow_nan=False, allow_infinity=False, width=width),
+    )
+
+
+@settings(derandomize=True, deadline=None)
+@given(matrices(np.float32, 32) | matrices(np.float64, 64), st.floats(1e-3, 1e3))
+def test_no_row_is_longer_than_the_norm(rows, norm):
+    clipped = clip_rows(rows, norm)
+    assert clipped.dtype == rows.dtype
+    assert (np.linalg.norm(clipped.astype(np.float64), axis=1) <= norm).all()
+    for before, after in zip(rows.astype(float), clipped.astype(float), strict=True):
+        length = math.hypot(*before)
+        if length <= norm * (1 - 1e-12):
+            assert (before == after).all()
+        else:  # the direction stays, and the whole norm is used
+            precision = 3e-7 if rows.dtype == np.float32 else 3e-14
+            assert math.hypot(*after) >= norm * (1 - precision)
+            np.testing.assert_allclose(
+                after, before * min(1, norm / length) if length < math.inf else after, rtol=1e-5, atol=norm * 1e-7
+            )
+
+
+def test_rounding_to_float32_is_made_up_for():
+    rows = np.random.default_rng(0).normal(size=(20_000, 7)).astype(np.float32)
+    naive = (rows / np.linalg.norm(rows.astype(float), axis=1, keepdims=True)).astype(np.float32)
+    assert (np.linalg.norm(naive.astype(float), axis=1) > 1).any()
+    assert (np.linalg.norm(clip_rows(naive, 1.0).astype(float), axis=1) <= 1).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 3, 40_000])
+def test_the_bound_is_exact_in_every_width(dtype, width):
+    rows = np.random.default_rng(1).uniform(0.5, 1, size=(400_000 // width, width)).astype(dtype) * 1e5
+    for norm in (1.0, 0.1, 1e-30, 7e4):
+        clipped = clip_rows(rows, norm).astype(np.float64)
+        assert (np.linalg.norm(clipped, axis=1) <= norm).all()
+        assert all(math.sqrt(math.fsum(row * row)) <= norm for row in clipped[:100])
+
+
+def test_short_rows_are_returned_as_they_are():
+    rows = np.eye(3)
+    assert clip_rows(rows, 1.0) is rows
+    assert clip_rows([[1, 2], [0, 0]], 5).tolist() == [[1, 2], [0, 0]]
+
+
+def test_the_argument_is_not_changed():
+    rows = np.full((3, 2), 5.0)
+    clip_rows(rows, 1.0)
+    assert (rows == 5.0).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_are_counted_and_not_quoted(bad):
+    rows = np.full((5000, 2), 0.123)
+    rows[[3, 4500], 1] = bad
+    with pytest.raises(InputError, match=r"^2 of 5000 rows contain NaN or infinity") as caught:
+        clip_rows(rows, 1.0)
+    assert "123" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("rows", "norm"), [(np.ones(3), 1.0), ([["a"]], 1.0), (np.ones((2, 2)), 0.0), (np.ones((2, 2)), np.nan)])
+def test_wrong_arguments(rows, norm):
+    with pytest.raises(InputError, match="expected"):
+        clip_rows(rows, norm)

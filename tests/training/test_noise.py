@@ -1,0 +1,155 @@
+"""The generator: right laws (tests that also reject wrong ones), no repeats, no secrets."""
+
+import copy
+import os
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dplateau.spec import InputError
+from dplateau.training import SecureGenerator
+
+FALSE_ALARM = 1e-9
+
+
+class Scripted(SecureGenerator):
+    """A generator whose words are given."""
+
+    def __init__(self, *words):
+        super().__init__(insecure_seed=0)
+        self.script = [np.array(part, dtype=np.uint64) for part in words]
+
+    def _words(self, count):
+        part = self.script.pop(0)
+        assert len(part) == count
+        return part
+
+
+def test_normals_pass_kolmogorov_smirnov_and_scaled_ones_do_not():
+    draws = SecureGenerator(insecure_seed=1).normal(200_000)
+    assert stats.kstest(draws, "norm").pvalue > 1e-6
+    for wrong in (0.97 * draws, 1.03 * draws, draws + 0.02, np.round(draws, 1)):
+        assert stats.kstest(wrong, "norm").pvalue < FALSE_ALARM
+
+
+def test_normals_have_the_tails_of_a_normal():
+    draws = SecureGenerator(insecure_seed=2).normal(2_000_000)
+    for bound in (3.0, 4.0, 4.5):
+        for side in (draws, -draws):
+            assert stats.binomtest(int((side > bound).sum()), draws.size, stats.norm.sf(bound)).pvalue > 1e-6
+
+
+def test_sign_and_tail_bits_map_to_quantiles():
+    word = 5 << 58  # tail probability 5/64
+    up, down = Scripted([word | 1 << 63, word], []).normal(2)
+    assert up == -down == pytest.approx(stats.norm.isf(5 / 64), rel=1e-15)
+
+
+def test_a_rare_word_gets_further_bits():
+    """Without them, the least probability would be 2^-65 and its neighbours far apart."""
+    rare = Scripted([0, 0, 1], [0, (1 << 64) - 1, 0]).normal(3)
+    wanted = stats.norm.ppf([2.0**-117, 2.0**-64, 2.0**-64])
+    np.testing.assert_allclose(rare, wanted, rtol=1e-12)
+
+
+def test_uniforms_are_uniform_and_never_zero_or_one():
+    draws = SecureGenerator(insecure_seed=3).uniform((1000, 200))
+    assert draws.shape == (1000, 200)
+    assert stats.kstest(draws.ravel(), "uniform").pvalue > 1e-6
+    assert stats.kstest(draws.ravel() ** 1.02, "uniform").pvalue < FALSE_ALARM
+    least, most = Scripted([0, (1 << 64) - 1]).uniform(2)
+    assert 0 < least < 1e-15
+    assert 1 - 1e-15 < most < 1
+
+
+def test_integers_are_uniform_and_reject_the_incomplete_multiple():
+    counts = np.bincount(SecureGenerator(insecure_seed=4).integers(7, 70_000), minlength=7)
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    last = (1 << 64) // 7 * 7
+    assert Scripted([last, last - 1, 8], [9]).integers(7, 3).tolist() == [2, 6, 1]
+
+
+def test_permutations_are_uniform():
+    generator = SecureGenerator(insecure_seed=5)
+    orders, counts = np.unique([generator.permutation(4) for _ in range(12_000)], axis=0, return_counts=True)
+    assert len(orders) == 24
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+def test_a_tie_between_keys_is_drawn_again():
+    assert Scripted([5, 5, 1], [9, 7, 8]).permutation(3).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_subsets_are_uniform(size):
+    rows = SecureGenerator(insecure_seed=6).subsets(20_000, size, 6)
+    assert (np.diff(rows, axis=1) > 0).all()
+    found, counts = np.unique(rows, axis=0, return_counts=True)
+    assert len(found) == {2: 15, 3: 20, 4: 15}[size]
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+def test_subsets_at_the_ends():
+    generator = SecureGenerator(insecure_seed=6)
+    assert generator.subsets(3, 5, 5).tolist() == [list(range(5))] * 3
+    assert generator.subsets(3, 0, 5).shape == (3, 0)
+    with pytest.raises(InputError, match="size"):
+        generator.subsets(1, 6, 5)
+
+
+@pytest.mark.parametrize("probability", [1e-4, 0.03, 0.5, 0.97])
+def test_coins_fall_with_their_probability(probability):
+    count = 300_000
+    heads = SecureGenerator(insecure_seed=8).bernoulli_positions(count, probability)
+    assert (np.diff(heads) > 0).all()
+    assert heads[0] >= 0
+    assert heads[-1] < count
+    assert stats.binomtest(len(heads), count, probability).pvalue > FALSE_ALARM
+    assert stats.kstest(heads / count, "uniform").pvalue > FALSE_ALARM
+    if probability == 0.03:
+        assert stats.binomtest(len(heads), count, 0.9 * probability).pvalue < FALSE_ALARM
+        assert stats.binomtest(len(heads), count, 1.1 * probability).pvalue < FALSE_ALARM
+
+
+def test_certain_coins_and_impossible_probabilities():
+    generator = SecureGenerator(insecure_seed=8)
+    assert generator.bernoulli_positions(4, 1.0).tolist() == [0, 1, 2, 3]
+    for wrong in (0.0, -0.1, 1.1, float("nan")):
+        with pytest.raises(InputError, match="probability"):
+            generator.bernoulli_positions(4, wrong)
+
+
+def test_two_generators_differ_and_equal_seeds_agree():
+    assert (SecureGenerator().normal(4) != SecureGenerator().normal(4)).all()
+    assert (SecureGenerator(insecure_seed=3).normal(4) == SecureGenerator(insecure_seed=3).normal(4)).all()
+    assert (SecureGenerator(insecure_seed=3).normal(4) != SecureGenerator(insecure_seed=4).normal(4)).all()
+
+
+def test_the_stream_goes_on():
+    generator = SecureGenerator(insecure_seed=1)
+    assert not np.intersect1d(generator.uniform(1000), generator.uniform(1000)).size
+
+
+def test_it_says_whether_it_is_secure_and_nothing_of_its_key():
+    secure, seeded = SecureGenerator(), SecureGenerator(insecure_seed=987_654)
+    assert (secure.insecure, seeded.insecure) == (False, True)
+    assert "insecure" in seeded.name
+    assert "insecure" not in secure.name
+    assert "987" not in repr(seeded) + str(vars(seeded)) + seeded.name
+    with pytest.raises(InputError, match="insecure_seed"):
+        SecureGenerator(insecure_seed="x")
+
+
+def test_it_cannot_be_pickled_or_copied():
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            attempt(SecureGenerator())
+
+
+def test_a_forked_process_cannot_repeat_the_noise(monkeypatch):
+    generator = SecureGenerator()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="fork"):
+        generator.normal(1)
