@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LAZY = {name: "dplateau.estimators" for name in ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression")}
+_LAZY = dict.fromkeys(("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression"), "dplateau.estimators")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from scipy.optimize import brentq
-
 from dplateau.accounting import Bound, Enclosure, NotApplicable
+from dplateau.accounting.roots import root
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import FixedSize, InputError, Poisson, PrivacyWarning, Run
 from dplateau.spec.schedule import real
@@ -91,7 +90,9 @@ class Report:
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
-        return [_least([row.bound for row in self.bounds if row.bound is not None and row.bound.certifies], delta) for delta in deltas]
+        return [
+            _least([row.bound for row in self.bounds if row.bound is not None and row.bound.certifies], delta) for delta in deltas
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -110,7 +111,9 @@ class Report:
 
     def __str__(self) -> str:
         """A plain-text table of every analysis."""
-        head = f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} ({self.run.adjacency}, {self.run.released} iterates released)"
+        head = (
+            f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} ({self.run.adjacency}, {self.run.released} iterates released)"
+        )
         lines = [head, "", f"{'analysis':<20}{'status':<13}{'epsilon':<13}source, or why it does not apply"]
         for row in self.bounds:
             value = "-" if row.epsilon is None else f"{row.epsilon.upper:.6g}"
@@ -124,7 +127,7 @@ def _check_delta(delta: float, n: int) -> float:
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / n:.3g}.")
     if delta >= 1 / n:
-        message = f"delta {delta:g} is at least 1/n = {1 / n:.3g}: releasing one record at random would satisfy it. Choose delta below 1/n."
+        message = f"delta {delta:g} is at least 1/n = {1 / n:.3g}: publishing a random record satisfies it. Choose delta below 1/n."
         warnings.warn(message, PrivacyWarning, stacklevel=3)
     return delta
 
@@ -194,15 +197,15 @@ def _calibrate_noise(run: Run, epsilon: float, spent: Callable[[Run], float]) ->
         high, low, step = low, low - step, 2 * step
         if low < -12:
             raise InputError(f"epsilon {epsilon:g} needs almost no noise here (noise_multiplier below 1e-5): lower epsilon.")
-    root = float(brentq(excess, low, high, xtol=1e-9, rtol=1e-12))
+    least = root(excess, low, high, xtol=1e-9)
     for nudge in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
-        answer = _scaled(run, math.exp(root + nudge))
+        answer = _scaled(run, math.exp(least + nudge))
         if spent(answer) <= epsilon:
             return answer
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
-def _calibrate_count(run: Run, epsilon: float, spent: Callable[[Run], float], change: Callable[[int], Run], most: int, what: str) -> Run:
+def _calibrate_count(epsilon: float, spent: Callable[[Run], float], change: Callable[[int], Run], most: int, what: str) -> Run:
     """The largest count that stays within epsilon."""
     if spent(change(1)) > epsilon:
         raise InputError(f"even {what} = 1 costs more than epsilon {epsilon:g}: raise noise_multiplier, epsilon or delta.")
@@ -260,12 +263,14 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
     if vary == "noise_multiplier":
         return _calibrate_noise(run, epsilon, spent)
     if vary == "steps":
-        if any(isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))):
+        if any(
+            isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))
+        ):
             raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
-        return _calibrate_count(run, epsilon, spent, lambda steps: run.replace(steps=steps), 10**9, "steps")
+        return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), 10**9, "steps")
     if not isinstance(run.sampling, (Poisson, FixedSize)) or isinstance(run.sampling.batch_size, tuple):
         raise InputError('vary="batch_size" needs Poisson or FixedSize sampling with a constant batch_size.')
     sampling = run.sampling
     return _calibrate_count(
-        run, epsilon, spent, lambda size: run.replace(sampling=replace(sampling, batch_size=size)), run.n, "batch_size"
+        epsilon, spent, lambda size: run.replace(sampling=replace(sampling, batch_size=size)), run.n, "batch_size"
     )

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
-from dplateau.accounting.contour import WIDTH, contour_delta, contour_epsilon
+from dplateau.accounting.contour import WIDTH, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK, gdp_epsilon, log_gdp_delta
+from dplateau.accounting.gaussian import SLACK, gdp_epsilon
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import Composition, StepLaw, TooSlowError
+from dplateau.accounting.roots import root
 
 
 class Guarantee(ABC):
@@ -58,7 +58,7 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
     high = 1.0
     while excess(high) > 0:
         high *= 2
-    value = float(brentq(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15, rtol=1e-14))
+    value = root(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15)
     # The differences of normal tails in log_delta lose up to five digits.
     room = 1e-10 * (1 + value)
     return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
@@ -106,7 +106,9 @@ class ExactComposition(Guarantee):
             if composition.steps == 1:
                 return _single(laws[0][0], delta)
             total = sum(count * math.exp(float(law.log_delta(np.array(0.0)))) for law, count in laws)
-            if total * (1 + SLACK) <= delta:  # The steps together cannot be told apart by more than the sum of their total variations.
+            if (
+                total * (1 + SLACK) <= delta
+            ):  # The steps together cannot be told apart by more than the sum of their total variations.
                 return Enclosure(0.0, 0.0)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
             result = Enclosure(0.0, composition.greatest)

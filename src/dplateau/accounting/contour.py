@@ -7,7 +7,8 @@ With K(s) the log of the moment generating function of the total privacy loss un
 On the vertical line through the saddle point of the integrand the trapezoid rule with step h needs a few dozen nodes, however many
 steps are composed. With P = 2 pi/h, its errors are
 
-- aliasing: by Poisson summation the infinite sum is ``sum over j of delta(epsilon + j P) exp(c j P)``. All terms are >= 0, so the sum never
+- aliasing: by Poisson summation the infinite sum is ``sum over j of delta(epsilon + j P) exp(c j P)``. All terms are >= 0, so
+the sum never
   lies below delta; those with j < 0 are at most exp(-c |j| P), those with j > 0 obey a Chernoff bound at a larger c;
 - truncation: ``StepLaw.tail`` bounds the integrand beyond the last node;
 - quadrature and rounding of K: bounded by ``Nodes``.
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import Composition, Nodes, TooSlowError
+from dplateau.accounting.roots import root
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
@@ -88,7 +89,7 @@ def saddle(f: Callable[[float], float]) -> float:
         high += 2.0
         if high > 60:
             raise TooSlowError
-    return math.exp(low) if low == high else math.exp(float(brentq(clipped, low, high, xtol=1e-2)))
+    return math.exp(low) if low == high else math.exp(root(clipped, low, high, xtol=1e-2))
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,13 @@ class Line:
     def value(self, epsilon: float) -> tuple[float, float]:
         """The sum, and its derivative in epsilon."""
         term, _ = self._terms(epsilon)
-        return float(term.real.sum()), -float((self.s * term).real.sum())
+        return float(np.real(term).sum()), -float(np.real(self.s * term).sum())
 
     def delta(self, epsilon: float) -> Enclosure:
         """delta(epsilon), enclosed."""
         term, error = self._terms(epsilon)
         c = float(self.s[0].real)
-        total, slack = float(term.real.sum()), float(error.sum()) + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
+        total, slack = float(np.real(term).sum()), float(error.sum()) + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
         further, log_chernoff = self.right
         gap = (further - c) * self.period
         beyond = math.exp(min(log_chernoff - further * epsilon - gap, 0.0)) / -math.expm1(-gap)

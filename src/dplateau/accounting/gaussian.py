@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
+
+from dplateau.accounting.roots import root
 
 Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52
@@ -24,7 +25,7 @@ SLACK: Final = 1e-12
 
 
 def log_gdp_delta(mu: float, epsilon: Array | float) -> Array:
-    """``log delta`` of mu-GDP at ``epsilon`` (any sign, any shape): ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
+    """``log delta`` of mu-GDP at ``epsilon`` (an array): ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
     epsilon = np.asarray(epsilon, dtype=float)
     size = np.abs(epsilon)
     if mu == 0:
@@ -62,7 +63,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = mu * (mu / 2 + math.sqrt(-2 * target) + 1)
     while log_gdp_delta(mu, high) > target:
         high *= 2
-    return float(brentq(lambda e: float(log_gdp_delta(mu, e)) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
+    return root(lambda e: float(log_gdp_delta(mu, e)) - target, 0.0, high)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -73,4 +74,4 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     while log_gdp_delta(low, epsilon) > target:
         low /= 1e3
-    return float(brentq(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high, xtol=1e-300, rtol=1e-14))
+    return root(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high)

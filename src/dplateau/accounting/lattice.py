@@ -1,11 +1,11 @@
 """delta(epsilon) of a composition, by convolving privacy losses that are rounded to a lattice.
 
 For few steps, or steps that almost always lose nothing, the contour integral needs too many nodes. Here the profile of every step,
-a convex function of ``y = exp(epsilon)``, is replaced by a piecewise linear one with corners at ``epsilon = k h``: from above by its chords
-("connect the dots", Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), from below by chords lowered by the greatest gap between chord
-and profile. Each is the profile of a loss on the lattice, and composition keeps the order, so that the two convolutions enclose the
-truth. The convolution is one fast Fourier transform of the law tilted by ``exp(c epsilon)``, which keeps the relative accuracy of a
-tiny delta; what wraps around is bounded as aliasing is on the contour.
+a convex function of ``y = exp(epsilon)``, is replaced by a piecewise linear one with corners at ``epsilon = k h``: from above
+by its chords ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), from below by chords lowered by the
+greatest gap between chord and profile. Each is the profile of a loss on the lattice, and composition keeps the order, so that
+the two convolutions enclose the truth. The convolution is one fast Fourier transform of the law tilted by ``exp(c epsilon)``,
+which keeps the relative accuracy of a tiny delta; what wraps around is bounded as aliasing is on the contour.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ class _Convolution:
         tilted = np.roll(np.fft.irfft(transform, size), -(start % size))
         e = h * (start + np.arange(size))
         size_of = np.abs(transform)
-        noise = ULP * (16 * math.log2(size) * math.sqrt(2 * float((size_of**2).mean())) / math.sqrt(size) + 8 * count_all * float(size_of.mean()))
+        noise = ULP * (
+            16 * math.log2(size) * math.sqrt(2 * float((size_of**2).mean())) / math.sqrt(size)
+            + 8 * count_all * float(size_of.mean())
+        )
         mass = np.exp(np.minimum(log_total - c * e, 700.0))
         sign = 1.0 if above else -1.0
         p = np.maximum(tilted + sign * noise, 0.0) * mass
@@ -153,7 +156,10 @@ class _Convolution:
             constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
             constant += min(math.exp(min(k - far * (start + size - 1) * h, 0.0)) for far, k in further)
         else:
-            wrapped = min(math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period) for far, k in further)
+            wrapped = min(
+                math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
+                for far, k in further
+            )
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
         # Between lattice points delta is s1 - e^epsilon s2, with the sums over the points above.
         s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(-e))[::-1])[::-1]
@@ -196,7 +202,9 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
             h = 2 * max(right, -allowed / c) / size
         lower = _Convolution([(_tangents(step, -span[0], span[1], h), step.count) for step in steps], h)
         try:
-            found = Enclosure(max(lower.epsilons(delta, c, epsilon, size, False), 0.0), max(upper.epsilons(delta, c, epsilon, size, True), 0.0))
+            found = Enclosure(
+                max(lower.epsilons(delta, c, epsilon, size, False), 0.0), max(upper.epsilons(delta, c, epsilon, size, True), 0.0)
+            )
         except (TooSlowError, ArithmeticError):
             continue
         best = Enclosure(max(best.lower, found.lower), min(best.upper, found.upper))

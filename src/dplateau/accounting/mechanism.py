@@ -43,7 +43,7 @@ def _fixed_order_mu(run: Run) -> float:
         length = 1
     if isinstance(run.sampling, OnePass):
         length = run.steps
-    if isinstance(z, float):
+    if not isinstance(z, tuple):
         return math.sqrt(math.ceil(run.steps / length)) * sensitivity(run) / z
     losses = np.zeros(math.ceil(run.steps / length) * length)
     losses[: run.steps] = per_step(z, run.steps) ** -2.0
@@ -70,7 +70,7 @@ def _rounded(rate: Array, z: Array, *, safe: bool) -> tuple[Array, Array]:
 def _sampled(run: Run, *, safe: bool) -> tuple[list[tuple[float, float, int]], bool]:
     """Distinct (rate, noise multiplier, how often) of a run with random batches, and whether they were rounded."""
     size, z = run.sampling.divisors(run.n), run.noise_multiplier
-    if isinstance(size, float) and isinstance(z, float):
+    if not isinstance(size, tuple) and not isinstance(z, tuple):
         return [(size / run.n, z, run.steps)], False
     rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)
     pairs, counts = np.unique(np.stack([rate, noise]), axis=1, return_counts=True)

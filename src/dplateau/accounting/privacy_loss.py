@@ -1,8 +1,8 @@
 """The privacy loss of one step, as an exact law.
 
 A step law stands for a dominating pair (P, Q) of one-dimensional mixtures of Gaussians with unit variance. With
-``A(g) = 1 - q + q exp(mu g - mu^2/2)``, the likelihood ratio of the mixture (1-q) N(0, 1) + q N(mu, 1) to N(0, 1), and g ~ N(0, 1), the
-moment generating function of the privacy loss L = log P/Q under P is
+``A(g) = 1 - q + q exp(mu g - mu^2/2)``, the likelihood ratio of the mixture (1-q) N(0, 1) + q N(mu, 1) to N(0, 1), and g ~ N(0,
+1), the moment generating function of the privacy loss L = log P/Q under P is
 
 ====================  ===================================  ===============================================
 law                   pair                                 ``m(s) = E_P exp(s L)``
@@ -14,8 +14,8 @@ law                   pair                                 ``m(s) = E_P exp(s L)
 ====================  ===================================  ===============================================
 
 Each is computed as a trapezoid sum in g. Moving the line of integration by ``i a`` multiplies the integrand by at most
-``exp(a^2/2 + k |Im s| a mu) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at most twice that
-over ``exp(2 pi a/h) - 1``: the error is exponentially small in 1/h, and explicit.
+``exp(a^2/2 + k |Im s| a mu) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at most
+twice that over ``exp(2 pi a/h) - 1``: the error is exponentially small in 1/h, and explicit.
 
 That these pairs dominate the steps is proved in ``docs/proofs/exact-composition.md``.
 """
@@ -68,7 +68,6 @@ class Nodes:
         scale = 6 + np.abs(self.log_p) + np.abs(x)
         rounding = ULP * (scale @ np.abs(real) + 3 * omega * ((scale * tilted) @ np.abs(self.loss)))
         return value, rounding
-
 
     def moments(self, c: float) -> tuple[float, float, float]:
         """``m(c) - 1``, ``m'(c)`` and ``m''(c)``."""
@@ -151,7 +150,7 @@ class StepLaw(ABC):
         g = h * np.arange(-math.ceil(left / h), math.ceil(right / h) + 1)
         return g, math.log(h) - _LOG_SQRT_2PI - g**2 / 2
 
-    def _turned(self, nodes: Nodes, c: float, omega: float, powers: list[tuple[Array, Array]], start: float | None = None) -> Array:
+    def _turned(self, nodes: Nodes, omega: float, powers: list[tuple[Array, Array]], start: float | None = None) -> Array:
         """Growth of the tilted integrand along the bent path g + i a(g), one row a candidate path, minus 1.
 
         ``powers`` holds (exponent, posterior) for every factor A. A path that starts at ``start`` leaves it at the real line.
@@ -187,7 +186,7 @@ class PoissonRemove(StepLaw):
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
-        turned = self._turned(nodes, c, omega, [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g))])
+        turned = self._turned(nodes, omega, [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g))])
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def log_delta(self, epsilon: Array) -> Array:
@@ -216,7 +215,7 @@ class PoissonAdd(StepLaw):
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
-        turned = self._turned(nodes, c, omega, [(np.full_like(nodes.g, -c), self._drawn(nodes.g))])
+        turned = self._turned(nodes, omega, [(np.full_like(nodes.g, -c), self._drawn(nodes.g))])
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def log_delta(self, epsilon: Array) -> Array:
@@ -254,13 +253,16 @@ class PoissonReplace(StepLaw):
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
         powers = [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g)), (np.full_like(nodes.g, -c), self._drawn(-nodes.g))]
-        turned = self._turned(nodes, c, omega, powers)
+        turned = self._turned(nodes, omega, powers)
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def _meeting(self, epsilon: Array) -> Array:
         """The g at which ``A(g) = e^epsilon A(-g)``: a quadratic in exp(mu g)."""
         half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
-        return (np.where(half > 0, np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)), -np.arcsinh(np.abs(half) * np.exp(-epsilon / 2))) + epsilon / 2) / self.mu
+        return (
+            np.where(half > 0, np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)), -np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)))
+            + epsilon / 2
+        ) / self.mu
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)
@@ -287,8 +289,8 @@ class PoissonReplace(StepLaw):
 class Amplified(StepLaw):
     """C_q(G_mu): a symmetric law, with an atom at loss 0.
 
-    For loss > 0 it is log A on g > mu/2, with density phi A under P; for loss < 0 it is -log A there, with density phi. The half-line is
-    mapped on the line by ``g = mu/2 + scale log(1 + e^t)``, which keeps the trapezoid sum exponentially accurate.
+    For loss > 0 it is log A on g > mu/2, with density phi A under P; for loss < 0 it is -log A there, with density phi. The
+    half-line is mapped on the line by ``g = mu/2 + scale log(1 + e^t)``, which keeps the trapezoid sum exponentially accurate.
     """
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
@@ -312,10 +314,13 @@ class Amplified(StepLaw):
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
         count = nodes.g.size // 2
-        up, down = (Nodes(nodes.g[part], nodes.log_p[part], nodes.loss[part], nodes.error) for part in (slice(count), slice(count, None)))
+        up, down = (
+            Nodes(nodes.g[part], nodes.log_p[part], nodes.loss[part], nodes.error) for part in (slice(count), slice(count, None))
+        )
         drawn = self._drawn(up.g)
         turned = [
-            self._turned(part, c, omega, [(np.full_like(part.g, power), drawn)], start=self.mu / 2) for part, power in ((up, 1 + c), (down, -c))
+            self._turned(part, omega, [(np.full_like(part.g, power), drawn)], start=self.mu / 2)
+            for part, power in ((up, 1 + c), (down, -c))
         ]
         return self._tail(nodes, c, np.concatenate(turned, axis=1), 1 + nodes.moments(c)[0])
 

@@ -1,9 +1,9 @@
 """Renyi differential privacy of a composition, and its conversions to (epsilon, delta).
 
-The Renyi divergence of order a > 1 is ``K(a - 1) / (a - 1)``, with K the log moment generating function of the privacy loss that the exact
-composition uses, so it covers every step law at fractional orders; the larger of the two directions counts.
-Sources: Mironov, Talwar, Zhang 2019 (sampled Gaussian); Canonne, Kamath, Steinke 2020, Proposition 12 (conversion); Abadi et al. 2016
-(the classical conversion of the moments accountant).
+The Renyi divergence of order a > 1 is ``K(a - 1) / (a - 1)``, with K the log moment generating function of the privacy loss
+that the exact composition uses, so it covers every step law at fractional orders; the larger of the two directions counts.
+Sources: Mironov, Talwar, Zhang 2019 (sampled Gaussian); Canonne, Kamath, Steinke 2020, Proposition 12 (conversion); Abadi et
+al. 2016 (the classical conversion of the moments accountant).
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class RenyiDP(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``. Every order is a bound, so the search for the best one needs no certainty."""
-        found = minimize_scalar(lambda x: self._at(1 + math.exp(x), delta), bounds=_SEARCH, method="bounded", options={"xatol": 0.02})
+        found = minimize_scalar(
+            lambda x: self._at(1 + math.exp(x), delta), bounds=_SEARCH, method="bounded", options={"xatol": 0.02}
+        )
         value = float(found.fun)
         return Enclosure(0.0, value)

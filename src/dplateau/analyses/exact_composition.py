@@ -10,8 +10,9 @@ from dplateau.spec import Run
 class ExactCompositionAnalysis(Analysis):
     """All noisy gradients are released; every step's dominating pair is composed exactly. **Proved.**
 
-    Setting: any loss, gradients clipped to norm L; any sampling; add-remove or replace; noise, rates and batch sizes may differ from step
-    to step. Assumptions: none beyond the ``Run`` itself. Tight for Poisson sampling, and for batches fixed in advance.
+    Setting: any loss, gradients clipped to norm L; any sampling; add-remove or replace; noise, rates and batch sizes may differ
+    from step to step. Assumptions: none beyond the ``Run`` itself. Tight for Poisson sampling, and for batches fixed in
+    advance.
 
     Source: the pairs for Poisson sampling: Abadi et al. 2016, Zhu, Dong, Wang 2022 (add-remove), ours (replace,
     ``docs/proofs/exact-composition.md``); for fixed size: Dong, Roth, Su 2022, Theorem 4.2 (C_p). The numerics are ours.

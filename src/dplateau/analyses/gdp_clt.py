@@ -34,7 +34,7 @@ class GdpClt(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
         size, z = run.sampling.divisors(run.n), run.noise_multiplier
-        if isinstance(size, float) and isinstance(z, float):
+        if not isinstance(size, tuple) and not isinstance(z, tuple):
             exponent = min(1 / z**2, 700.0)
             return GaussianDP(size / run.n * math.sqrt(run.steps * math.expm1(exponent)))
         rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)

@@ -12,8 +12,8 @@ class RenyiComposition(Analysis):
 
     Setting and assumptions as for the exact composition, which it never beats; it is what most other libraries report.
 
-    Source: Mironov 2017; Mironov, Talwar, Zhang 2019 (sampled Gaussian, the larger of both directions); Canonne, Kamath, Steinke 2020,
-    Proposition 12.
+    Source: Mironov 2017; Mironov, Talwar, Zhang 2019 (sampled Gaussian, the larger of both directions); Canonne, Kamath,
+    Steinke 2020, Proposition 12.
     """
 
     name = "renyi-composition"
@@ -30,7 +30,8 @@ class RenyiComposition(Analysis):
 
 
 class MomentsAccountant(RenyiComposition):
-    """The same with the classical conversion ``rho + log(1/delta)/(order - 1)``: the "moments accountant" columns of papers. **Proved.**
+    """The same with the classical conversion ``rho + log(1/delta)/(order - 1)``: the "moments accountant" columns of papers.
+    **Proved.**
 
     Source: Abadi et al. 2016, Theorem 2; Bu, Dong, Long, Su 2020 (P2), Appendix B.3.
     """

@@ -79,7 +79,9 @@ class Run:
         put("n", integer("n", self.n))
         put("steps", integer("steps", self.steps))
         if not isinstance(self.sampling, Sampling):
-            raise InputError(f"sampling is {self.sampling!r}: expected one of dp.Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch.")
+            raise InputError(
+                f"sampling is {self.sampling!r}: expected one of dp.Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch."
+            )
         self.sampling.check(self.n, self.steps)
         put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))
         check_length("noise_multiplier", self.noise_multiplier, self.steps)
@@ -92,7 +94,9 @@ class Run:
         if self.strong_convexity is not None:
             put("strong_convexity", real("strong_convexity", self.strong_convexity, inclusive=True))
         if self.smoothness is not None and (self.strong_convexity or 0.0) > self.smoothness:
-            raise InputError(f"strong_convexity {self.strong_convexity:g} exceeds smoothness {self.smoothness:g}: no loss has both.")
+            raise InputError(
+                f"strong_convexity {self.strong_convexity:g} exceeds smoothness {self.smoothness:g}: no loss has both."
+            )
         if self.diameter is not None:
             put("diameter", real("diameter", self.diameter))
         for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES)):
@@ -113,7 +117,9 @@ class Run:
         data: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
-            data[field.name] = value.to_dict() if isinstance(value, Sampling) else list(value) if isinstance(value, tuple) else value
+            data[field.name] = (
+                value.to_dict() if isinstance(value, Sampling) else list(value) if isinstance(value, tuple) else value
+            )
         return data
 
     @classmethod
@@ -121,7 +127,7 @@ class Run:
         """The run that ``to_dict`` wrote; raises ``InputError`` on missing or unknown fields and on other formats."""
         if not isinstance(data, dict):
             raise InputError("a run must be a JSON object.")
-        values = dict(data)
+        values: dict[str, Any] = dict(data)
         if values.pop("format", None) != FORMAT:
             raise InputError(f"the run has format {data.get('format')!r}: this version reads format {FORMAT}.")
         known = {field.name for field in fields(cls)}
@@ -129,7 +135,8 @@ class Run:
             raise InputError(f"the run has unknown fields {unknown}: expected only {sorted(known)}.")
         if missing := sorted({"n", "sampling", "steps", "noise_multiplier"} - set(values)):
             raise InputError(f"the run lacks the fields {missing}.")
-        return cls(**{**values, "sampling": sampling_from_dict(values["sampling"])})
+        values["sampling"] = sampling_from_dict(values["sampling"])
+        return cls(**values)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """JSON text, keys sorted, numbers exact."""

@@ -31,22 +31,27 @@ class Sampling(ABC):
     @abstractmethod
     def divisors(self, n: int) -> Schedule:
         """The public size that the summed gradient of a step is divided by: constant, or one a step (``Poisson``,
-        ``FixedSize``, ``OnePass``) or one a batch of the epoch (``Cyclic``, ``Shuffled``)."""
+        ``FixedSize``, ``OnePass``) or one a batch of the epoch (``Cyclic``, ``Shuffled``).
+        """
 
     def to_dict(self) -> dict[str, object]:
         """Plain data for JSON."""
         size = getattr(self, "batch_size", None)
-        return {"kind": self.kind} if size is None else {"kind": self.kind, "batch_size": list(size) if isinstance(size, tuple) else size}
+        return (
+            {"kind": self.kind}
+            if size is None
+            else {"kind": self.kind, "batch_size": list(size) if isinstance(size, tuple) else size}
+        )
 
 
 def _check_sizes(what: str, sizes: Schedule, n: int) -> None:
-    largest = sizes if isinstance(sizes, float) else max(sizes)
+    largest = max(sizes) if isinstance(sizes, tuple) else sizes
     if largest > n:
         raise InputError(f"batch_size {largest:g} exceeds n = {n}: {what} needs batches of at most n records. Lower batch_size.")
 
 
 def _whole(sizes: Schedule) -> Schedule:
-    for size in (sizes,) if isinstance(sizes, float) else sizes:
+    for size in sizes if isinstance(sizes, tuple) else (sizes,):
         if size != math.floor(size):
             raise InputError(f"batch_size {size:g} is not a whole number: only Poisson batches have fractional expected sizes.")
     return sizes
@@ -73,7 +78,7 @@ class Poisson(Sampling):
         _check_sizes("Poisson sampling", self.batch_size, n)
 
     def epoch_steps(self, n: int) -> float:
-        return n / self.batch_size if isinstance(self.batch_size, float) else n * len(self.batch_size) / sum(self.batch_size)
+        return n * len(self.batch_size) / sum(self.batch_size) if isinstance(self.batch_size, tuple) else n / self.batch_size
 
     def divisors(self, n: int) -> Schedule:
         return self.batch_size
@@ -100,7 +105,7 @@ class FixedSize(Sampling):
         _check_sizes("fixed-size sampling", self.batch_size, n)
 
     def epoch_steps(self, n: int) -> float:
-        return n / self.batch_size if isinstance(self.batch_size, float) else n * len(self.batch_size) / sum(self.batch_size)
+        return n * len(self.batch_size) / sum(self.batch_size) if isinstance(self.batch_size, tuple) else n / self.batch_size
 
     def divisors(self, n: int) -> Schedule:
         return self.batch_size
@@ -109,7 +114,8 @@ class FixedSize(Sampling):
 @dataclass(frozen=True)
 class _Epochs(Sampling):
     """Batches that partition the records, epoch after epoch. A constant size leaves a smaller last batch where it does not
-    divide n; that batch is divided by ``batch_size`` too, because the divisor is public and constant."""
+    divide n; that batch is divided by ``batch_size`` too, because the divisor is public and constant.
+    """
 
     batch_size: Schedule
 
@@ -119,10 +125,12 @@ class _Epochs(Sampling):
     def check(self, n: int, steps: int) -> None:
         _check_sizes(f"{self.kind} sampling", self.batch_size, n)
         if isinstance(self.batch_size, tuple) and sum(self.batch_size) != n:
-            raise InputError(f"batch_size sums to {sum(self.batch_size):g} but n = {n}: the batches of one epoch must use every record once.")
+            raise InputError(
+                f"batch_size sums to {sum(self.batch_size):g} but n = {n}: the batches of one epoch must use every record once."
+            )
 
     def epoch_steps(self, n: int) -> float:
-        return math.ceil(n / self.batch_size) if isinstance(self.batch_size, float) else len(self.batch_size)
+        return len(self.batch_size) if isinstance(self.batch_size, tuple) else math.ceil(n / self.batch_size)
 
     def divisors(self, n: int) -> Schedule:
         return self.batch_size
@@ -172,12 +180,12 @@ class OnePass(Sampling):
 
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
-        used = self.batch_size * steps if isinstance(self.batch_size, float) else sum(self.batch_size)
+        used = sum(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size * steps
         if used > n:
             raise InputError(f"one pass needs {used:g} records for {steps} steps but n = {n}: lower batch_size or steps.")
 
     def epoch_steps(self, n: int) -> float:
-        return n // self.batch_size if isinstance(self.batch_size, float) else len(self.batch_size)
+        return len(self.batch_size) if isinstance(self.batch_size, tuple) else n // self.batch_size
 
     def divisors(self, n: int) -> Schedule:
         return self.batch_size

@@ -57,7 +57,7 @@ def schedule(name: str, value: object, *, low: float = 0.0) -> Schedule:
 
 def per_step(value: Schedule, steps: int) -> NDArray[np.float64]:
     """The schedule written out, shape ``(steps,)``."""
-    return np.full(steps, value) if isinstance(value, float) else np.asarray(value)
+    return np.asarray(value) if isinstance(value, tuple) else np.full(steps, float(value))
 
 
 def check_length(name: str, value: Schedule, steps: int) -> None:
