@@ -12,8 +12,9 @@ from dplateau.accounting.contour import WIDTH, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_epsilon
 from dplateau.accounting.lattice import lattice_epsilon
-from dplateau.accounting.privacy_loss import Composition, StepLaw, TooSlowError
+from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 from dplateau.accounting.roots import root
+from dplateau.accounting.terms import Composition, Repeated
 
 
 class Guarantee(ABC):
@@ -90,7 +91,7 @@ class ExactComposition(Guarantee):
     @property
     def mu(self) -> float | None:
         """mu, where every step is a plain Gaussian."""
-        return None if any(composition.laws for composition in self.directions) else self.directions[0].gaussian
+        return None if any(composition.terms for composition in self.directions) else self.directions[0].gaussian
 
     def _larger(self, directions: tuple[Composition, ...], delta: float) -> Enclosure:
         result = Enclosure(0.0, 0.0)
@@ -99,16 +100,14 @@ class ExactComposition(Guarantee):
         return result
 
     def _direction(self, composition: Composition, delta: float) -> Enclosure:
-        laws = composition.laws
-        if not laws:
+        terms = composition.terms
+        if not terms:
             return GaussianDP(composition.gaussian).epsilon(delta)
         if not composition.gaussian:
-            if composition.steps == 1:
-                return _single(laws[0][0], delta)
-            total = sum(count * math.exp(float(law.log_delta(np.array(0.0)))) for law, count in laws)
-            if (
-                total * (1 + SLACK) <= delta
-            ):  # The steps together cannot be told apart by more than the sum of their total variations.
+            if composition.steps == 1 and isinstance(terms[0], Repeated):
+                return _single(terms[0].law, delta)
+            # Nobody can tell the two runs apart by more than the sum of the steps' total variations.
+            if sum(term.variation() for term in terms) * (1 + SLACK) <= delta:
                 return Enclosure(0.0, 0.0)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
             result = Enclosure(0.0, composition.greatest)

@@ -25,13 +25,14 @@ import numpy as np
 
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.privacy_loss import Composition, Nodes, TooSlowError
+from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import root
+from dplateau.accounting.terms import Composition, Cumulants
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
-_WORK: Final = 4_000_000
-"""Greatest number of complex exponentials one line may cost; beyond it the lattice is the better method."""
+_MOST: Final = 40_000
+"""Greatest number of nodes of one line; beyond it the lattice is the better method."""
 _TINY: Final = 1e-300
 
 
@@ -41,19 +42,15 @@ class _Cumulants:
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
         self.reach = 0.0
-        self.nodes: list[tuple[Nodes, int]] = []
+        self.parts: list[Cumulants] = []
 
     def __call__(self, c: float) -> tuple[float, float, float]:
         """K, K' and K'' at c."""
         if c > self.reach:
-            self.nodes = [(law.nodes(2 * c, 0.0, math.log(1e-14)), count) for law, count in self.composition.laws]
+            self.parts = [term.cumulants(2 * c) for term in self.composition.terms]
             self.reach = 2 * c
         mu2 = self.composition.gaussian**2
-        total = np.array([mu2 / 2 * c * (c + 1), mu2 * (c + 0.5), mu2])
-        for nodes, count in self.nodes:
-            excess, first, second = nodes.moments(c)
-            slope = first / (1 + excess)
-            total += count * np.array([math.log1p(excess), slope, second / (1 + excess) - slope**2])
+        total = sum((part(c) for part in self.parts), np.array([mu2 / 2 * c * (c + 1), mu2 * (c + 0.5), mu2]))
         k, slope, curvature = total.tolist()
         if not (math.isfinite(k) and math.isfinite(slope) and 0 < curvature < math.inf):
             raise TooSlowError
@@ -108,7 +105,8 @@ class Line:
         weight = np.full(self.s.size, 2 / self.period)
         weight[0] /= 2
         term = weight * np.exp(exponent) / (self.s * (self.s + 1))
-        return term, np.abs(term) * (self.error + ULP * (8 + 4 * np.abs(exponent)))
+        # A factor at the level of its own error counts with that level, not with its computed value.
+        return term, np.abs(term) * (self.error + ULP * (8 + 4 * np.abs(exponent))) + ULP * np.abs(term[0])
 
     def value(self, epsilon: float) -> tuple[float, float]:
         """The sum, and its derivative in epsilon."""
@@ -143,31 +141,23 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
     omega = 1.3 * math.sqrt(2 * max(k - c * epsilon - log_allowed, 1.0) / curvature)
     while True:
         count = math.ceil(omega / h) + 1
-        if count * 100 > _WORK:
+        if count > _MOST:
             raise TooSlowError
         omega = count * h
-        log_tail = k - math.log(math.pi * omega) - composition.gaussian**2 * omega**2 / 2
-        for law, times in composition.laws:
-            log_tail += times * law.tail(c, omega)
+        log_tail = k + 0.01 - math.log(math.pi * omega) - composition.gaussian**2 * omega**2 / 2
+        log_tail += sum(term.log_tail(c, omega) for term in composition.terms)
         if log_tail - c * epsilon <= log_allowed:
             break
         omega *= 1.4
     if not math.isfinite(period):
         raise TooSlowError
-    log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3)) - math.log(max(composition.steps, 1))
+    log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3))
     at = h * np.arange(count + 1)
     s = c + 1j * at
     total, error = composition.gaussian**2 / 2 * s * (s + 1), np.zeros(count + 1)
-    for law, times in composition.laws:
-        nodes = law.nodes(c, omega, log_tolerance)
-        if nodes.g.size * count > _WORK:
-            raise TooSlowError
-        parts = [nodes.excess(c, part) for part in np.array_split(at, 1 + nodes.g.size * count // 200_000)]
-        excess, rounding = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        relative = (rounding + nodes.error * (1 + excess[0].real)) / np.maximum(np.abs(1 + excess), _TINY)
-        # Where |m| is at the level of its own error, its power is bounded by the error instead of computed.
-        relative = np.minimum(times * np.minimum(relative, 1e6) * 1.01, 50.0)
-        total, error = total + times * np.log1p(excess), error + relative
+    for term in composition.terms:
+        value, bound = term.log_transform(c, at, log_tolerance)
+        total, error = total + value, error + bound
     return Line(s, total, np.expm1(np.minimum(error, 100.0)), period, (further, chernoff), log_tail)
 
 

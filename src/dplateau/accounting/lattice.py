@@ -22,12 +22,15 @@ from scipy.special import log_ndtr
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
-from dplateau.accounting.privacy_loss import Composition, TooSlowError
+from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
 _SIZES: Final = (2**13, 2**16, 2**18, 2**20)
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
+_LAWS: Final = 64
+"""Greatest number of different laws; each costs two transforms a size."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,10 @@ class _Step:
 
 
 def _steps(composition: Composition) -> list[_Step]:
-    steps = [_Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in composition.laws]
+    laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
+    if len(laws) > _LAWS:
+        raise TooSlowError
+    steps = [_Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in laws]
     if mu := composition.gaussian:
 
         def log_delta(epsilon: Array) -> Array:
@@ -188,6 +194,8 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
         raise TooSlowError
     h, best = (high + low) / 4000, Enclosure(0.0, math.inf)
     for size in _SIZES:
+        if size * len(steps) > _MOST:
+            break
         for final in (False, True):
             span = math.ceil(low / h), math.ceil(high / h) + 1
             if sum(span) > _MOST:

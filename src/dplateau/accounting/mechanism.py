@@ -23,11 +23,14 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.privacy_loss import Amplified, Composition, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.terms import Composition, Family, Repeated, Term
 from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
 
 DISTINCT: Final = 256
-"""Runs with more distinct (rate, noise) pairs are rounded to a grid of this many noise levels, on the safe side."""
+"""Runs with more terms than this are rounded to a grid of this many noise levels, on the safe side."""
+_FEW: Final = 24
+"""Up to this many noise levels of one rate are evaluated one by one; more become a family."""
 
 
 def sensitivity(run: Run) -> float:
@@ -67,26 +70,29 @@ def _rounded(rate: Array, z: Array, *, safe: bool) -> tuple[Array, Array]:
     return np.minimum(grid(rate, safe), 1.0), grid(z, not safe)
 
 
-def _sampled(run: Run, *, safe: bool) -> tuple[list[tuple[float, float, int]], bool]:
-    """Distinct (rate, noise multiplier, how often) of a run with random batches, and whether they were rounded."""
-    size, z = run.sampling.divisors(run.n), run.noise_multiplier
-    if not isinstance(size, tuple) and not isinstance(z, tuple):
-        return [(size / run.n, z, run.steps)], False
-    rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)
-    pairs, counts = np.unique(np.stack([rate, noise]), axis=1, return_counts=True)
-    rounded = counts.size > DISTINCT
-    if rounded:
-        pairs, counts = np.unique(np.stack(_rounded(rate, noise, safe=safe)), axis=1, return_counts=True)
-    return [(float(q), float(s), int(count)) for (q, s), count in zip(pairs.T, counts, strict=True)], rounded
-
-
-def _laws(run: Run, q: float, z: float) -> tuple[StepLaw, ...]:
-    """The step's law in each direction."""
+def _kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
+    """The steps' law in each direction, and its mu times the noise multiplier."""
     if isinstance(run.sampling, FixedSize):
-        return (Amplified(q, 2 / z),)
-    if run.adjacency == "replace":
-        return (PoissonReplace(q, 1 / z),)
-    return PoissonRemove(q, 1 / z), PoissonAdd(q, 1 / z)
+        return (Amplified,), 2.0
+    return ((PoissonReplace,), 1.0) if run.adjacency == "replace" else ((PoissonRemove, PoissonAdd), 1.0)
+
+
+def _groups(rate: Array, noise: Array) -> tuple[Array, Array]:
+    """Distinct (rate, noise) pairs, shape (2, k), and how often each occurs."""
+    return np.unique(np.stack([rate, noise]), axis=1, return_counts=True)
+
+
+def _terms(kind: type[StepLaw], pairs: Array, counts: Array, shift: float) -> tuple[Term, ...]:
+    """Terms for all pairs with a rate below 1. The interpolation of a family is not proved for ``PoissonReplace``."""
+    terms: list[Term] = []
+    for q in np.unique(pairs[0][pairs[0] < 1]):
+        here = pairs[0] == q
+        mus, times = (shift / pairs[1][here])[::-1], counts[here][::-1]
+        if mus.size > _FEW and kind is not PoissonReplace:
+            terms.append(Family(kind, float(q), mus, times))
+        else:
+            terms += [Repeated(kind(float(q), float(mu)), int(count)) for mu, count in zip(mus, times, strict=True)]
+    return tuple(terms)
 
 
 def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...], bool]:
@@ -98,8 +104,19 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
         return (Composition((), _fixed_order_mu(run)),), False
     if not isinstance(run.sampling, (Poisson, FixedSize)):
         raise TypeError(f"no composition is known for {type(run.sampling).__name__}")
-    groups, rounded = _sampled(run, safe=safe)
-    gaussian = math.sqrt(sum(count * (sensitivity(run) / z) ** 2 for q, z, count in groups if q == 1))
-    laws = [(_laws(run, q, z), count) for q, z, count in groups if q < 1]
-    ways = len(laws[0][0]) if laws else 1
-    return tuple(Composition(tuple((law[way], count) for law, count in laws), gaussian) for way in range(ways)), rounded
+    size, z = run.sampling.batch_size, run.noise_multiplier
+    kinds, shift = _kinds(run)
+    if isinstance(size, tuple) or isinstance(z, tuple):
+        rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)
+        pairs, counts = _groups(rate, noise)
+    else:
+        rate, noise = np.array([size / run.n]), np.array([z])
+        pairs, counts = np.stack([rate, noise]), np.array([run.steps])
+    found = [_terms(kind, pairs, counts, shift) for kind in kinds]
+    rounded = len(found[0]) > DISTINCT
+    if rounded:
+        pairs, counts = _groups(*_rounded(rate, noise, safe=safe))
+        found = [_terms(kind, pairs, counts, shift) for kind in kinds]
+    whole = pairs[0] == 1
+    gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / pairs[1][whole] ** 2).sum()))
+    return tuple(Composition(terms, gaussian) for terms in found), rounded

@@ -344,24 +344,6 @@ class Amplified(StepLaw):
         return math.inf
 
 
-@dataclass(frozen=True)
-class Composition:
-    """Independent steps: (law, how often) pairs, and one Gaussian step that gathers all exact Gaussian steps."""
-
-    laws: tuple[tuple[StepLaw, int], ...]
-    gaussian: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        """Number of steps with a law of their own."""
-        return sum(count for _, count in self.laws)
-
-    @property
-    def greatest(self) -> float:
-        """The supremum of the total loss."""
-        return math.inf if self.gaussian else sum(law.greatest * count for law, count in self.laws)
-
-
 def _log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
     """``log(exp(log_a) - factor exp(log_b))``, ``-inf`` where rounding leaves nothing positive."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -17,7 +17,8 @@ from scipy.optimize import minimize_scalar
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.privacy_loss import Composition, TooSlowError
+from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.terms import Composition
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
@@ -29,14 +30,14 @@ def renyi_divergence(composition: Composition, order: float) -> float:
     c = order - 1
     total = composition.gaussian**2 / 2 * c * (c + 1)
     with np.errstate(all="ignore"):
-        for law, count in composition.laws:
+        for term in composition.terms:
             try:
-                excess, _, _ = law.nodes(c, 0.0, math.log(1e-15)).moments(c)
+                value, error = term.log_transform(c, np.zeros(1), math.log(1e-12))
             except TooSlowError:
                 return math.inf
-            if not 0 <= excess < math.inf:
+            total += float(value[0].real) + float(error[0])
+            if not 0 <= total < math.inf:
                 return math.inf
-            total += count * math.log1p(excess)
     return total / c * (1 + _ROOM)
 
 
