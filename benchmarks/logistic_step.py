@@ -10,18 +10,15 @@ start-up excluded. Repeats alternate, so that a busy machine slows both.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
-import sys
-import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib import import_module
+from typing import Any
 
-import jax
 import numpy as np
 
+from common import about, alternate, median_ratio, peer
 from dplateau.losses import Logistic
 from dplateau.spec import Poisson, Run
 from dplateau.training import train
@@ -37,30 +34,20 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return rows, (rows @ rng.normal(size=D) + rng.normal(size=N) > 0).astype(np.float32)
 
 
-def ours(rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], float]:
-    """A function that trains for ``steps`` steps and returns seconds a step."""
+def ours(rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], object]:
+    """A function that trains for ``steps`` steps."""
     run = Run(n=N, sampling=Poisson(BATCH), steps=steps, noise_multiplier=NOISE, clip_norm=CLIP, step_size=STEP_SIZE)
-
-    def once() -> float:
-        begin = time.perf_counter()
-        train(run, Logistic(), rows, labels)
-        return (time.perf_counter() - begin) / steps
-
-    return once
+    return lambda: train(run, Logistic(), rows, labels)
 
 
-def opacus(rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], float]:
-    """The same with Opacus; leaves with a hint where it is not installed."""
-    try:
-        import torch
-        from opacus import PrivacyEngine
-    except ImportError:
-        sys.exit("Opacus is not installed. Install the peers first: pip install 'dplateau[peers]'")
+def theirs(opacus: Any, rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], object]:
+    """The same with Opacus."""
+    torch = import_module("torch")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)  # at this size a second thread never helps, and on a busy machine it costs much
     dataset = torch.utils.data.TensorDataset(torch.from_numpy(rows), torch.from_numpy(labels))
     model = torch.nn.Linear(D, 1)
-    model, optimizer, loader = PrivacyEngine().make_private(
+    model, optimizer, loader = opacus.PrivacyEngine().make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=STEP_SIZE),
         data_loader=torch.utils.data.DataLoader(dataset, batch_size=BATCH),
@@ -70,8 +57,8 @@ def opacus(rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], flo
     )
     loss = torch.nn.BCEWithLogitsLoss()
 
-    def once() -> float:
-        begin, done = time.perf_counter(), 0
+    def once() -> None:
+        done = 0
         while done < steps:
             for batch, target in loader:
                 optimizer.zero_grad()
@@ -80,7 +67,6 @@ def opacus(rows: np.ndarray, labels: np.ndarray, steps: int) -> Callable[[], flo
                 done += 1
                 if done == steps:
                     break
-        return (time.perf_counter() - begin) / steps
 
     return once
 
@@ -91,22 +77,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8192, help="steps of ours in a repeat (default 8192)")
     parser.add_argument("--peer-steps", type=int, default=400, help="steps of Opacus in a repeat (default 400)")
     options = parser.parse_args()
+    print(about("jax", "numpy", "opacus", "torch"))
     rows, labels = data()
-    contestants = {"dplateau": ours(rows, labels, options.steps), "opacus": opacus(rows, labels, options.peer_steps)}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for repeat in range(options.repeats + 1):
-        for name, once in contestants.items():
-            seconds = once()
-            if repeat:  # the first is the warm-up
-                times[name].append(seconds)
-    print(
-        f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, jax on {jax.default_backend()}"
-    )
-    print("versions: " + ", ".join(f"{name} {version(name)}" for name in ("jax", "numpy", "opacus", "torch")))
+    contestants = {"dplateau": ours(rows, labels, options.steps)}
+    if opacus := peer("opacus"):
+        contestants["opacus"] = theirs(opacus, rows, labels, options.peer_steps)
+    steps = {"dplateau": options.steps, "opacus": options.peer_steps}
+    times = alternate(contestants, options.repeats, patience=60)
+    each = {name: [value / steps[name] for value in found] for name, found in times.items()}
     print(f"setting: n={N}, d={D}, Poisson batches of {BATCH}, {options.repeats} repeats")
-    for name, found in times.items():
+    for name, found in each.items():
         print(f"{name:>9}: {1e6 * statistics.median(found):9.1f} us a step (from {1e6 * min(found):.1f} to {1e6 * max(found):.1f})")
-    print(f"    ratio: {statistics.median(b / a for a, b in zip(*times.values(), strict=True)):9.1f} (median of the pairs)")
+    if opacus:
+        print(f"    ratio: {median_ratio(each['opacus'], each['dplateau']):9.1f} (median of the pairs)")
 
 
 if __name__ == "__main__":

@@ -7,15 +7,16 @@ Source: Altschuler and Talwar, "Privacy of noisy stochastic gradient descent: mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.account import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import FullBatch, Poisson, Run, Sampling
+from dplateau.spec import FullBatch, Poisson, Run
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, train
 
@@ -37,15 +38,15 @@ class NoisySGD:
         Heavy-ball momentum m: ``v <- m v + g``, ``w <- w - step_size v``. Needs ``run.update == "post-processed"``.
     average : float, default 0.0
         Fraction of the iterates, counted from the end, whose mean is the model. Needs ``run.update == "post-processed"``.
-    l2 : float, default 0.0
-        Coefficient of ``|w|^2 / 2``.
+    l2 : float or tuple of float, default 0.0
+        Coefficient of ``|w|^2 / 2``, which is added to the mean loss; one for all features or one each.
     """
 
     run: Run
     loss: GeneralisedLinearLoss
     momentum: float = 0.0
     average: float = 0.0
-    l2: float = 0.0
+    l2: float | tuple[float, ...] = 0.0
 
     def fit(
         self,
@@ -85,20 +86,20 @@ def plan_noisy_sgd(
     step_size: float | None = None,
     momentum: float = 0.9,
     average: float = 0.5,
-    l2: float = 0.0,
+    l2: float | Sequence[float] = 0.0,
 ) -> NoisySGD:
     """Plan a run of Noisy-SGD from public facts: it costs no privacy, and equal arguments give equal plans.
 
     The defaults are one rule, found on Adult, MNIST and other public data, and the same for every data set:
 
-    - *Full batches.* For a given epsilon nothing has less noise in the sum of all gradients than a few hundred exact gradients.
-      Beyond 2^19 records the noise no longer matters and time does: Poisson batches of 2^17 expected records.
-    - *400 steps with momentum 0.9.* The privacy of T full-batch steps depends on ``sqrt(T) / noise_multiplier`` alone, so steps cost
-      time and no privacy, as long as the step size shrinks with them. Momentum lets the small steps reach directions
-      with little curvature. 200 steps are nearly as good.
-    - *Residuals clipped at half of their largest norm* (at 1/2 for squared loss, whose targets are meant to lie in [-1, 1]). Noise is
-      proportional to the clip norm. What is lost is the difference between a record that is wrong and one that is very wrong; a
-      loss of one score stays convex (the logistic one becomes linear where the margin is negative, like a hinge).
+    - *Full batches.* At equal epsilon and steps they have the least noise in the mean gradient. Beyond 2^19 records noise no
+      longer matters and time does: Poisson batches of 2^17 expected records.
+    - *400 steps with momentum 0.9.* The privacy of T full-batch steps depends on ``sqrt(T) / noise_multiplier`` alone, so steps
+      cost time and no privacy, as long as the step size shrinks with them. Momentum lets small steps reach directions of little
+      curvature. 200 steps are nearly as good.
+    - *Residuals clipped at half of their largest norm* (at 1/2 for squared loss, whose targets are meant to lie in [-1, 1]). Noise
+      is proportional to the clip norm. What is lost is the difference between a record that is wrong and one that is very wrong;
+      a loss of one score stays convex (the logistic one becomes linear where the margin is negative, like a hinge).
     - *Step size* ``min(2, (1 - m) b / (2 c z sqrt(T))) / M``, with batch b, residual clip c, noise multiplier z and smoothness M at
       rows of norm R. Over T steps, noise alone then moves the score of a row by a standard deviation of at most R^2 / (2 M), that
       is 2 for the logistic loss: as large as an informative score, hence as far as steps can go before noise wins. The cap
@@ -148,11 +149,13 @@ def plan_noisy_sgd(
     (FullBatch(), 400, 0.5)
     """
     n, norm = integer("n", n), real("feature_norm", feature_norm)
-    sampling = _sampling(n, batch_size)
+    momentum = real("momentum", momentum, inclusive=True, high=0.999)
+    shrinkage = tuple(l2) if isinstance(l2, Sequence) else real("l2", l2, inclusive=True)
+    batch = _batch(n) if batch_size is None else real("batch_size", batch_size)
     clip = _residual_clip(loss) if residual_clip is None else real("residual_clip", residual_clip)
     run = Run(
         n=n,
-        sampling=sampling,
+        sampling=FullBatch() if batch == n else Poisson(batch),
         steps=steps,
         noise_multiplier=1.0,
         clip_norm=clip * norm,
@@ -162,15 +165,13 @@ def plan_noisy_sgd(
     )
     run = calibrate(run, epsilon=epsilon, delta=delta)
     if step_size is None:
-        noise = clip * run.noise_multiplier * math.sqrt(run.steps) / sampling.divisors(n)  # type: ignore[operator]
-        step_size = min(2.0, (1 - momentum) / (2 * noise)) / (loss.smoothness(norm) + l2)
-    return NoisySGD(run.replace(step_size=step_size), loss, momentum=momentum, average=average, l2=l2)
+        noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps) / batch  # type: ignore[arg-type]
+        step_size = min(2.0, (1 - momentum) / (2 * noise)) / (loss.smoothness(norm) + float(np.max(shrinkage)))
+    return NoisySGD(run.replace(step_size=step_size), loss, momentum=momentum, average=average, l2=shrinkage)
 
 
-def _sampling(n: int, batch_size: float | None) -> Sampling:
-    if batch_size is None:
-        return FullBatch() if n <= LARGEST_FULL_BATCH else Poisson(LARGE_BATCH)
-    return FullBatch() if batch_size == n else Poisson(batch_size)
+def _batch(n: int) -> int:
+    return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
 
 
 def _residual_clip(loss: GeneralisedLinearLoss) -> float:

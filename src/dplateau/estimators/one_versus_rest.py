@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss, SmoothedHinge, Softmax
+from dplateau.spec.schedule import integer
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class OneVersusRestHinge(GeneralisedLinearLoss):
     convex_after_clipping: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        Softmax(self.classes), SmoothedHinge(self.width)
+        object.__setattr__(self, "classes", integer("classes", self.classes, low=2))
+        object.__setattr__(self, "width", SmoothedHinge(self.width).width)
 
     @property
     def outputs(self) -> int:

@@ -212,7 +212,7 @@ SAMPLINGS: dict[str, type[Sampling]] = {s.kind: s for s in (Poisson, FixedSize, 
 
 def sampling_from_dict(data: object) -> Sampling:
     """The scheme that ``Sampling.to_dict`` wrote; raises ``InputError`` on anything else."""
-    if not isinstance(data, dict) or data.get("kind") not in SAMPLINGS:
+    if not isinstance(data, dict) or data.get("kind") not in tuple(SAMPLINGS):
         raise InputError(f"sampling must be an object whose 'kind' is one of {', '.join(SAMPLINGS)}.")
     scheme = SAMPLINGS[data["kind"]]
     given, wanted = set(data) - {"kind"}, set() if scheme is FullBatch else {"batch_size"}

@@ -24,7 +24,10 @@ def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False,
     wanted = f"a finite number {relation} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} is {value!r}: expected {wanted}.")
-    number = float(value)
+    try:
+        number = float(value) + 0.0  # Minus zero becomes zero: equal runs must have equal digests.
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < low or (number == low and not inclusive) or number > high:
         raise InputError(f"{name} is {number:g}: expected {wanted}.")
     return number
@@ -44,7 +47,10 @@ def schedule(name: str, value: object, *, low: float = 0.0) -> Schedule:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+        try:
+            array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+        except ValueError:
+            raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
         if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
             raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
         array = array.astype(float)

@@ -1,0 +1,178 @@
+"""Time and sharpness of privacy accounting: dplateau against dp_accounting and prv_accountant, side by side.
+
+    python benchmarks/accounting.py            # about five minutes
+    python benchmarks/accounting.py --quick    # three settings, without prv_accountant and without 100 levels by the peer
+
+The settings are those of Bu, Dong, Long, Su 2020, tables 1 to 4. dp_accounting composes privacy loss distributions with its default
+grid of 1e-4, pessimistically; prv_accountant runs with ``eps_error=0.01`` and ``delta_error=delta/1000``. "full table" is
+``dplateau.account``, which evaluates every analysis; "bare" is the exact composition alone, the like of what the peers compute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import dplateau as dp
+from common import about, alternate, median_ratio, peer, seconds, table
+from dplateau.analyses import ExactCompositionAnalysis
+
+
+class Setting(NamedTuple):
+    """Poisson batches of expected size ``batch`` of ``n`` records, all iterates released, add-remove."""
+
+    name: str
+    n: int
+    batch: int
+    z: float
+    steps: int
+    delta: float
+
+    @property
+    def q(self) -> float:
+        return self.batch / self.n
+
+    @property
+    def run(self) -> dp.Run:
+        return dp.Run(n=self.n, sampling=dp.Poisson(self.batch), steps=self.steps, noise_multiplier=self.z)
+
+
+SETTINGS = [
+    Setting("MNIST 1", 60_000, 256, 1.3, 3_516, 1e-5),
+    Setting("MNIST 2", 60_000, 256, 1.1, 14_062, 1e-5),
+    Setting("MNIST 3", 60_000, 256, 0.7, 10_547, 1e-5),
+    Setting("MNIST 4", 60_000, 256, 0.6, 14_531, 1e-5),
+    Setting("MNIST 5", 60_000, 256, 0.55, 15_938, 1e-5),
+    Setting("MNIST 6", 60_000, 256, 0.5, 23_438, 1e-5),
+    Setting("Adult", 29_305, 256, 0.55, 2_061, 1e-5),
+    Setting("IMDb", 25_000, 512, 0.56, 439, 1e-5),
+    Setting("MovieLens", 800_000, 10_000, 0.6, 1_600, 1e-6),
+]
+TARGET = Setting("z for epsilon 2", 100_000, 1_000, 1.0, 10_000, 1e-5)
+LEVELS = (0.8, 2.0)
+
+
+def bare(run: dp.Run, delta: float) -> dp.Enclosure:
+    return ExactCompositionAnalysis().guarantee(run).epsilon(delta)
+
+
+def pld(dp_accounting: Any, steps: list[tuple[float, float, int]], delta: float) -> float:
+    """Epsilon by dp_accounting; ``steps`` holds (rate, noise multiplier, how often)."""
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    for q, z, count in steps:
+        accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), count)
+    return accountant.get_epsilon(delta)
+
+
+def prv(prv_accountant: Any, s: Setting) -> tuple[float, float, float]:
+    """Lower end, estimate and upper end by prv_accountant."""
+    mechanism = prv_accountant.PoissonSubsampledGaussianMechanism(sampling_probability=s.q, noise_multiplier=s.z)
+    accountant = prv_accountant.PRVAccountant(
+        prvs=[mechanism], eps_error=0.01, delta_error=s.delta / 1000, max_self_compositions=[s.steps]
+    )
+    return accountant.compute_epsilon(s.delta, [s.steps])
+
+
+def measure(contestants: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Times and answers of each contestant."""
+    answers: dict[str, Any] = {}
+
+    def keep(name: str, run: Callable[[], Any]) -> Callable[[], None]:
+        return lambda: answers.__setitem__(name, run())
+
+    return alternate({name: keep(name, run) for name, run in contestants.items()}, repeats), answers
+
+
+def against(times: dict[str, list[float]], name: str) -> str:
+    return f"{median_ratio(times[name], times['bare']):.0f}x" if name in times else "-"
+
+
+def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_accountant: Any) -> None:
+    values: list[list[str]] = []
+    speeds: list[list[str]] = []
+    ratios: list[float] = []
+    for s in settings:
+        contestants: dict[str, Callable[[], Any]] = {
+            "full": lambda s=s: dp.account(s.run, s.delta),
+            "bare": lambda s=s: bare(s.run, s.delta),
+        }
+        if dp_accounting:
+            contestants["pld"] = lambda s=s: pld(dp_accounting, [(s.q, s.z, s.steps)], s.delta)
+        if prv_accountant:
+            contestants["prv"] = lambda s=s: prv(prv_accountant, s)
+        times, answers = measure(contestants, repeats)
+        ours, low_high = answers["bare"], answers.get("prv")
+        peer_width = f"{low_high[2]:.4f} (width {low_high[2] - low_high[0]:.2g})" if low_high else "-"
+        theirs = f"{answers['pld']:.6f}" if "pld" in answers else "-"
+        setting = f"q={s.batch}/{s.n}, z={s.z}, T={s.steps}, delta={s.delta:g}"
+        values.append([s.name, setting, f"{ours.upper:.6f}", f"{ours.width:.1e}", theirs, peer_width])
+        shown = [seconds(times[name]) if name in times else "-" for name in ("full", "bare", "pld", "prv")]
+        speeds.append([s.name, *shown, against(times, "pld"), against(times, "prv")])
+        if "pld" in times:
+            ratios.append(median_ratio(times["pld"], times["bare"]))
+    print(table(["", "setting", "dplateau", "its width", "dp_accounting PLD", "prv_accountant, upper end"], values) + "\n")
+    print(table(["", "full table", "bare", "dp_accounting", "prv_accountant", "bare against PLD", "against PRV"], speeds) + "\n")
+    if ratios:
+        print(
+            f"bare against dp_accounting: median {statistics.median(ratios):.0f}x, from {min(ratios):.0f}x to {max(ratios):.0f}x\n"
+        )
+
+
+def calibration(repeats: int, dp_accounting: Any) -> None:
+    contestants: dict[str, Callable[[], Any]] = {
+        "bare": lambda: dp.calibrate(TARGET.run, epsilon=2.0, delta=TARGET.delta).noise_multiplier
+    }
+    if dp_accounting:
+        from dp_accounting.pld import PLDAccountant
+
+        def event(z: float) -> Any:
+            gaussian = dp_accounting.GaussianDpEvent(z)
+            return dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(TARGET.q, gaussian), TARGET.steps)
+
+        contestants["pld"] = lambda: dp_accounting.calibrate_dp_mechanism(PLDAccountant, event, 2.0, TARGET.delta)
+    times, answers = measure(contestants, repeats)
+    names = {"bare": "`dplateau.calibrate`", "pld": "`dp_accounting.calibrate_dp_mechanism`, PLD"}
+    rows = [[names[name], f"{answers[name]:.7f}", seconds(times[name]), against(times, name)] for name in times]
+    print(table(["noise for epsilon 2 (q=.01, T=10,000, delta=1e-5)", "z", "time", "ratio"], rows) + "\n")
+
+
+def distinct(repeats: int, dp_accounting: Any) -> None:
+    rows: list[list[str]] = []
+    for levels, each in ((100, 400), (40_000, 1)):
+        z = np.linspace(*LEVELS, levels)
+        run = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=levels * each, noise_multiplier=tuple(np.repeat(z, each).tolist()))
+        contestants: dict[str, Callable[[], Any]] = {"bare": lambda run=run: bare(run, 1e-5)}
+        if dp_accounting and levels == 100:
+            steps = [(256 / 60_000, float(level), each) for level in z]
+            contestants["pld"] = lambda steps=steps: pld(dp_accounting, steps, 1e-5)
+        times, answers = measure(contestants, repeats)
+        ours, theirs = answers["bare"], f"{answers['pld']:.6f}, {seconds(times['pld'])}" if "pld" in times else "-"
+        found = [f"{ours.upper:.6f}", f"{ours.width:.1e}", seconds(times["bare"]), theirs, against(times, "pld")]
+        rows.append([f"{levels:,} levels, {each} steps each", *found])
+    header = ["noise from 0.8 to 2, q=256/60000, delta=1e-5", "epsilon", "its width", "time", "dp_accounting PLD", "ratio"]
+    print(table(header, rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5, help="alternating repeats of each (default 5)")
+    parser.add_argument("--quick", action="store_true", help="three settings, no prv_accountant, one repeat")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    print(about("numpy", "scipy", "dp-accounting", "prv-accountant"))
+    dp_accounting, prv_accountant = peer("dp_accounting"), None if options.quick else peer("prv_accountant")
+    repeats = 1 if options.quick else options.repeats
+    epsilons(SETTINGS[::3] if options.quick else SETTINGS, repeats, dp_accounting, prv_accountant)
+    calibration(repeats, dp_accounting)
+    distinct(repeats, None if options.quick else dp_accounting)
+
+
+if __name__ == "__main__":
+    main()

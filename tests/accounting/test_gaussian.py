@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dplateau.accounting import GaussianDP, gdp_delta, gdp_epsilon, gdp_mu
+from dplateau.accounting.gaussian import SLACK, log_gdp_delta
+
+from . import reference
+
+MUS = (1e-6, 1e-3, 0.05, 0.3, 0.999, 1.0, 1.7, 5.0, 20.0, 100.0)
+EPSILONS = (-1.0, -0.01, 0.0, 1e-7, 1e-4, 0.01, 0.3, 1.0, 4.0, 12.0, 100.0, 700.0, 5000.0)
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_log_delta_in_sixty_digits(mu: float) -> None:
+    with mp.workdps(60):
+        for epsilon in EPSILONS:
+            mp.mp.dps = 60 if (epsilon / mu) ** 2 < 4000 else 6000
+            if (epsilon / mu) ** 2 > 2e4:
+                continue
+            exact = float(mp.log(reference.gdp_delta(mu, epsilon)))
+            assert float(log_gdp_delta(mu, epsilon)) == pytest.approx(exact, rel=1e-12, abs=1e-12), epsilon
+
+
+def test_far_tails_stay_ordered() -> None:
+    epsilon = np.array(EPSILONS)
+    for mu in MUS:
+        value = log_gdp_delta(mu, epsilon)
+        assert not np.isnan(value).any()
+        assert (np.diff(value) <= 0).all()
+        assert (value <= 0).all()
+    assert (log_gdp_delta(0.0, epsilon[2:]) == -np.inf).all()
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-40, 1e-12, 1e-5, 0.01, 0.3])
+@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 3.0, 30.0])
+def test_epsilon_and_mu_are_inverse(mu: float, delta: float) -> None:
+    epsilon = gdp_epsilon(mu, delta)
+    if epsilon == 0:
+        assert gdp_delta(mu, 0.0) <= delta
+        return
+    assert gdp_mu(epsilon, delta) == pytest.approx(mu, rel=1e-11)
+    assert math.log(gdp_delta(mu, epsilon)) == pytest.approx(math.log(delta), rel=1e-12, abs=1e-11)
+    enclosure = GaussianDP(mu).epsilon(delta)
+    with mp.workdps(400):
+        assert reference.gdp_delta(mu, enclosure.upper) <= mp.mpf(delta) * (1 + mp.mpf(1e-14))
+        assert reference.gdp_delta(mu, enclosure.lower) >= mp.mpf(delta) * (1 - mp.mpf(1e-14))
+    assert enclosure.width <= 2.1 * SLACK * epsilon
+
+
+def test_known_values() -> None:
+    assert gdp_epsilon(1.0, 1e-5) == pytest.approx(4.377178, abs=1e-6)
+    assert GaussianDP(1.0).mu == 1.0
+    # Balle and Wang 2018: sigma at (1, 1e-5) is 3.7306.
+    assert 1 / gdp_mu(1.0, 1e-5) == pytest.approx(3.730632, abs=1e-6)
+    assert gdp_delta(2.0, 0.0) == pytest.approx(math.erf(1 / math.sqrt(2)), rel=1e-14)
+
+
+def test_negative_epsilon_is_the_symmetric_profile() -> None:
+    for epsilon in (1e-9, 0.1, 3.0, 40.0):
+        mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * gdp_delta(0.7, epsilon)
+        assert gdp_delta(0.7, -epsilon) == pytest.approx(mirrored, rel=1e-13)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+
+from . import reference
+
+KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
+PARAMETERS = ((0.01, 0.5), (0.3, 1.0), (1e-4, 2.0), (0.9, 0.2), (0.5, 3.0))
+LAWS = [kind(q, mu) for kind in KINDS for q, mu in PARAMETERS]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_transform_errs_by_no_more_than_claimed(law: StepLaw) -> None:
+    points = [(0.3, 0.0), (2.5, 0.0), (1.0, 4.0), (2.5, 11.0)]
+    with mp.workdps(30):
+        for c, omega in points:
+            nodes = law.nodes(c, 12.0, math.log(1e-16))
+            value, rounding = nodes.excess(c, np.array([omega]))
+            exact = reference.generating_function(law, mp.mpc(c, omega)) - 1
+            largest = reference.generating_function(law, c)
+            allowed = float(rounding[0]) + nodes.error * float(largest)
+            assert nodes.error <= 1e-16 * (1 + 1e-12)
+            assert float(abs(mp.mpmathify(complex(value[0])) - exact)) <= allowed, (c, omega)
+            assert allowed < 1e-12 * float(largest)
+            if omega == 0:
+                moments = nodes.moments(c)
+                assert moments[0] == pytest.approx(float(exact.real), rel=1e-9, abs=3e-16)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("c", [0.05, 1.0, 6.0])
+def test_the_tail_is_a_bound_for_all_larger_frequencies(law: StepLaw, c: float) -> None:
+    for omega in (0.5, 3.0, 12.0):
+        bound = law.tail(c, omega)
+        assert bound <= 0
+        far = omega * np.concatenate([np.geomspace(1, 50, 60), [1.0, 1.0001]])
+        nodes = law.nodes(c, 50 * omega, math.log(1e-14))
+        value, error = nodes.excess(c, far)
+        largest = 1 + nodes.moments(c)[0]
+        measured = np.log(np.maximum(np.abs(1 + value) - error - nodes.error * largest, 1e-300) / largest)
+        assert (measured <= bound + 1e-12).all(), omega
+    assert law.tail(c, 12.0) < 0
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_one_step_is_the_hockey_stick_integral(law: StepLaw) -> None:
+    with mp.workdps(40):
+        for epsilon in (-0.7, -0.01, 0.0, 0.003, 0.2, 0.69, 2.0, 5.0):
+            exact = reference.step_delta(law, epsilon)
+            found = float(law.log_delta(np.array(epsilon)))
+            if exact < mp.mpf(10) ** -100:
+                assert found < -100
+            else:
+                assert found == pytest.approx(float(mp.log(exact)), rel=1e-10, abs=1e-10), epsilon
+                # What the reverse says follows from it: delta'(e) = 1 - e^e + e^e delta(-e).
+                reverse = float(law.reverse.log_delta(np.array(-epsilon)))
+                mirrored = 1 - mp.exp(-epsilon) + mp.exp(-mp.mpf(epsilon)) * exact
+                assert math.exp(reverse) == pytest.approx(float(mirrored), rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_above_is_minus_the_slope_of_delta(law: StepLaw) -> None:
+    with mp.workdps(40):
+        for epsilon in (-0.5, 0.004, 0.3, 1.5):
+            h = mp.mpf(10) ** -8
+            y = mp.exp(mp.mpf(epsilon))
+            slope = (reference.step_delta(law, mp.log(y + h)) - reference.step_delta(law, mp.log(y - h))) / (2 * h)
+            assert math.exp(float(law.log_above(np.array(epsilon)))) == pytest.approx(float(-slope), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reverses_and_greatest_losses(kind: type[StepLaw]) -> None:
+    law = kind(0.2, 1.3)
+    assert law.reverse.reverse == law
+    if kind is PoissonAdd:
+        assert law.greatest == pytest.approx(-math.log(0.8))
+        assert float(law.log_delta(np.array(law.greatest + 1e-9))) == -math.inf
+    else:
+        assert law.greatest == math.inf
+    with np.errstate(all="ignore"):
+        assert not np.isnan(law.log_delta(np.linspace(-30, 30, 301))).any()
+
+
+@pytest.mark.parametrize(("q", "mu"), PARAMETERS)
+def test_amplified_is_the_double_conjugate_of_dong_roth_su(q: float, mu: float) -> None:
+    """C_q(f) = min(f_q, f_q^-1)**, f_q = q f + (1 - q) Id; its delta is the largest gap to the line of slope -e^eps."""
+    alpha = ndtr(np.linspace(-9, 9, 400_001))
+    f = q * ndtr(-ndtri(alpha) - mu) + (1 - q) * (1 - alpha)
+    law = Amplified(q, mu)
+    for epsilon in (0.0, 0.01, 0.1, 0.7, 1.5):
+        slope = math.exp(epsilon)
+        conjugate = max(float((1 - f - slope * alpha).max()), float((1 - alpha - slope * f).max()))
+        assert math.exp(float(law.log_delta(np.array(epsilon)))) == pytest.approx(conjugate, abs=1e-9)
+
+
+@pytest.mark.parametrize(("q", "mu"), [(0.1, 1.0), (0.5, 2.0), (0.02, 0.3)])
+def test_opposite_contributions_are_the_worst_for_replacement(q: float, mu: float) -> None:
+    """Poisson, replace: no other pair of contributions of norm 1, at any angle in the plane, gives a larger delta."""
+    x, y = np.meshgrid(np.linspace(-9, 9 + mu, 500), np.linspace(-9, 9, 500), indexing="ij")
+    cell = (x[1, 0] - x[0, 0]) * (y[0, 1] - y[0, 0])
+
+    def mixture(a: float, b: float) -> np.ndarray:
+        normal = np.exp(-(x**2 + y**2) / 2)
+        return cell / (2 * math.pi) * ((1 - q) * normal + q * np.exp(-((x - mu * a) ** 2 + (y - mu * b) ** 2) / 2))
+
+    law = PoissonReplace(q, mu)
+    first = mixture(1, 0)
+    for epsilon in (0.0, 0.05, 0.4, 1.0, 2.0):
+        worst = math.exp(float(law.log_delta(np.array(epsilon))))
+        for radius, angle in ((1, 3.0), (1, 2.4), (1, 1.6), (1, 0.4), (0.5, math.pi), (0, 0)):
+            second = mixture(radius * math.cos(angle), radius * math.sin(angle))
+            for p, other in ((first, second), (second, first)):
+                delta = float(np.maximum(p - math.exp(epsilon) * other, 0).sum())
+                assert delta <= worst * (1 + 1e-4) + 1e-12, (epsilon, radius, angle)

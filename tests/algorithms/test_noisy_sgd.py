@@ -1,0 +1,129 @@
+"""The plan of Noisy-SGD is certified, pure, and scales as it should; carrying it out is heavy-ball gradient descent."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dplateau.account import account
+from dplateau.algorithms import NoisySGD, plan_noisy_sgd
+from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dplateau.spec import FullBatch, InputError, Poisson, Run
+from dplateau.training import SecureGenerator
+
+LOSSES = (Logistic(), Softmax(5), Squared(), Huber(), SmoothedHinge(1.0))
+
+
+def plan(n=10_000, loss=None, **changes):
+    return plan_noisy_sgd(n, loss or Logistic(), **{"epsilon": 1.0, "delta": 1e-5, **changes})
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_a_plan_is_certified_and_spends_what_it_may(loss, adjacency):
+    run = plan(loss=loss, adjacency=adjacency).run
+    assert 0.9999 < account(run, 1e-5).epsilon <= 1.0
+    assert (run.adjacency, run.released, run.update) == (adjacency, "all", "post-processed")
+
+
+def test_equal_arguments_give_equal_plans():
+    assert plan() == plan()
+    assert hash(plan()) == hash(plan())
+    assert plan(l2=[0.0, 0.1]) == plan(l2=(0.0, 0.1))
+
+
+def test_the_step_size_follows_the_noise_and_is_capped():
+    n, steps, momentum, norm = 1_000, 200, 0.8, 3.0
+    quiet, noisy = (plan(n, epsilon=e, steps=steps, momentum=momentum, feature_norm=norm) for e in (1e3, 0.5))
+    smoothness = norm**2 / 4
+    assert quiet.run.step_size == pytest.approx(2 / smoothness)
+    mu = math.sqrt(steps) / noisy.run.noise_multiplier
+    assert noisy.run.step_size == pytest.approx((1 - momentum) * mu * n / (2 * 0.5 * steps) / smoothness)
+    assert noisy.run.step_size < quiet.run.step_size
+
+
+def test_noise_alone_moves_a_score_by_what_the_rule_says():
+    rows = np.zeros((1_000, 400))
+    made = plan(1_000, epsilon=0.5, steps=4_000, average=0.0)
+    weights = made.fit(rows, np.zeros(1_000), generator=SecureGenerator(insecure_seed=0)).weights
+    assert np.std(weights) == pytest.approx(2.0, rel=0.2)  # the deviation of the score of a row of norm 1
+
+
+@pytest.mark.parametrize(("loss", "clip"), list(zip(LOSSES, (0.5, math.sqrt(0.5), 0.5, 0.5, 0.5), strict=True)))
+def test_residuals_are_clipped_at_half_of_their_largest_norm(loss, clip):
+    assert plan(loss=loss, feature_norm=2.0).run.clip_norm == pytest.approx(2 * clip)
+    assert plan(loss=loss, residual_clip=0.1).run.clip_norm == pytest.approx(0.1)
+
+
+def test_batches_are_full_until_time_matters_more_than_noise():
+    assert plan(500_000, delta=1e-7).run.sampling == FullBatch()
+    assert plan(600_000, delta=1e-7).run.sampling == Poisson(float(1 << 17))
+    assert plan(1_000, batch_size=100).run.sampling == Poisson(100.0)
+    assert plan(1_000, batch_size=1_000).run.sampling == FullBatch()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_full_batches_have_the_least_noise_in_the_mean_gradient(epsilon):
+    noise = [plan(batch_size=b, epsilon=epsilon).run.noise_multiplier / b for b in (100, 1_000, 5_000, 10_000)]
+    assert noise == sorted(noise, reverse=True)
+
+
+def test_scaling_the_rows_with_their_bound_changes_only_the_units():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    target = rng.integers(0, 2, 200)
+    weights = [
+        plan(200, epsilon=5.0, feature_norm=s)
+        .fit(s * rows, target, generator=SecureGenerator(insecure_seed=1), dtype="float64")
+        .weights
+        for s in (1.0, 8.0)
+    ]
+    np.testing.assert_allclose(weights[0], 8 * weights[1], rtol=1e-6)
+
+
+def test_carrying_out_a_plan_is_heavy_ball_descent_on_clipped_gradients():
+    rng = np.random.default_rng(0)
+    rows, target = rng.uniform(-0.4, 0.4, size=(300, 4)), rng.integers(0, 2, 300)
+    made = plan(300, epsilon=1e9, steps=50, momentum=0.7, average=0.5, l2=(0.1, 0.2, 0.0, 0.3))
+    weights, velocity, late = np.zeros(4), np.zeros(4), []
+    for step in range(50):
+        residual = 1 / (1 + np.exp(-rows @ weights)) - target
+        factor = np.minimum(1, made.run.clip_norm / (abs(residual) * np.linalg.norm(rows, axis=1)))
+        velocity = 0.7 * velocity + (rows.T @ (factor * residual)) / 300 + np.array(made.l2) * weights
+        weights = weights - made.run.step_size * velocity
+        if step >= 25:
+            late.append(weights)
+    result = made.fit(rows, target, generator=SecureGenerator(insecure_seed=0), dtype="float64")
+    np.testing.assert_allclose(result.weights, np.mean(late, axis=0), rtol=1e-3)
+    assert result.run == made.run
+
+
+def test_a_plan_can_be_written_by_hand():
+    run = Run(n=50, sampling=Poisson(10.0), steps=5, noise_multiplier=1.0, step_size=0.1)
+    result = NoisySGD(run, Squared()).fit(np.zeros((50, 2)), np.zeros(50))
+    assert result.weights.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *(
+            {name: value}
+            for name in ("epsilon", "delta", "feature_norm", "residual_clip", "step_size")
+            for value in (0.0, -1.0, math.nan)
+        ),
+        *({name: value} for name in ("momentum", "l2") for value in (-1.0, math.nan, math.inf)),
+        {"momentum": 1.0},
+        {"steps": 0},
+        {"delta": 1.0},
+        {"batch_size": 10_001},
+        {"batch_size": 0},
+        {"adjacency": "neighbours"},
+        {"n": 0},
+    ],
+    ids=str,
+)
+def test_an_impossible_plan_is_refused(changes):
+    with pytest.raises(InputError, match=next(iter(changes))):
+        plan(**changes)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Shuffled
+
+
+def run(sampling: Sampling, *, n: int = 100, steps: int = 5) -> Run:
+    return Run(n=n, sampling=sampling, steps=steps, noise_multiplier=1.0)
+
+
+def test_every_scheme_has_its_name() -> None:
+    assert list(SAMPLINGS) == ["poisson", "fixed-size", "cyclic", "shuffled", "one-pass", "full"]
+
+
+@pytest.mark.parametrize("scheme", [Poisson, FixedSize, Cyclic, Shuffled])
+def test_no_batch_is_larger_than_the_data(scheme: type[Sampling]) -> None:
+    run(scheme(100))  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"batch_size 101 exceeds n = 100.*Lower batch_size"):
+        run(scheme(101))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("scheme", [FixedSize, Cyclic, Shuffled, OnePass])
+def test_only_poisson_has_fractional_sizes(scheme: type[Sampling]) -> None:
+    with pytest.raises(InputError, match=r"batch_size 2.5 is not a whole number"):
+        scheme(2.5)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"batch_size 2.5 is not a whole number"):
+        scheme([2, 2.5])  # type: ignore[call-arg]
+    assert run(Poisson(2.5)).epochs == pytest.approx(5 / 40)
+
+
+@pytest.mark.parametrize("scheme", [Poisson, FixedSize, Cyclic, Shuffled, OnePass])
+@pytest.mark.parametrize("size", [0, -1, "many", None, [], float("nan")])
+def test_sizes_are_positive_numbers(scheme: type[Sampling], size: object) -> None:
+    with pytest.raises(InputError, match="batch_size"):
+        scheme(size)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("scheme", [Poisson, FixedSize, OnePass])
+def test_sequences_have_one_size_a_step(scheme: type[Sampling]) -> None:
+    run(scheme([1, 2, 3, 4, 5]))  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="batch_size has 4 entries but the run has 5 steps"):
+        run(scheme([1, 2, 3, 4]))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("scheme", [Cyclic, Shuffled])
+def test_the_batches_of_an_epoch_use_every_record_once(scheme: type[Sampling]) -> None:
+    assert run(scheme([50, 30, 20]), steps=6).epochs == 2  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="sums to 90 but n = 100"):
+        run(scheme([50, 40]))  # type: ignore[call-arg]
+    assert run(scheme(30)).sampling.epoch_steps(100) == 4  # type: ignore[call-arg]
+
+
+def test_one_pass_uses_no_record_twice() -> None:
+    run(OnePass(20))
+    run(OnePass([60, 10, 10, 10, 10]))
+    with pytest.raises(InputError, match=r"needs 105 records for 5 steps but n = 100: lower batch_size or steps"):
+        run(OnePass(21))
+    with pytest.raises(InputError, match="needs 101 records"):
+        run(OnePass([61, 10, 10, 10, 10]))
+
+
+def test_the_divisor_is_public() -> None:
+    assert Poisson(12.5).divisors(100) == 12.5
+    assert FixedSize([1, 2]).divisors(100) == (1.0, 2.0)
+    assert Cyclic(30).divisors(100) == 30
+    assert Shuffled([60, 40]).divisors(100) == (60.0, 40.0)
+    assert OnePass(7).divisors(100) == 7
+    assert FullBatch().divisors(100) == 100
+    assert run(FullBatch()).is_full_batch
+    assert not run(Poisson(100)).is_full_batch
+    assert run(FullBatch()).epochs == 5
+    assert run(Poisson([10, 20, 30, 20, 20])).epochs == pytest.approx(1.0)
+    assert run(FixedSize([10, 20, 30, 20, 20])).epochs == pytest.approx(1.0)
