@@ -1,7 +1,7 @@
 """What a composition is made of: one law repeated, or a family of laws whose noise differs from step to step.
 
-A family of thousands of noise levels is not evaluated one by one. As a function of x = log mu the transform m(s; mu) is analytic: with
-mu of argument psi, |psi| < pi/4, the line ``mu g - mu^2/2`` = real turns the integrand into that of a real mu, so that
+A family of thousands of noise levels is not evaluated one by one. As a function of x = log mu the transform m(s; mu) is analytic:
+with mu of argument psi, |psi| < pi/4, the line ``mu g - mu^2/2`` = real turns the integrand into that of a real mu, so that
 
     ``|m(s; mu)| <= exp(|mu|^2 (1/k - k) / 8) / sqrt(k) * m(Re s; |mu| / sqrt(k))``, k = cos(2 psi).
 
@@ -203,7 +203,8 @@ class Family(Term):
         for i, t in enumerate(np.cos((2 * np.arange(number) + 1) * math.pi / (2 * number))):
             values[i], error = _excess(self._law(math.exp(middle + half * float(t))), c, at, log_tolerance)
             errors = np.maximum(errors, error)
-        coefficients = (dct(values.real, type=2, axis=0) + 1j * dct(values.imag, type=2, axis=0)) / number
+        real, imaginary = (np.asarray(dct(part, type=2, axis=0)) for part in (values.real, values.imag))
+        coefficients = (real + 1j * imaginary) / number
         coefficients[0] /= 2
         size = np.abs(coefficients).max(axis=1)
         rest = np.cumsum(size[::-1])[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.report import make_certificate
-from dplateau.spec import Assumption, InputError
+from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator, progress_bar
 
