@@ -122,7 +122,9 @@ class PrivateLinearModel(BaseEstimator):
         verb = "scaled" if self.rows == "unit" else "clipped"
         bounded = Assumption("rows", f"every row was {verb} to norm {self.feature_norm:g}, a public number", "enforced")
         result = replace(result, assumptions=(*result.assumptions, bounded, *assumptions))
-        self.certificate_ = make_certificate(account(result.run, delta), result)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # The plan was calibrated for the same delta, and has warned of it.
+            self.certificate_ = make_certificate(account(result.run, delta), result)
         self.run_ = result.run
         self.epsilon_ = self.certificate_.epsilon
         self.n_iter_ = result.run.steps
