@@ -29,6 +29,7 @@ Profile = Callable[[Array], Array]
 _SIZES: Final = (2**13, 2**16, 2**18, 2**20)
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
+_TINY: Final = 1e-300
 _LAWS: Final = 64
 """Greatest number of different laws; each costs two transforms a size."""
 
@@ -102,9 +103,17 @@ def _tangents(step: _Step, low: int, high: int, h: float) -> _Law:
     e = k * h
     f = _profile(step, k, h)
     above, from_here = np.exp(step.log_above(e)), np.exp(step.log_above(e - 1e-9 * h))
-    gap = 1.0001 * math.expm1(h) / 4 * np.exp(e[:-1]) * np.maximum(above[:-1] - from_here[1:], 0.0)
-    lowered = np.maximum(f * (1 - 1e-13) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
-    lowered[-1] = 0.0
+    # Between slopes a and b a convex function with chord slope s stays within (s - a)(b - s)/(b - a) of its chord, times the cell.
+    # All slopes are in units of exp(-e) at the left end; those of f are larger by 1 than those of delta where e < 0.
+    chord, own = (f[1:] - f[:-1]) / math.expm1(h), np.exp(e[:-1]) * (k[:-1] < 0)
+    bend = np.exp(e[:-1]) * np.maximum(above[:-1] - from_here[1:], 0.0)
+    first = np.clip(chord - own + np.exp(e[:-1]) * above[:-1], 0.0, bend)
+    gap = 1.0001 * math.expm1(h) * first * (bend - first) / np.maximum(bend, _TINY)
+    lowered = f * (1 - 1e-12) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
+    # A chord may start at 0 instead of lower only if its other end does, or ends higher than its due: points next to a negative
+    # one are set to 0 with it.
+    negative = lowered <= 0
+    lowered[negative | np.append(negative[1:], True) | np.append(True, negative[:-1])] = 0.0
     y = np.exp(e)
     width = np.append(y[0], np.diff(y))
     slope = np.append(lowered[0], np.diff(lowered)) / width - (np.append(low - 1, k[:-1]) < 0)

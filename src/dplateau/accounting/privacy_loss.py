@@ -87,7 +87,7 @@ class StepLaw(ABC):
 
     @abstractmethod
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
-        """Nodes whose ``error`` is at most ``exp(log_tolerance)`` for 0 <= Re s <= c and |Im s| <= omega."""
+        """Nodes for 0 <= Re s <= c and |Im s| <= omega, with the step and each end cut at ``exp(log_tolerance)``."""
 
     @abstractmethod
     def tail(self, c: float, omega: float) -> float:
@@ -182,7 +182,7 @@ class PoissonRemove(StepLaw):
         left = math.sqrt(-2 * log_tolerance)
         g, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
         loss = self._log_ratio(g)
-        return Nodes(g, log_w + loss, loss, math.exp(log_tolerance))
+        return Nodes(g, log_w + loss, loss, 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
@@ -211,7 +211,7 @@ class PoissonAdd(StepLaw):
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         right = math.sqrt(-2 * log_tolerance) + self.mu
         g, log_w = self._line(self._depth(c, log_tolerance), right, c, omega, log_tolerance)
-        return Nodes(g, log_w, -self._log_ratio(g), math.exp(log_tolerance))
+        return Nodes(g, log_w, -self._log_ratio(g), 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
@@ -248,7 +248,7 @@ class PoissonReplace(StepLaw):
         moving = (1 + 2 * c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + 2 * c * (1 + c) * self.mu**2))
         g, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, min(bounded, moving), c, omega, log_tolerance)
         ahead, behind = self._log_ratio(g), self._log_ratio(-g)
-        return Nodes(g, log_w + ahead, ahead - behind, math.exp(log_tolerance))
+        return Nodes(g, log_w + ahead, ahead - behind, 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
@@ -309,7 +309,7 @@ class Amplified(StepLaw):
         loss = np.log1p(self.q * np.expm1(np.minimum(self.mu * scale * np.logaddexp(0.0, t), 1.0)))
         loss = np.where(self.mu * (g - self.mu / 2) < 1.0, loss, self._log_ratio(g))
         both = np.concatenate([g, g]), np.concatenate([log_w + loss, log_w]), np.concatenate([loss, -loss])
-        return Nodes(*both, math.exp(log_tolerance))
+        return Nodes(*both, 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
