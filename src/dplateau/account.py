@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 from dplateau.accounting import Bound, Enclosure, NotApplicable
@@ -186,18 +187,19 @@ def _calibrate_noise(run: Run, epsilon: float, spent: Callable[[Run], float]) ->
         value = spent(_scaled(run, math.exp(log_factor)))
         return min(max(math.log(max(value, 1e-12) / epsilon), -30.0), 30.0)
 
-    low = high = 0.0
-    step = 0.7
+    # log epsilon falls about as 1.3 log(noise); the root is bracketed from that guess outwards.
+    first = excess(0.0)
+    low, high = sorted((0.0, first * 1.2))
+    step = 0.2 + abs(first) / 2
     while excess(high) > 0:
         low, high, step = high, high + step, 2 * step
         if high > 40:
             raise InputError(f"no noise_multiplier reaches epsilon {epsilon:g} at this delta: raise epsilon or delta.")
-    step = 0.7
-    while low == high or excess(low) <= 0:
+    while excess(low) <= 0:
         high, low, step = low, low - step, 2 * step
         if low < -12:
             raise InputError(f"epsilon {epsilon:g} needs almost no noise here (noise_multiplier below 1e-5): lower epsilon.")
-    least = root(excess, low, high, xtol=1e-9)
+    least = root(excess, low, high, xtol=1e-8)
     for nudge in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
         answer = _scaled(run, math.exp(least + nudge))
         if spent(answer) <= epsilon:
@@ -257,6 +259,7 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
     # The analysis that is best at the start steers the search; any proved one certifies the answer.
     winner = min(proved, key=lambda analysis: analysis.guarantee(run).epsilon(delta).upper)
 
+    @cache
     def spent(candidate: Run) -> float:
         return winner.guarantee(candidate).epsilon(delta).upper
 

@@ -128,7 +128,7 @@ def quadrature(law: StepLaw, c: float, panels: int = 240, cuts: tuple[float, ...
 
 def composed_delta(composition: Composition, epsilon: float) -> float:
     """delta of many steps by a plain, oversampled contour integral in extended precision; relative error below 1e-8."""
-    laws = [(quadrature(one.law, 40.0), one.count) for term in composition.terms for one in term.repeated]
+    laws = [(quadrature(one.law, 25.0, panels=140), one.count) for term in composition.terms for one in term.repeated]
 
     def log_m(s: Any) -> Any:
         total = np.longdouble(composition.gaussian) ** 2 / 2 * s * (s + 1)
@@ -142,7 +142,7 @@ def composed_delta(composition: Composition, epsilon: float) -> float:
         c = np.array([np.longdouble(math.exp(x))])
         return float(log_m(c)[0] - c[0] * epsilon - np.log(c[0] * (c[0] + 1)))
 
-    xs = np.linspace(math.log(1e-3), math.log(39.0), 60)
+    xs = np.linspace(math.log(1e-3), math.log(24.0), 60)
     heights = [height(float(x)) for x in xs]
     best = int(np.nanargmin(heights))
     c, top = math.exp(float(xs[best])), heights[best]

@@ -17,13 +17,13 @@ EPSILONS = (-1.0, -0.01, 0.0, 1e-7, 1e-4, 0.01, 0.3, 1.0, 4.0, 12.0, 100.0, 700.
 
 @pytest.mark.parametrize("mu", MUS)
 def test_log_delta_in_sixty_digits(mu: float) -> None:
-    with mp.workdps(60):
-        for epsilon in EPSILONS:
-            mp.mp.dps = 60 if (epsilon / mu) ** 2 < 4000 else 6000
-            if (epsilon / mu) ** 2 > 2e4:
-                continue
+    for epsilon in EPSILONS:
+        exponent = (epsilon / mu) ** 2
+        if exponent > 4000:
+            continue
+        with mp.workdps(60 + int(exponent / 4)):
             exact = float(mp.log(reference.gdp_delta(mu, epsilon)))
-            assert float(log_gdp_delta(mu, epsilon)) == pytest.approx(exact, rel=1e-12, abs=1e-12), epsilon
+        assert float(log_gdp_delta(mu, epsilon)) == pytest.approx(exact, rel=1e-12, abs=1e-12), epsilon
 
 
 def test_far_tails_stay_ordered() -> None:
@@ -31,7 +31,7 @@ def test_far_tails_stay_ordered() -> None:
     for mu in MUS:
         value = log_gdp_delta(mu, epsilon)
         assert not np.isnan(value).any()
-        assert (np.diff(value) <= 0).all()
+        assert (value[1:] <= value[:-1] + 1e-15).all()
         assert (value <= 0).all()
     assert (log_gdp_delta(0.0, epsilon[2:]) == -np.inf).all()
 

@@ -33,6 +33,8 @@ WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
 _MOST: Final = 40_000
 """Greatest number of nodes of one line; beyond it the lattice is the better method."""
+_FURTHER: Final = (1.03, 1.07, 1.12, 1.2, 1.5, 2.0, 3.0)
+"""Where the Chernoff bound on aliasing is tried, in units of c. Close to c it is weak, but beyond some point K may explode."""
 _TINY: Final = 1e-300
 
 
@@ -131,9 +133,13 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
     epsilon, log_delta = saddle_epsilon(c, slope), min(log_saddle_delta(c, k, slope, curvature), 0.0)
     log_allowed = log_delta + math.log(min(1e-3, width * min(c, 1e3) / 20))
     candidates: list[tuple[float, float, float]] = []
-    for factor in (1.2, 1.5, 2.0, 3.0):
+    for factor in _FURTHER:
         further = factor * c
-        chernoff = cumulants(further)[0] + further * math.log(further) - (1 + further) * math.log1p(further)
+        try:
+            k_further = cumulants(further)[0]
+        except (TooSlowError, OverflowError):
+            break
+        chernoff = k_further + further * math.log(further) - (1 + further) * math.log1p(further)
         candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
     right_period, further, chernoff = min(candidates)
     period = max(right_period, -log_allowed / c)

@@ -1,0 +1,144 @@
+"""From runs to compositions: closed forms of the fixed orders, and noise that differs from step to step."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon, mechanism
+from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.analyses import ExactCompositionAnalysis
+
+DELTA = 1e-5
+
+
+def exact(**fields: Any) -> Enclosure:
+    return ExactCompositionAnalysis().guarantee(dp.Run(**fields)).epsilon(DELTA)
+
+
+def mu(**fields: Any) -> float:
+    (composition,), rounded = compositions(dp.Run(**fields))
+    assert not composition.terms
+    assert not rounded
+    return composition.gaussian
+
+
+@pytest.mark.parametrize(("adjacency", "twice"), [("add-remove", 1.0), ("replace", 2.0)])
+def test_fixed_orders_are_gaussian(adjacency: str, twice: float) -> None:
+    common: dict[str, Any] = {"n": 100, "adjacency": adjacency, "noise_multiplier": 2.0}
+    assert mu(sampling=dp.FullBatch(), steps=9, **common) == pytest.approx(twice * 1.5)
+    assert mu(sampling=dp.OnePass(10), steps=7, **common) == pytest.approx(twice * 0.5)
+    for order in (dp.Cyclic, dp.Shuffled):
+        for steps, epochs in ((1, 1), (4, 1), (5, 2), (8, 2), (9, 3)):
+            # 100 is not divisible by 30: an epoch has 4 batches, and a begun epoch counts.
+            assert mu(sampling=order(30), steps=steps, **common) == pytest.approx(twice * math.sqrt(epochs) / 2)
+        assert mu(sampling=order([60, 40]), steps=4, **common) == pytest.approx(twice * math.sqrt(2) / 2)
+    value = exact(sampling=dp.Cyclic(30), steps=9, **common)
+    assert value.lower <= gdp_epsilon(twice * math.sqrt(3) / 2, DELTA) <= value.upper
+
+
+def test_the_worst_position_counts() -> None:
+    z = (1.0, 2.0, 4.0, 4.0, 1.0, 2.0, 2.0)
+    common: dict[str, Any] = {"n": 90, "noise_multiplier": z, "steps": 7}
+    # Positions of a cyclic record: {0, 3, 6}, {1, 4}, {2, 5}; a shuffled one may meet each epoch's least noise.
+    worst = max(1 + 1 / 16 + 1 / 4, 1 / 4 + 1, 1 / 16 + 1 / 4)
+    assert mu(sampling=dp.Cyclic(30), **common) == pytest.approx(math.sqrt(worst))
+    assert mu(sampling=dp.Shuffled(30), **common) == pytest.approx(math.sqrt(1 + 1 + 1 / 4))
+    assert mu(sampling=dp.OnePass(12), **common) == pytest.approx(1.0)
+    assert mu(sampling=dp.FullBatch(), **common) == pytest.approx(math.sqrt(sum(v**-2 for v in z)))
+
+
+SAMPLED = [(dp.Poisson, "add-remove"), (dp.Poisson, "replace"), (dp.FixedSize, "add-remove"), (dp.FixedSize, "replace")]
+
+
+@pytest.mark.parametrize(("scheme", "adjacency"), SAMPLED)
+def test_the_order_of_the_noise_does_not_matter(scheme: type, adjacency: str) -> None:
+    z = np.repeat([0.8, 1.1, 1.6, 3.0], 50)
+    common: dict[str, Any] = {"n": 1000, "sampling": scheme(20), "steps": 200, "adjacency": adjacency}
+    one = exact(noise_multiplier=z, **common)
+    assert one == exact(noise_multiplier=np.random.default_rng(0).permutation(z), **common)
+    assert exact(noise_multiplier=[1.3] * 200, **common) == exact(noise_multiplier=1.3, **common)
+    assert exact(noise_multiplier=3.0, **common).upper < one.lower
+    assert one.upper < exact(noise_multiplier=0.8, **common).lower
+    same = exact(**{**common, "sampling": scheme([20] * 200), "noise_multiplier": 1.3})
+    assert same == exact(noise_multiplier=1.3, **common)
+
+
+@pytest.mark.parametrize(("scheme", "adjacency"), SAMPLED)
+def test_a_full_batch_is_no_sampling(scheme: type, adjacency: str) -> None:
+    common: dict[str, Any] = {"n": 50, "steps": 30, "noise_multiplier": 6.0, "adjacency": adjacency}
+    assert exact(sampling=scheme(50), **common) == exact(sampling=dp.FullBatch(), **common)
+    half = exact(**{**common, "sampling": scheme([50] * 15 + [10] * 15)})
+    assert half.upper < exact(sampling=dp.FullBatch(), **common).lower
+    assert half.lower > exact(**{**common, "sampling": scheme(10)}).upper
+
+
+def test_two_noise_levels_against_the_peer() -> None:
+    logging.disable(logging.WARNING)
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    for adjacency, relation in (
+        ("add-remove", NeighboringRelation.ADD_OR_REMOVE_ONE),
+        ("replace", NeighboringRelation.REPLACE_ONE),
+    ):
+        parts = [
+            pld.from_gaussian_mechanism(z, sampling_prob=q, neighboring_relation=relation).self_compose(count)
+            for z, q, count in ((1.0, 0.02, 150), (2.0, 0.05, 250))
+        ]
+        high = parts[0].compose(parts[1]).get_epsilon_for_delta(DELTA)
+        ours = exact(
+            n=1000,
+            sampling=dp.Poisson([20] * 150 + [50] * 250),
+            steps=400,
+            noise_multiplier=[1.0] * 150 + [2.0] * 250,
+            adjacency=adjacency,
+        )
+        assert ours.width <= 1e-6
+        assert ours.lower <= high <= ours.upper + 1e-4
+
+
+@pytest.mark.parametrize(("scheme", "adjacency"), SAMPLED)
+def test_many_noise_levels_contain_the_value_level_by_level(scheme: type, adjacency: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    z = np.geomspace(0.9, 2.5, 300)
+    run = dp.Run(n=10_000, sampling=scheme(300), steps=300, noise_multiplier=z, adjacency=adjacency)
+    usual = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    monkeypatch.setattr(mechanism, "DISTINCT", 10_000)
+    monkeypatch.setattr(mechanism, "_FEW", 10_000)
+    directions, rounded = compositions(run)
+    assert not rounded
+    assert all(len(composition.terms) == 300 for composition in directions)
+    plain = ExactComposition(directions).epsilon(DELTA)
+    assert plain.width <= 1e-6
+    assert usual.lower <= plain.upper
+    assert plain.lower <= usual.upper
+    assert usual.width <= 0.02
+
+
+def test_rounding_of_rates_and_noise_is_outward(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    run = dp.Run(n=1000, sampling=dp.Poisson(rng.uniform(10, 30, 60)), steps=60, noise_multiplier=rng.uniform(1, 2, 60))
+    plain = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    monkeypatch.setattr(mechanism, "DISTINCT", 6)
+    _, rounded = compositions(run)
+    assert rounded
+    coarse = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    assert coarse.lower < plain.lower
+    assert plain.upper < coarse.upper
+    rate, noise = np.array(run.sampling.divisors(1000)) / 1000, np.array(run.noise_multiplier)
+    for safe, sign in ((True, 1), (False, -1)):
+        new_rate, new_noise = mechanism._rounded(rate, noise, safe=safe)
+        assert (sign * (new_rate - rate) >= -1e-12).all()
+        assert (sign * (noise - new_noise) >= -1e-12).all()
+
+
+def test_directions_of_poisson_sampling() -> None:
+    directions, _ = compositions(dp.Run(n=100, sampling=dp.Poisson(10), steps=3, noise_multiplier=2.0))
+    remove, add = (composition.terms[0].repeated[0].law for composition in directions)
+    assert remove == PoissonRemove(0.1, 0.5)
+    assert add == remove.reverse

@@ -1,0 +1,168 @@
+"""The two exact methods against each other, against plain quadratures, and against a simulation."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from dplateau.accounting import Enclosure, ExactComposition, gdp_epsilon
+from dplateau.accounting.contour import contour_delta, contour_epsilon
+from dplateau.accounting.lattice import lattice_epsilon
+from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
+from dplateau.accounting.terms import Composition, Repeated
+
+from . import reference
+
+KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
+
+
+def compose(*parts: tuple[StepLaw, int], gaussian: float = 0.0) -> Composition:
+    return Composition(tuple(Repeated(law, count) for law, count in parts), gaussian)
+
+
+def ordinary(count: int) -> list[tuple[Composition, float]]:
+    """Settings whose epsilon is between 0.05 and 20, with T from 2 to 2,000."""
+    rng, found = np.random.default_rng(8), []
+    while len(found) < count:
+        kind = KINDS[len(found) % 4]
+        q, z, steps = 10 ** rng.uniform(-2, -0.3), rng.uniform(0.7, 5), int(2 * 1000 ** rng.uniform())
+        mu = q * math.sqrt(steps * math.expm1(z**-2))
+        if 0.02 < mu < 3:
+            gaussian = float(rng.uniform(0, 1)) if rng.uniform() < 0.25 else 0.0
+            law = kind(q, (2 if kind is Amplified else 1) / z)
+            found.append((compose((law, steps), gaussian=gaussian), float(10 ** rng.uniform(-9, -3))))
+    return found
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_contour_and_lattice_agree(part: int) -> None:
+    both = 0
+    for composition, delta in ordinary(66)[part::6]:
+        lattice = lattice_epsilon(composition, delta, 1e-5)
+        try:
+            contour = contour_epsilon(composition, delta)
+        except TooSlowError:
+            assert composition.steps < 200
+            continue
+        both += 1
+        assert contour.width <= 1e-5
+        assert lattice.width <= 2e-5
+        assert max(contour.lower, lattice.lower) <= min(contour.upper, lattice.upper), composition
+    assert both >= 6
+
+
+def test_enclosures_are_a_millionth_wide_in_the_ordinary_regime() -> None:
+    """Ordinary: epsilon from 0.05 to 20, delta from 1e-9 to 1e-3, 20 steps and more, rates from 1 to 50 per cent."""
+    for composition, delta in ordinary(66):
+        if composition.steps >= 20:
+            assert ExactComposition((composition,)).epsilon(delta).width <= 1e-6, (composition, delta)
+
+
+def test_contour_delta_is_inverse_to_contour_epsilon() -> None:
+    checked = 0
+    for composition, delta in ordinary(40):
+        if composition.steps < 300:
+            continue
+        epsilon = contour_epsilon(composition, delta)
+        if epsilon.lower > 0:
+            checked += 1
+            assert contour_delta(composition, epsilon.upper).lower <= delta <= contour_delta(composition, epsilon.lower).upper
+            wide = contour_delta(composition, (epsilon.lower + epsilon.upper) / 2)
+            assert wide.lower == pytest.approx(delta, rel=1e-5)
+            assert wide.upper == pytest.approx(delta, rel=1e-5)
+    assert checked >= 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_steps_against_a_plain_contour(kind: type[StepLaw]) -> None:
+    """Upper ends are never below, and lower ends never above, an oversampled integral in extended precision."""
+    for q, mu, steps, gaussian, delta in (
+        (0.02, 0.8, 400, 0.0, 1e-6),
+        (0.3, 0.3, 60, 0.5, 1e-10),
+        (0.97, 0.4, 40, 0.0, 1e-3),
+        (0.003, 1.2, 20_000, 0.0, 1e-7),
+    ):
+        composition = compose((kind(q, mu), steps), gaussian=gaussian)
+        epsilon = ExactComposition((composition,)).epsilon(delta)
+        assert reference.composed_delta(composition, epsilon.upper) <= delta * (1 + 1e-8)
+        if epsilon.lower > 0:
+            assert reference.composed_delta(composition, epsilon.lower) >= delta * (1 - 1e-8)
+            assert epsilon.width < 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("q", "mu", "delta"),
+    [(0.3, 1.0, 1e-5), (0.01, 2.0, 1e-9), (0.999, 0.1, 0.003), (1e-3, 0.01, 1e-7), (0.5, 3.0, 0.2), (1e-4, 1.0, 1e-6)],
+)
+def test_two_steps_by_direct_quadrature(kind: type[StepLaw], q: float, mu: float, delta: float) -> None:
+    first, second = kind(q, mu), kind(min(2 * q, 0.9995), mu / 2)
+    for composition in (compose((first, 2)), compose((first, 1), (second, 1))):
+        pair = (first, first) if len(composition.terms) == 1 else (first, second)
+        epsilon = ExactComposition((composition,), width=1e-5).epsilon(delta)
+        assert epsilon.width <= 1e-4
+        assert reference.pair_delta(*pair, epsilon.upper) <= delta * (1 + 1e-8)
+        if epsilon.lower > 0:
+            assert reference.pair_delta(*pair, epsilon.lower) >= delta * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_step_is_closed_form(kind: type[StepLaw]) -> None:
+    with mp.workdps(30):
+        for q, mu, delta in ((0.01, 1.0, 1e-5), (0.5, 0.01, 1e-4), (0.2, 3.0, 1e-12), (1e-5, 2.0, 1e-9)):
+            law = kind(q, mu)
+            epsilon = ExactComposition((compose((law, 1)),)).epsilon(delta)
+            assert epsilon.width <= 3e-10 * (1 + epsilon.upper)
+            assert reference.step_delta(law, epsilon.upper) <= delta * (1 + 1e-12)
+            if epsilon.lower > 0:
+                assert reference.step_delta(law, epsilon.lower) >= delta
+
+
+def test_no_sampling_is_gaussian() -> None:
+    composition = Composition((), 1.7)
+    guarantee = ExactComposition((composition,))
+    assert guarantee.mu == 1.7
+    assert guarantee.epsilon(1e-5).upper == pytest.approx(gdp_epsilon(1.7, 1e-5), rel=1e-11)
+    # Rates next to 1 approach it from below.
+    sampled = [ExactComposition((compose((PoissonRemove(q, 0.17), 100)),)).epsilon(1e-5) for q in (0.9, 0.99, 1 - 1e-6, 1 - 1e-12)]
+    assert all(a.upper < b.upper for a, b in zip(sampled, sampled[1:], strict=False))
+    assert sampled[-1].lower <= gdp_epsilon(1.7, 1e-5) <= sampled[-1].upper + 1e-6
+
+
+def test_a_simulation_agrees() -> None:
+    """Clopper-Pearson at one in a million on the hockey-stick, P(L > e + E) with an independent exponential E."""
+    q, mu, steps, draws = 0.1, 1.0, 50, 1_000_000
+    rng = np.random.default_rng(3)
+    total = np.zeros(draws)
+    for _ in range(steps):
+        g = rng.standard_normal(draws) + mu * (rng.random(draws) < q)
+        total += np.log1p(q * np.expm1(mu * g - mu**2 / 2))
+    composition = compose((PoissonRemove(q, mu), steps))
+    for epsilon in (0.3, 1.0, 2.0):
+        # E_P (1 - e^(eps - L))+ = P(L - eps > Exp(1)).
+        hits = int((total - epsilon > rng.exponential(size=draws)).sum())
+        low, high = beta.ppf(5e-7, hits, draws - hits + 1), beta.ppf(1 - 5e-7, hits + 1, draws - hits)
+        delta = contour_delta(composition, epsilon)
+        assert low <= delta.upper
+        assert delta.lower <= high
+        assert high / low < 1.2
+
+
+def test_wide_enclosures_stay_ordered() -> None:
+    for law in (kind(1e-7, 5.0) for kind in KINDS):
+        for delta in (1e-12, 0.5):
+            epsilon = ExactComposition((compose((law, 2)),)).epsilon(delta)
+            assert 0 <= epsilon.lower <= epsilon.upper
+    assert ExactComposition((compose((PoissonAdd(0.1, 1.0), 3)),)).epsilon(1e-300).upper <= -3 * math.log(0.9) * (1 + 1e-15)
+
+
+def test_enclosures_refuse_nan_and_disorder() -> None:
+    assert (Enclosure(0.0, 1.0) | Enclosure(0.5, 0.7)) == Enclosure(0.5, 1.0)
+    assert Enclosure(math.inf, math.inf).width == 0
+    for lower, upper in ((math.nan, 1.0), (0.0, math.nan), (2.0, 1.0)):
+        with pytest.raises(ArithmeticError, match="no interval"):
+            Enclosure(lower, upper)

@@ -1,0 +1,72 @@
+"""dp-accounting's privacy loss distributions: recorded on a grid (``make_peer_grid.py``), and a few recomputed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dplateau as dp
+from dplateau.accounting import Enclosure, ExactComposition, compositions
+
+from . import make_peer_grid
+
+ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("peer_grid.json").read_text())["rows"]
+N = 1_000_000
+WIDTH = 1e-4
+"""The peer's own error is larger, and the hard rows (rate 1e-5, little noise) are quicker so."""
+
+
+def guarantee(row: dict[str, Any]) -> ExactComposition:
+    sampling = dp.FullBatch() if row["rate"] == 1 else dp.Poisson(row["rate"] * N)
+    run = dp.Run(n=N, sampling=sampling, steps=row["steps"], noise_multiplier=row["noise"], adjacency=row["adjacency"])
+    return ExactComposition(compositions(run)[0], width=WIDTH)
+
+
+def agrees(ours: ExactComposition, here: Enclosure, row: dict[str, Any], delta: float, high: float, low: float) -> bool:
+    """Whether the peer brackets our enclosure, given the rounding of its transforms: up to 1e-14 sqrt(T) in delta."""
+
+    def inside(upper: Enclosure, lower: Enclosure) -> bool:
+        return lower.lower <= high * (1 + 1e-9) + 1e-12 and low <= upper.upper
+
+    if inside(here, here):
+        return True
+    noise = 1e-14 * math.sqrt(row["steps"])
+    return noise < delta and inside(ours.epsilon(delta - noise), ours.epsilon(delta + noise))
+
+
+def test_the_grid_is_wide() -> None:
+    assert sum(len(row["deltas"]) for row in ROWS) >= 300
+    for name, low, high in (("steps", 1, 100_000), ("rate", 1e-5, 1), ("noise", 0.3, 100)):
+        assert min(row[name] for row in ROWS) == low
+        assert max(row[name] for row in ROWS) == high
+    assert {delta for row in ROWS for delta in row["deltas"]} == set(make_peer_grid.DELTAS)
+    assert {row["adjacency"] for row in ROWS} == {"add-remove", "replace"}
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_the_recorded_peer_brackets_us(part: int) -> None:
+    for row in ROWS[part::5]:
+        ours = guarantee(row)
+        for delta, high, low in zip(row["deltas"], row["pessimistic"], row["optimistic"], strict=True):
+            if delta < 1e-13 * row["steps"]:
+                continue  # Below the rounding of the peer's transforms.
+            here = ours.epsilon(delta)
+            assert agrees(ours, here, row, delta, high, low), (row, delta, here)
+            if row["steps"] * delta < 1e-4 and row["rate"] > 1e-4:
+                # The peer's chords cost it less than a tenth of what its buckets do.
+                assert high - here.upper <= 1e-3 * max(high, 1) + (high - low) / 10 + 1e-6, (row, delta)
+
+
+def test_the_peer_recomputed() -> None:
+    logging.disable(logging.WARNING)
+    quick = [row for row in ROWS if row["noise"] >= 1 and row["interval"] == 1e-4]
+    for row in quick[:: len(quick) // 12][:12]:
+        given = (row["adjacency"], row["rate"], row["noise"], row["steps"], row["deltas"], row["interval"])
+        high, low = make_peer_grid.peer_epsilons(*given)
+        assert high == pytest.approx(row["pessimistic"], rel=1e-9, abs=1e-12)
+        assert low == pytest.approx(row["optimistic"], rel=1e-9, abs=1e-12)
