@@ -53,7 +53,7 @@ SETTINGS = [
     Setting("IMDb", 25_000, 512, 0.56, 439, 1e-5),
     Setting("MovieLens", 800_000, 10_000, 0.6, 1_600, 1e-6),
 ]
-TARGET = Setting("z for epsilon 2", 100_000, 1_000, 1.0, 10_000, 1e-5)
+TARGET = Setting("z for epsilon 2", 10_000, 100, 1.0, 10_000, 1e-5)
 LEVELS = (0.8, 2.0)
 
 
@@ -97,7 +97,7 @@ def against(times: dict[str, list[float]], name: str) -> str:
 def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_accountant: Any) -> None:
     values: list[list[str]] = []
     speeds: list[list[str]] = []
-    ratios: list[float] = []
+    ratios: dict[str, list[float]] = {"bare": [], "full": []}
     for s in settings:
         contestants: dict[str, Callable[[], Any]] = {
             "full": lambda s=s: dp.account(s.run, s.delta),
@@ -116,13 +116,13 @@ def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_acco
         shown = [seconds(times[name]) if name in times else "-" for name in ("full", "bare", "pld", "prv")]
         speeds.append([s.name, *shown, against(times, "pld"), against(times, "prv")])
         if "pld" in times:
-            ratios.append(median_ratio(times["pld"], times["bare"]))
+            for name, found in ratios.items():
+                found.append(median_ratio(times["pld"], times[name]))
     print(table(["", "setting", "dplateau", "its width", "dp_accounting PLD", "prv_accountant, upper end"], values) + "\n")
     print(table(["", "full table", "bare", "dp_accounting", "prv_accountant", "bare against PLD", "against PRV"], speeds) + "\n")
-    if ratios:
-        print(
-            f"bare against dp_accounting: median {statistics.median(ratios):.0f}x, from {min(ratios):.0f}x to {max(ratios):.0f}x\n"
-        )
+    for name, found in ratios.items():
+        if found:
+            print(f"{name} against dp_accounting: median {statistics.median(found):.0f}x, {min(found):.0f}x to {max(found):.0f}x\n")
 
 
 def calibration(repeats: int, dp_accounting: Any) -> None:
@@ -155,7 +155,7 @@ def distinct(repeats: int, dp_accounting: Any) -> None:
         times, answers = measure(contestants, repeats)
         ours, theirs = answers["bare"], f"{answers['pld']:.6f}, {seconds(times['pld'])}" if "pld" in times else "-"
         found = [f"{ours.upper:.6f}", f"{ours.width:.1e}", seconds(times["bare"]), theirs, against(times, "pld")]
-        rows.append([f"{levels:,} levels, {each} steps each", *found])
+        rows.append([f"{levels:,} levels, {each} step{'s' * (each > 1)} each", *found])
     header = ["noise from 0.8 to 2, q=256/60000, delta=1e-5", "epsilon", "its width", "time", "dp_accounting PLD", "ratio"]
     print(table(header, rows))
 

@@ -39,11 +39,11 @@ from dplateau.estimators import PrivateLogisticRegression
 EPSILONS, DELTA = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0), 1e-5
 REGULARISATION = {"diffprivlib": [0.001, 0.01, 0.1, 1.0], "not private": [1.0, 10.0, 100.0]}
 """C: the smaller, the stronger."""
-BATCHES = ((256, 10), (4096, 40))
-"""Opacus: (expected batch size, epochs)."""
-CLIPS = (1.0, 0.25)
-RATES = (0.5, 2.0, 8.0, 32.0)
-"""Opacus: step size times clip norm, so that a smaller clip norm takes steps of the same length."""
+GRID = [
+    *product([256], [10], [1.0, 0.25], [2.0, 8.0, 32.0]),
+    *product([4096], [40], [1.0, 0.25], [8.0, 32.0, 128.0]),
+]
+"""Opacus: expected batch size, epochs, clip norm, and step size times clip norm (the length of the longest step)."""
 FILES = {"adult": ("adult/adult.data", "adult/adult.test"), "a9a": ("a9a/a9a", "a9a/a9a.t")}
 
 Fit = Callable[[Any, float], float]
@@ -106,13 +106,13 @@ def dp_sgd(opacus: Any, train: Dataset, test: Dataset) -> Fit:
         return dp.calibrate(run, epsilon=epsilon, delta=DELTA).noise_multiplier
 
     def fit(setting: Any, epsilon: float) -> float:
-        (batch, epochs), clip, rate = setting
+        batch, epochs, clip, length = setting
         loader = torch.utils.data.DataLoader(rows, batch_size=batch, collate_fn=lambda batch: batch)
         model = torch.nn.Linear(d, 1, bias=False)
         torch.nn.init.zeros_(model.weight)
         model, optimizer, loader = opacus.PrivacyEngine().make_private(
             module=model,
-            optimizer=torch.optim.SGD(model.parameters(), lr=rate / clip),
+            optimizer=torch.optim.SGD(model.parameters(), lr=length / clip),
             data_loader=loader,
             noise_multiplier=noise(batch, epochs * len(loader), epsilon),
             max_grad_norm=clip,
@@ -130,9 +130,10 @@ def dp_sgd(opacus: Any, train: Dataset, test: Dataset) -> Fit:
 
 
 def best(fit: Fit, grid: list[Any], epsilon: float, runs: int) -> tuple[list[float], Any]:
-    """Test accuracies of fresh runs of the setting that did best in one run."""
-    setting = max(grid, key=lambda candidate: fit(candidate, epsilon)) if len(grid) > 1 else grid[0]
-    return [fit(setting, epsilon) for _ in range(runs)], setting
+    """Test accuracies of the best setting: the two that did best in one run are run afresh, and the better mean counts."""
+    short = sorted(grid, key=lambda setting: -fit(setting, epsilon))[:2] if len(grid) > 1 else grid
+    found = [([fit(setting, epsilon) for _ in range(runs)], setting) for setting in short]
+    return max(found, key=lambda pair: statistics.mean(pair[0]))
 
 
 def spread(found: list[float]) -> str:
@@ -145,7 +146,7 @@ def compare(name: str, train: Dataset, test: Dataset, runs: int, peers: dict[str
     print(f"\n{name}: {n:,} rows, {len(test.target):,} test rows, {d} features; not private: {plain[0]:.2f} % (C={c:g})\n")
     contestants: dict[str, tuple[Fit, list[Any]]] = {"dplateau": (ours(train, test), [None])}
     if peers["opacus"]:
-        contestants["Opacus"] = dp_sgd(peers["opacus"], train, test), list(product(BATCHES, CLIPS, RATES))
+        contestants["Opacus"] = dp_sgd(peers["opacus"], train, test), GRID
     if peers["diffprivlib.models"]:
         contestants["diffprivlib"] = objective_perturbation(peers["diffprivlib.models"], train, test), REGULARISATION["diffprivlib"]
     rows: list[list[str]] = []
@@ -162,7 +163,7 @@ def compare(name: str, train: Dataset, test: Dataset, runs: int, peers: dict[str
         rows.append([f"{epsilon:g}", *(spread(values) for values, _ in found.values()), verdict])
         chosen.append(f"epsilon {epsilon:g}: " + "; ".join(f"{name} {how}" for name, (_, how) in found.items() if how is not None))
     print(table(["epsilon", *contestants, "best mean"], rows))
-    print("\nchosen for the peers (Opacus: (batch, epochs), clip norm, step size times clip norm; diffprivlib: C)")
+    print("\nchosen for the peers (Opacus: batch, epochs, clip norm, step size times clip norm; diffprivlib: C)")
     print("\n".join(chosen))
 
 

@@ -61,9 +61,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def seconds(times: Sequence[float]) -> str:
-    """The median, with a unit that suits it."""
-    median = statistics.median(times)
-    return f"{median:.2f} s" if median >= 1 else f"{1e3 * median:.1f} ms" if median >= 1e-3 else f"{1e6 * median:.1f} us"
+    """The median, with a unit that suits it; says so where there was no repeat."""
+    median, once = statistics.median(times), " (once)" if len(times) == 1 else ""
+    return (f"{median:.2f} s" if median >= 1 else f"{1e3 * median:.1f} ms" if median >= 1e-3 else f"{1e6 * median:.1f} us") + once
 
 
 def about(*packages: str) -> str:

@@ -1,1 +1,1 @@
-"""Thin commands."""
+"""The command line: ``dplateau train``, ``account``, ``calibrate``, ``schema``, ``demo``."""

@@ -1,69 +1,89 @@
-"""``dplateau account``."""
+"""``dplateau account``: what a run costs, or whether a certificate is right."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
+from typing import Any
 
-import typer
-
-from dplateau.account import account as ask
 from dplateau.cli import options as o
-from dplateau.spec import Run
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
 
 
 def account(
+    run: o.RunFile = None,
     n: o.N = None,
-    sampling: o.SamplingOption = o.SamplingName.poisson,
+    sampling: o.SamplingKind = None,
     batch_size: o.BatchSize = None,
     steps: o.Steps = None,
     epochs: o.Epochs = None,
-    noise_multiplier: o.Noise = None,
-    clip_norm: o.ClipNorm = 1.0,
-    run: o.RunFile = None,
+    noise_multiplier: o.NoiseMultiplier = None,
+    clip_norm: o.ClipNorm = None,
     step_size: o.StepSize = None,
     smoothness: o.Smoothness = None,
-    strong_convexity: o.Convexity = None,
+    strong_convexity: o.StrongConvexity = None,
     diameter: o.Diameter = None,
-    adjacency: o.Adjacency = o.AdjacencyName.add_remove,
-    released: o.Released = o.ReleasedName.all,
-    delta: o.Delta = 1e-5,
-    as_json: o.Json = False,
-) -> None:
-    """What a run costs: every bound with its status, and the epsilon that is certified.
+    adjacency: o.Adjacency = None,
+    released: o.Released = None,
+    delta: o.Delta = None,
+    json: o.Json = False,
+) -> int:
+    """Say what a run costs: every bound, its status, and the least proved epsilon.
 
-    With --run certificate.json the certificate is recomputed instead; exit status 1 if it does not agree.
+    With --run and a certificate, recompute it and say whether it agrees: exit
+    status 1 if not.
 
-    Example: dplateau account --n 60000 --batch-size 256 --epochs 15 --noise-multiplier 1.3
+    [bold]Examples[/]
+
+    dplateau account --n 60000 --batch-size 256 --epochs 15 --noise-multiplier 1.3
+
+    dplateau account --run adult-model/certificate.json
     """
-    from dplateau.report.text import console, report_text
+    from dplateau.account import account
+    from dplateau.report.text import report_text
 
-    if run is not None:
-        text, is_certificate = o.read_json(run)
-        if is_certificate:
-            _verify(text, as_json)
-            return
-        wanted = Run.from_json(text)
+    given = {
+        "n": n,
+        "sampling": sampling,
+        "batch_size": batch_size,
+        "steps": steps,
+        "epochs": epochs,
+        "noise_multiplier": noise_multiplier,
+        "clip_norm": clip_norm,
+        "step_size": step_size,
+        "smoothness": smoothness,
+        "strong_convexity": strong_convexity,
+        "diameter": diameter,
+        "adjacency": adjacency,
+        "released": released,
+    }
+    if run is not None and (certificate := _certificate_in(run)) is not None:
+        if delta is not None or any(value is not None for value in given.values()):
+            raise InputError("a certificate says everything about its run: leave out all options but --run and --json.")
+        return _verify(certificate, json)
+    report = account(o.run_of(run, **given), o.DELTA if delta is None else delta)
+    if json:
+        show_json(report.to_dict())
     else:
-        rest = {"clip_norm": clip_norm, "step_size": step_size, "smoothness": smoothness, "strong_convexity": strong_convexity}
-        rest |= {"diameter": diameter, "adjacency": adjacency, "released": released}
-        wanted = o.spell_run(n, sampling, batch_size, steps, epochs, noise_multiplier, **rest)
-    report = ask(wanted, delta)
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        console().print(report_text(report))
+        show(report_text(report))
+    return 0
 
 
-def _verify(text: str, as_json: bool) -> None:
-    """Recompute a certificate, say whether it agrees, and exit with status 1 if it does not."""
-    from dplateau.report import Certificate, verify
+def _certificate_in(file: Path) -> Any:
+    """The certificate in a file; None if the file holds something else."""
+    from dplateau.report.certificate_json import certificate_from_dict, in_file, is_certificate, parsed, read_text
 
-    certificate = Certificate.from_json(text)
+    data = in_file(file, parsed, read_text(file))
+    return in_file(file, certificate_from_dict, data) if is_certificate(data) else None
+
+
+def _verify(certificate: Any, json: bool) -> int:
+    from dplateau.report.text import verdict_text
+    from dplateau.report.verify import verify
+
     verdict = verify(certificate)
-    if as_json:
-        facts = {"agrees": verdict.agrees, "claimed": verdict.claimed, "recomputed": verdict.recomputed, "delta": certificate.delta}
-        typer.echo(json.dumps({**facts, "reason": verdict.reason}, indent=2))
+    if json:
+        show_json(verdict.to_dict())
     else:
-        numbers = f"claimed {verdict.claimed:.6f}, recomputed {verdict.recomputed:.6f} at delta {certificate.delta:g}"
-        typer.echo(f"{'agrees' if verdict.agrees else 'DOES NOT AGREE'}: {verdict.reason}.\n{numbers}")
-    raise typer.Exit(0 if verdict.agrees else 1)
+        show(verdict_text(certificate, verdict))
+    return 0 if verdict.certifies else 1

@@ -1,10 +1,12 @@
-"""``dplateau``: the commands, and what happens when one fails."""
+"""The entry point: the commands, and how anything that goes wrong is told."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,15 +18,21 @@ from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
 
+USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
+"""The base of what the parser raises; typer exports it under no name of its own."""
+
+INTERRUPTED: Final = 130
+
 app = typer.Typer(
     name="dplateau",
-    help="Train with differential privacy, and know what it costs: every epsilon is proved and enclosed.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    help="Train with differential privacy, and say what it costs: every epsilon is proved and enclosed.",
+    epilog="Exit status: 0 done; 1 a check failed; 2 bad input, with one line on standard error.",
     rich_markup_mode="rich",
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
 )
-for command in (train, account, calibrate, schema, demo):
+for command in (train, demo, account, calibrate, schema):
     app.command()(command)
 
 
@@ -35,46 +43,67 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, metavar="", help="Show the version and exit.", show_default=False
+        ),
+    ] = False,
 ) -> None:
-    """Train with differential privacy, and know what it costs: every epsilon is proved and enclosed."""
+    """Train with differential privacy, and say what it costs: every epsilon is proved and enclosed."""
 
 
-def _say(text: str) -> None:
-    print(f"dplateau: {' '.join(text.split())}", file=sys.stderr)
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 a check failed, 2 bad input (one line on standard error), 130 interrupted."""
+    sys.exit(status(arguments))
 
 
-def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    if issubclass(category, PrivacyWarning):
-        _say(f"warning: {message}")
-
-
-def run() -> None:
-    """Entry point. Exit status: 0 done, 1 a check failed, 2 bad input (one line on standard error), 130 interrupted."""
-    warnings.showwarning = _warn
-    warnings.simplefilter("always", PrivacyWarning)
-    try:
-        code = app(standalone_mode=False)
-    except (InputError, UncertifiedError) as error:
-        _say(str(error))
-        code = 2
-    except OSError as error:
-        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        code = 2
-    except MemoryError:
-        _say("the machine has not enough memory for this.")
-        code = 2
-    except KeyboardInterrupt:
-        _say("interrupted: nothing was released.")
-        code = 130
-    except Exception as error:
-        # Usage errors of the command-line library say what is wrong in one message; anything else is a defect and keeps its traceback.
-        message = getattr(error, "format_message", None)
-        if message is None:
-            if type(error).__name__ == "Abort":
-                sys.exit(130)
+def status(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PrivacyWarning)
+        warnings.showwarning = _show_warning
+        try:
+            result = app(arguments, prog_name="dplateau", standalone_mode=False)
+            sys.stdout.flush()
+        except (InputError, UncertifiedError) as error:
+            return _failed(str(error))
+        except (KeyboardInterrupt, typer.Abort):
+            result = INTERRUPTED
+        except BrokenPipeError:
+            # The reader, head for example, has seen enough. Python would complain once more when it closes standard output.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            return _failed(f"{where}{error.strerror or error}")
+        except Exception as error:
+            if isinstance(error, USAGE_ERROR):
+                return _misused(error)
             raise
-        _say(message())
-        code = 2
-    sys.exit(code if isinstance(code, int) else 0)
+    if result == INTERRUPTED:  # typer returns it, click raises
+        print("dplateau: interrupted; nothing was released.", file=sys.stderr)
+    return result if isinstance(result, int) else 0
+
+
+def _misused(error: Any) -> int:
+    """What the parser did not understand. Without arguments it has printed the help already and has nothing to add."""
+    message = error.format_message()
+    if not message:
+        return 0
+    path = getattr(error.ctx, "command_path", "dplateau")
+    return _failed(f"{message.rstrip('.')}. Try '{path} --help'.")
+
+
+def _failed(message: str) -> int:
+    line = " ".join(message.split())
+    print(f"dplateau: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    return 2
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, PrivacyWarning):
+        print(f"dplateau: warning: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,101 +1,120 @@
-"""Options that commands share, and the ``Run`` that they spell."""
+"""Options that several commands share: the fields of a ``Run``, spelt out, and how results are shown."""
 
 from __future__ import annotations
 
-import json
-from enum import Enum
+import math
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from dplateau.spec import SAMPLINGS, FullBatch, InputError, Run
+from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Sampling
+from dplateau.spec.sampling import sampling_from_dict
+
+RUN: Final = "What ran"
+LOSS: Final = "The loss and its domain (for last-iterate bounds)"
+GUARANTEE: Final = "The guarantee"
+RESULT: Final = "The result"
+DELTA: Final = 1e-5
 
 
-class SamplingName(str, Enum):
-    """Names of the batch schemes."""
+def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
+    """An option with a few values. The library itself checks them, so that every error reads the same."""
+    names = tuple(names)
 
-    poisson = "poisson"
-    fixed_size = "fixed-size"
-    cyclic = "cyclic"
-    shuffled = "shuffled"
-    one_pass = "one-pass"
-    full = "full"
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
 
-
-class AdjacencyName(str, Enum):
-    """What neighbouring data sets are."""
-
-    add_remove = "add-remove"
-    replace = "replace"
+    return typer.Option(
+        *flags, help=f"{help} One of: {', '.join(names)}.", rich_help_panel=panel, metavar="NAME", autocompletion=complete
+    )
 
 
-class ReleasedName(str, Enum):
-    """What the guarantee covers."""
-
-    all = "all"
-    last = "last"
+def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> Any:
+    """An option of a panel."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
 
 
-def _option(text: str, panel: str) -> Any:
-    return typer.Option(help=text, rich_help_panel=panel, show_default=False)
+RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
+N = Annotated[int | None, option("Number of rows (public).", RUN, "--n")]
+SamplingKind = Annotated[str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")]
+BatchSize = Annotated[float | None, option("Batch size; under Poisson sampling its expectation.", RUN, "--batch-size")]
+Steps = Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")]
+Epochs = Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")]
+NoiseMultiplier = Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")]
+ClipNorm = Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")]
+StepSize = Annotated[float | None, option("Step size.", LOSS, "--step-size")]
+Smoothness = Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")]
+StrongConvexity = Annotated[float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")]
+Diameter = Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")]
+Adjacency = Annotated[
+    str | None,
+    choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
+]
+Released = Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")]
+Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).", GUARANTEE, "--delta")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
 
-_RUN, _LOSS, _WHAT = "The run", "The loss (for last-iterate bounds)", "The guarantee"
-N = Annotated[int | None, _option("Number of records (public).", _RUN)]
-SamplingOption = Annotated[SamplingName, typer.Option(help="How the records of a step are chosen.", rich_help_panel=_RUN)]
-BatchSize = Annotated[float | None, _option("Batch size; under Poisson sampling its expectation.", _RUN)]
-Steps = Annotated[int | None, _option("Number of gradient steps.", _RUN)]
-Epochs = Annotated[float | None, _option("Passes over the data, instead of --steps.", _RUN)]
-Noise = Annotated[float | None, _option("Noise on the summed gradient, in clip norms.", _RUN)]
-StepSize = Annotated[float | None, _option("Step size.", _LOSS)]
-ClipNorm = Annotated[float, typer.Option(help="Norm that per-example gradients are clipped to.", rich_help_panel=_RUN)]
-Smoothness = Annotated[float | None, _option("Smoothness of every per-example loss.", _LOSS)]
-Convexity = Annotated[float | None, _option("Strong convexity; 0: convex.", _LOSS)]
-Diameter = Annotated[float | None, _option("Diameter of the set that iterates are projected on.", _LOSS)]
-Adjacency = Annotated[AdjacencyName, typer.Option(help="What neighbouring data sets are.", rich_help_panel=_WHAT)]
-Released = Annotated[ReleasedName, typer.Option(help="What the guarantee covers.", rich_help_panel=_WHAT)]
-Delta = Annotated[float, typer.Option(help="Delta; well below 1/n.", rich_help_panel=_WHAT)]
-RunFile = Annotated[Path | None, _option("Read the run from a JSON file (a serialised run, or a certificate).", _RUN)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+def run_of(file: Path | None, **given: Any) -> Run:
+    """The run in a file, or the one that the options describe; ``given`` holds None for an option that was left out.
+
+    Raises
+    ------
+    InputError
+        An option is missing, is out of range, or contradicts another one.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if file is None:
+        return _from_options(**given)
+    if given:
+        raise InputError(f"--run and {_flags(given)} are both given: the file says everything about the run, leave the rest out.")
+    from dplateau.report.certificate_json import in_file, read_text
+
+    return in_file(file, Run.from_json, read_text(file))
 
 
-def spell_run(
-    n: int | None,
-    sampling: SamplingName,
-    batch_size: float | None,
-    steps: int | None,
-    epochs: float | None,
-    noise: float | None,
-    **rest: Any,
+def _from_options(
+    *,
+    sampling: str = Poisson.kind,
+    batch_size: float | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    **fields: Any,
 ) -> Run:
-    """The run that options spell; raises ``InputError`` where one is missing or two contradict each other."""
-    if n is None or noise is None:
-        raise InputError(f"{'--n' if n is None else '--noise-multiplier'} is missing: give it, or a whole run by --run FILE.")
-    scheme = SAMPLINGS[sampling.value]
-    if scheme is FullBatch:
-        if batch_size is not None and batch_size != n:
-            raise InputError(f"--batch-size {batch_size:g} contradicts --sampling full: leave it out.")
-        chosen = FullBatch()
-    elif batch_size is None:
-        raise InputError(f"--batch-size is missing: --sampling {sampling.value} needs it.")
-    else:
-        chosen = scheme(batch_size=batch_size)  # type: ignore[call-arg]
-    if (steps is None) == (epochs is None):
-        raise InputError("give either --steps or --epochs.")
-    if steps is None:
-        steps = max(1, round((epochs or 0.0) * chosen.epoch_steps(n)))
-    values = {key: value.value if isinstance(value, Enum) else value for key, value in rest.items()}
-    return Run(n=n, sampling=chosen, steps=steps, noise_multiplier=noise, **values)
+    if steps is not None and epochs is not None:
+        raise InputError("--steps and --epochs are both given: give one of them.")
+    missing = [name for name in ("n", "noise_multiplier") if name not in fields]
+    if steps is None and epochs is None:
+        missing.append("steps")
+    if missing:
+        raise InputError(f"a run needs {_flags(missing)} as well (--epochs does in place of --steps); or give it as --run FILE.")
+    scheme = _sampling(sampling, batch_size)
+    return Run(sampling=scheme, steps=_steps(fields["n"], scheme, epochs) if epochs is not None else steps or 0, **fields)
 
 
-def read_json(path: Path) -> tuple[str, bool]:
-    """The text of a file, and whether it is a certificate; raises ``InputError`` where it cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from None
-    return text, isinstance(data, dict) and str(data.get("format", "")).startswith("dplateau-certificate")
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def _sampling(kind: str, batch_size: float | None) -> Sampling:
+    if kind not in SAMPLINGS:
+        raise InputError(f"--sampling is {kind!r}: expected one of {', '.join(SAMPLINGS)}.")
+    scheme = SAMPLINGS[kind]
+    if scheme is FullBatch and batch_size is not None:
+        raise InputError("--sampling full uses all rows in every step: leave out --batch-size.")
+    if scheme is not FullBatch and batch_size is None:
+        raise InputError(f"--sampling {kind} needs --batch-size.")
+    return sampling_from_dict({"kind": kind} if batch_size is None else {"kind": kind, "batch_size": batch_size})
+
+
+def _steps(n: int, scheme: Sampling, epochs: float) -> int:
+    """The whole number of steps that is nearest to so many epochs."""
+    Run(n=n, sampling=scheme, steps=1, noise_multiplier=1.0)  # so that n and the batch size are checked before they are used
+    steps = epochs * scheme.epoch_steps(n)
+    if not 0.5 <= steps < math.inf:
+        raise InputError(
+            f"--epochs is {epochs:g}: expected a number > 0, and here at least {0.5 / scheme.epoch_steps(n):.3g}: one step."
+        )
+    return round(steps)

@@ -1,4 +1,4 @@
-"""``dplateau schema``."""
+"""``dplateau schema``: a schema for a person to fill in."""
 
 from __future__ import annotations
 
@@ -7,31 +7,41 @@ from typing import Annotated
 
 import typer
 
-WHY = (
-    "The ranges and categories are for you to fill in, from what is publicly known: "
-    "read from the file they would be statistics of its rows, and every one of them would leak."
-)
+from dplateau.cli import options as o
+from dplateau.spec import InputError
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="The data file: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    target: Annotated[str | None, o.option("The column to predict (default: the last one).", "The file", "--target")] = None,
+    header: Annotated[
+        bool,
+        typer.Option(
+            "--header/--no-header", metavar="", help="Whether a CSV file starts with column names.", rich_help_panel="The file"
+        ),
+    ] = True,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.", show_default=False)
+        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", metavar="FILE")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Name of the column to predict.", show_default=False)] = None,
-    header: Annotated[bool, typer.Option(help="Whether the first line of a CSV file names the columns.")] = True,
 ) -> None:
-    """Write a schema to fill in: the columns and their types, no ranges and no values.
+    """Write a schema for a file, with names and types of columns; ranges and values are left to fill in.
 
-    Example: dplateau schema data.csv --target income -o schema.toml
+    They are left open on purpose: a range or a list of values that is read off
+    private rows is a statistic of them, which one person can change and no
+    guarantee covers. Take them from a form, a code book or common knowledge.
+
+    [bold]Examples[/]
+
+    dplateau schema visits.csv --target readmitted --output visits.toml
     """
-    from dplateau.data import schema_template
-    from dplateau.report.files import write_text
+    from dplateau.data.template import schema_template
+    from dplateau.report.files import write_file
 
+    if output is not None and output.exists():
+        raise InputError(f"{output} exists already: name a new file, or remove it first.")
     text = schema_template(file, target=target, header=header)
     if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
-        typer.echo(f"wrote {output}")
-    typer.echo(WHY, err=True)
+        print(text, end="")
+        return
+    write_file(output, text)
+    print(f'{output} is written. Replace every "FILL IN" by what is publicly known about the column: the file says how, and why.')

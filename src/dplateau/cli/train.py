@@ -1,115 +1,144 @@
-"""``dplateau train``."""
+"""``dplateau train``: from a file of private rows to a model and its certificate."""
 
 from __future__ import annotations
 
-import json
-from enum import Enum
-from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
+from dplateau.spec.schedule import integer, real
 
+if TYPE_CHECKING:
+    from dplateau.data import Dataset
+    from dplateau.estimators.table_model import TableModel
 
-class Model(str, Enum):
-    """What to fit."""
-
-    logistic = "logistic"
-    svc = "svc"
-    linear = "linear"
-    huber = "huber"
+DATA = "The data"
+MODEL = "The model"
+MODELS = ("logistic", "svc", "linear")
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="Private rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
-    schema: Annotated[
-        str, typer.Option(help="A schema file, or the name of one that comes with the package: adult, a9a.", show_default=False)
-    ],
-    epsilon: Annotated[float, typer.Option(help="What the model may cost.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Delta; well below 1/n.")] = 1e-5,
-    test: Annotated[Path | None, typer.Option(help="Public rows to measure accuracy on.", show_default=False)] = None,
+    file: Annotated[Path, typer.Argument(help="The private rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
+    epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
+    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    adjacency: o.Adjacency = None,
+    target: Annotated[str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target")] = None,
+    test: Annotated[
+        Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
+    ] = None,
+    model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
+    steps: Annotated[int, o.option("Gradient steps: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    insecure_seed: Annotated[
+        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
+    ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Folder to create. Default: NAME-model, or NAME-model-2 and so on.", show_default=False
-        ),
+        Path | None, o.option("New folder for the model (default: FILE's name and -model).", o.RESULT, "--output", metavar="FOLDER")
     ] = None,
-    model: Annotated[
-        Model | None, typer.Option(help="What to fit. Default: logistic for classes, linear for numbers.", show_default=False)
-    ] = None,
-    steps: Annotated[int, typer.Option(help="Gradient steps: they cost time, not privacy.")] = 400,
-    adjacency: o.Adjacency = o.AdjacencyName.add_remove,
-    insecure_seed: Annotated[int | None, typer.Option(help="Reproducible noise. VOIDS THE GUARANTEE.", show_default=False)] = None,
-    as_json: o.Json = False,
+    json: o.Json = False,
 ) -> None:
-    """Train a private linear model; write it and its certificate to a folder.
+    """Train a model on private rows, and certify what it costs.
 
-    Everything but the rows is public: the schema, the number of rows, epsilon and delta. Rows of --test are treated as public too.
+    Writes a new folder with the model and certificate.json, all or nothing.
+    Nothing needs tuning: noise and step sizes follow from public facts.
 
-    Example: dplateau train adult.data --schema adult --test adult.test --epsilon 1
+    [bold]Examples[/]
+
+    dplateau train adult.data --schema adult --test adult.test --epsilon 1
+
+    dplateau train visits.parquet --schema visits.toml --epsilon 0.5
     """
+    output = output or Path(f"{file.stem}-model")
     from dplateau.data import load_schema
-    from dplateau.estimators.saved import save_model
-    from dplateau.report.text import certificate_text, console
+    from dplateau.report.files import check_new_folder
 
+    check_new_folder(output)
     public = load_schema(schema)
-    folder = _free(file) if output is None else output
-    if folder.exists():
-        raise InputError(f"{folder} exists: choose another --output, or remove it.")
-    fitted = fit(file, public, model, epsilon, delta=delta, steps=steps, adjacency=adjacency.value, insecure_seed=insecure_seed)
-    score = None if test is None else measure(fitted, test, public)
-    save_model(fitted, folder, schema=public)
-    if as_json:
-        facts = {"model": str(folder), "certificate": str(folder / "certificate.json"), "epsilon": fitted.epsilon_, "delta": delta}
-        typer.echo(json.dumps({**facts, ("test_r2" if _is_regression(public) else "test_accuracy"): score}, indent=2))
-        return
-    console().print(certificate_text(fitted.certificate_))
-    if score is not None:
-        typer.echo(
-            f"\ntest {'R2 ' + format(score, '.4f') if _is_regression(public) else f'accuracy {score:.2%}'} on the rows of {test}, which count as public"
+    if target is not None and target != public.target.name:
+        raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
+    trained, holdout = fit(
+        file, public, test, epsilon=epsilon, delta=delta, model=model, steps=steps, adjacency=adjacency, insecure_seed=insecure_seed
+    )
+    trained.save(output)
+    if json:
+        show_json(summary(trained, holdout, output))
+    else:
+        show_model(trained, holdout, None if test is None else test.name, output)
+
+
+def fit(
+    file: Path,
+    schema: Any,
+    test: Path | None,
+    *,
+    epsilon: float,
+    delta: float | None,
+    model: str | None = None,
+    steps: int = 400,
+    adjacency: str | None = None,
+    insecure_seed: int | None = None,
+) -> tuple[TableModel, Dataset | None]:
+    """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
+    real("epsilon", epsilon)
+    integer("steps", steps)
+    if delta is not None and not 0 < delta < 1:
+        raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
+    from dplateau.estimators.table_model import TableModel, read_rows
+    from dplateau.training import TrainingDiverged
+
+    holdout = None if test is None else read_rows(test, schema)
+    try:
+        trained = TableModel.train(
+            file,
+            schema,
+            epsilon=epsilon,
+            delta=delta,
+            model=model,
+            steps=steps,
+            adjacency=adjacency or "add-remove",
+            insecure_seed=insecure_seed,
+            verbose=True,
         )
-    typer.echo(f"wrote {folder}/ (model, schema, certificate.json)")
+    except TrainingDiverged as error:
+        raise InputError(str(error)) from None
+    return trained, holdout
 
 
-def fit(file: Path, public: Any, model: Model | None, epsilon: float, **arguments: Any) -> Any:
-    """The fitted estimator for a file and its public schema."""
-    from dplateau import estimators
-    from dplateau.data import load_dataset
+def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -> dict[str, Any]:
+    """What ``--json`` prints: the folder and the file that were written, the claim, and the accuracy on the public hold-out."""
+    certificate = trained.certificate
+    result = {
+        "model": None if output is None else str(output),
+        "certificate": certificate.to_dict() if output is None else str(output / "certificate.json"),
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "test_accuracy": None if holdout is None else trained.accuracy(holdout),
+    }
+    return result if trained.classes else {**result, "test_rmse": None if holdout is None else trained.rmse(holdout)}
 
-    rows = load_dataset(file, public, intercept=0.0)
-    regression = rows.classes is None
-    chosen = model or (Model.linear if regression else Model.logistic)
-    if regression != (chosen in (Model.linear, Model.huber)):
-        kind = "a range of numbers" if regression else "classes"
-        raise InputError(f"--model {chosen.value} does not fit a target that is declared as {kind}.")
-    common = {**arguments, "feature_norm": rows.feature_norm, "verbose": True}
-    if rows.classes is None:
-        loss = "squared" if chosen is Model.linear else "huber"
-        return estimators.PrivateLinearRegression(epsilon, target_range=rows.target_range, loss=loss, **common).fit(
-            rows.features, rows.target
+
+def show_model(trained: TableModel, holdout: Dataset | None, test: str | None, output: Path | None) -> None:
+    """What is printed for a person."""
+    from rich.text import Text
+
+    from dplateau.report.text import certificate_text, facts
+
+    lines: list[tuple[str, Any]] = [("model", f"{trained.model}, {len(trained.feature_names):,} features")]
+    if holdout is not None:
+        quality = (
+            f"accuracy {accuracy:.2%}"
+            if (accuracy := trained.accuracy(holdout)) is not None
+            else f"RMSE {trained.rmse(holdout):.4g}"
         )
-    kind = estimators.PrivateLogisticRegression if chosen is Model.logistic else estimators.PrivateLinearSVC
-    names = [rows.classes[i] for i in rows.target]
-    return kind(epsilon, classes=list(rows.classes), **common).fit(rows.features, names)
-
-
-def measure(fitted: Any, test: Path, public: Any) -> float:
-    """Accuracy (or R2) on public rows."""
-    from dplateau.data import load_dataset
-
-    rows = load_dataset(test, public, intercept=0.0)
-    target = rows.target if rows.classes is None else [rows.classes[i] for i in rows.target]
-    return float(fitted.score(rows.features, target))
-
-
-def _is_regression(public: Any) -> bool:
-    return not public.target.classes
-
-
-def _free(file: Path) -> Path:
-    """A folder name beside nothing that exists."""
-    base = Path(f"{file.stem or file.name}-model")
-    return base if not base.exists() else next(path for i in count(2) if not (path := Path(f"{base}-{i}")).exists())
+        lines.append(
+            ("test", Text.assemble((quality, "bold"), f" on {len(holdout.target):,} rows of {test}, public by declaration"))
+        )
+    if output is not None:
+        lines.append(("written to", f"{output}/ (certificate.json, model.json, weights.npz, schema.toml)"))
+    show(facts(*lines))
+    show("")
+    show(certificate_text(trained.certificate))

@@ -1,6 +1,11 @@
-"""Certificates: what a run costs, on paper."""
+"""Certificates: what a release costs, on what that rests, and whether a recomputation agrees."""
 
 from dplateau.report.certificate import Certificate as Certificate
-from dplateau.report.certificate import Verdict as Verdict
 from dplateau.report.certificate import make_certificate as make_certificate
-from dplateau.report.certificate import verify as verify
+from dplateau.report.certificate_json import certificate_schema as certificate_schema
+from dplateau.report.certificate_json import read_certificate as read_certificate
+from dplateau.report.files import new_folder as new_folder
+from dplateau.report.files import write_file as write_file
+from dplateau.report.verify import Difference as Difference
+from dplateau.report.verify import Verdict as Verdict
+from dplateau.report.verify import verify as verify

@@ -1,186 +1,233 @@
-"""The certificate of a run: what it costs, by which argument, and what that rests on."""
+"""``Certificate``: what a release costs, and everything that this rests on."""
 
 from __future__ import annotations
 
 import json
-import math
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from dplateau.account import Report, account
-from dplateau.report.files import write_text
-from dplateau.spec import Assumption, InputError, Run
+from dplateau.account import Report, Row
+from dplateau.accounting import Enclosure
+from dplateau.report.files import write_file
+from dplateau.report.statement import statement
+from dplateau.spec import Assumption, Run, UncertifiedError
 
-FORMAT: Final = "dplateau-certificate-1"
-DELTAS: Final = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
-"""Where the curve epsilon(delta) is tabulated, besides the chosen delta."""
-INSECURE: Final = "a fixed seed was used, so the noise can be reproduced: nothing is certified"
+KIND: Final = "dplateau certificate"
+FORMAT: Final = 1
+DELTAS: Final = tuple(float(f"1e-{k}") for k in range(3, 13))
+"""The public deltas of every certificate's curve, beside the chosen one."""
+SECRET_KEY: Final = "key from the operating system"
+"""How the name of a generator ends whose noise nobody can recompute. Any other is taken for one with a fixed seed."""
 
 
 class Trained(Protocol):
-    """What a certificate needs to know of a training result."""
+    """The facts of a training result that a certificate records; ``dplateau.training.TrainResult`` has them."""
 
     @property
-    def run(self) -> Run: ...
+    def run(self) -> Run:
+        """The run that was fulfilled."""
+        ...
+
     @property
-    def assumptions(self) -> Sequence[Assumption]: ...
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What was enforced, and what is taken on trust."""
+        ...
+
     @property
-    def generator(self) -> str: ...
+    def generator(self) -> str:
+        """The source of randomness."""
+        ...
+
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> str:
+        """Working precision."""
+        ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
-    """A run's guarantee as plain data, ready to be stored, checked and recomputed.
+    """A release's privacy: what is claimed, and what it rests on. It holds no data and no seed.
 
     Attributes
     ----------
+    epsilon, delta : float
+        The claim: the upper end of the least ``Proved`` bound, at the chosen delta.
+    enclosure : Enclosure
+        Where that bound's epsilon lies.
+    bound, status, source : str
+        The bound's name, how far it may be trusted, and where its proof is.
+    mu : float or None
+        mu, where the bound is a mu-GDP statement.
+    curve : tuple of (float, Enclosure)
+        Deltas from a fixed public list, and the least proved epsilon at each.
+    bounds : tuple of Row
+        Every analysis: its epsilon, or why it does not apply.
+    assumptions : tuple of Assumption
+        Each says whether it was enforced, declared or derived.
+    generator : str
+        The source of the noise and of the batches.
+    insecure_seed : bool
+        Whether it was seeded. The certificate then certifies nothing.
+    arithmetic : str
+        Working precision of the training.
+    versions : tuple of (str, str)
+        Software, and its version.
     run : Run
         What was computed and released.
-    content : dict
-        Everything else, as ``certificate.schema.json`` describes it. Neither a seed nor data are in it.
+    run_digest : str
+        ``run.digest``, as it was when the certificate was made.
     """
 
+    epsilon: float
+    delta: float
+    enclosure: Enclosure
+    bound: str
+    status: str
+    source: str
+    mu: float | None
+    curve: tuple[tuple[float, Enclosure], ...]
+    bounds: tuple[Row, ...]
+    assumptions: tuple[Assumption, ...]
+    generator: str
+    insecure_seed: bool
+    arithmetic: str
+    versions: tuple[tuple[str, str], ...]
     run: Run
-    content: dict[str, Any]
+    run_digest: str
 
     @property
-    def epsilon(self) -> float:
-        """The certified epsilon."""
-        return float(self.content["epsilon"])
+    def certifies(self) -> bool:
+        """Whether the claim may be relied on: a ``Proved`` bound, and noise that nobody can recompute."""
+        return self.status == "Proved" and not self.insecure_seed and self.generator.endswith(SECRET_KEY)
 
     @property
-    def delta(self) -> float:
-        """The delta it belongs to."""
-        return float(self.content["delta"])
-
-    @property
-    def insecure(self) -> bool:
-        """Whether a fixed seed voids the guarantee."""
-        return bool(self.content["insecure_seed"])
+    def statement(self) -> str:
+        """What is protected, in plain language."""
+        return statement(self.run, self.epsilon, self.delta, self.mu, self.certifies)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {"format": FORMAT, **self.content, "run": self.run.to_dict(), "run_sha256": self.run.digest}
+        """Plain data for JSON, as ``certificate.schema.json`` describes it."""
+        return {
+            "kind": KIND,
+            "format": FORMAT,
+            "certified": self.certifies,
+            "statement": self.statement,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "enclosure": _pair(self.enclosure),
+            "bound": self.bound,
+            "status": self.status,
+            "source": self.source,
+            "mu": self.mu,
+            "curve": [{"delta": delta, "epsilon": _pair(epsilon)} for delta, epsilon in self.curve],
+            "bounds": [row.to_dict() for row in self.bounds],
+            "adjacency": self.run.adjacency,
+            "sampling": self.run.sampling.to_dict(),
+            "released": self.run.released,
+            "assumptions": [assumption.to_dict() for assumption in self.assumptions],
+            "generator": self.generator,
+            "insecure_seed": self.insecure_seed,
+            "arithmetic": self.arithmetic,
+            "versions": dict(self.versions),
+            "run": self.run.to_dict(),
+            "run_digest": self.run_digest,
+        }
 
     def to_json(self) -> str:
-        """JSON text, indented, numbers exact."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def write(self, path: str | Path) -> None:
-        """Write the JSON to a file, whole or not at all."""
-        write_text(Path(path), self.to_json())
+        """JSON text, numbers exact."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The certificate that ``to_json`` wrote; raises ``InputError`` on anything else."""
-        try:
-            data = json.loads(text)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"the certificate is not JSON: {error}.") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise InputError(f"this is no certificate: expected a JSON object with format {FORMAT!r}.")
-        if missing := sorted({"epsilon", "delta", "bounds", "insecure_seed", "assumptions", "run", "run_sha256"} - set(data)):
-            raise InputError(f"the certificate lacks the fields {missing}.")
-        for name in ("epsilon", "delta"):
-            if isinstance(data[name], bool) or not isinstance(data[name], (int, float)) or not math.isfinite(data[name]):
-                raise InputError(f"the certificate's {name} is no finite number.")
-        run = Run.from_dict(data["run"])
-        if data["run_sha256"] != run.digest:
-            raise InputError("the certificate's run does not match its digest: the file was changed.")
-        return cls(run, {key: value for key, value in data.items() if key not in ("format", "run", "run_sha256")})
+        """The certificate that ``to_json`` wrote.
+
+        What it says is not recomputed: ``dplateau.report.verify`` does that.
+
+        Raises
+        ------
+        InputError
+            The text is not JSON, or not a certificate.
+        """
+        from dplateau.report.certificate_json import certificate_from_json
+
+        return certificate_from_json(text)
+
+    def write(self, path: str | Path) -> None:
+        """Write the JSON file, whole or not at all; raises ``InputError`` where that is not possible."""
+        write_file(path, self.to_json())
+
+    def __str__(self) -> str:
+        """The certificate as plain text, 80 columns wide."""
+        from dplateau.report.text import as_text, certificate_text
+
+        return as_text(certificate_text(self))
+
+    def __repr__(self) -> str:
+        what = "" if self.certifies else ", certifies nothing"
+        return f"<Certificate: epsilon {self.epsilon:.6g} at delta {self.delta:g}, {self.status}{what}>"
 
 
 def make_certificate(report: Report, result: Trained) -> Certificate:
-    """The certificate of a trained model.
+    """Certify a training run.
 
     Parameters
     ----------
     report : Report
-        ``account(result.run, delta)``.
+        What ``dplateau.account`` says of ``result.run``.
     result : TrainResult
-        What training released, with its assumptions.
+        What training released, and what it enforced.
 
     Raises
     ------
-    InputError
-        The report is about another run, or has no finite proved bound.
+    UncertifiedError
+        No ``Proved`` bound gives a finite epsilon.
+    ValueError
+        The report is about another run.
     """
     if report.run != result.run:
-        raise InputError("the report is about another run than the one that was trained: account for result.run.")
+        raise ValueError("the report is about another run than the result: call account(result.run, delta).")
     best = report.best
-    if best is None:
-        raise InputError("no proved bound gives this run a finite epsilon, so there is nothing to certify.")
-    curve = zip(DELTAS, report.profile(DELTAS), strict=True)
-    versions = {"dplateau": _version("dplateau"), "python": platform.python_version()}
-    versions |= {name: _version(name) for name in ("numpy", "scipy", "jax")}
-    content = {
-        "epsilon": report.epsilon,
-        "delta": report.delta,
-        "enclosure": best.to_dict()["enclosure"],
-        "mu": report.mu,
-        "status": best.status,
-        "bound": best.name,
-        "source": best.source,
-        "adjacency": result.run.adjacency,
-        "sampling": result.run.sampling.kind,
-        "released": result.run.released,
-        "curve": [{"delta": delta, "epsilon": [e.lower, e.upper]} for delta, e in curve if math.isfinite(e.upper)],
-        "bounds": [row.to_dict() for row in report.bounds],
-        "assumptions": [assumption.to_dict() for assumption in result.assumptions],
-        "generator": result.generator,
-        "insecure_seed": "insecure" in result.generator,
-        "dtype": result.dtype,
-        "versions": versions,
-    }
-    return Certificate(result.run, content)
+    if best is None or best.epsilon is None:
+        raise UncertifiedError(
+            f"no proved bound gives a finite epsilon at delta {report.delta:g}: raise delta or the noise multiplier."
+        )
+    deltas = sorted({*DELTAS, report.delta}, reverse=True)
+    return Certificate(
+        epsilon=report.epsilon,
+        delta=report.delta,
+        enclosure=best.epsilon,
+        bound=best.name,
+        status=best.status,
+        source=best.source,
+        mu=report.mu,
+        curve=tuple(zip(deltas, report.profile(deltas), strict=True)),
+        bounds=tuple(_recorded(row) for row in report.bounds),
+        assumptions=tuple(result.assumptions),
+        generator=result.generator,
+        insecure_seed=not result.generator.endswith(SECRET_KEY),
+        arithmetic=result.dtype,
+        versions=_versions(),
+        run=report.run,
+        run_digest=report.run.digest,
+    )
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+def _recorded(row: Row) -> Row:
+    """The row as JSON keeps it: without the mathematics, and with a reason in place of an infinite epsilon."""
+    kept = row.to_dict()
+    return replace(row, bound=None, epsilon=None if kept["epsilon"] is None else row.epsilon, why_not=kept["why_not"])
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What recomputing a certificate found.
+def _versions() -> tuple[tuple[str, str], ...]:
+    from dplateau import __version__
 
-    Attributes
-    ----------
-    agrees : bool
-        Whether the certificate's epsilon is certified again.
-    claimed, recomputed : float
-        Both numbers, at the certificate's delta.
-    reason : str
-        One sentence.
-    """
-
-    agrees: bool
-    claimed: float
-    recomputed: float
-    reason: str
+    libraries = tuple((name, version(name)) for name in ("numpy", "scipy", "jax"))
+    return (("dplateau", __version__), ("python", platform.python_version()), *libraries)
 
 
-def verify(certificate: Certificate) -> Verdict:
-    """Recompute a certificate from its run. It agrees if its epsilon is no smaller than the one certified now (up to 1e-6)."""
-    report = account(certificate.run, certificate.delta)
-    claimed, recomputed = certificate.epsilon, report.epsilon
-    if certificate.insecure:
-        return Verdict(False, claimed, recomputed, INSECURE)
-    if claimed < recomputed - 1e-6 * max(1.0, recomputed):
-        return Verdict(False, claimed, recomputed, "the certificate claims less than can be certified")
-    facts = {
-        "adjacency": certificate.run.adjacency,
-        "sampling": certificate.run.sampling.kind,
-        "released": certificate.run.released,
-    }
-    if wrong := [name for name, value in facts.items() if certificate.content.get(name) != value]:
-        raise InputError(f"the certificate contradicts its own run about {', '.join(wrong)}: the file was changed.")
-    return Verdict(True, claimed, recomputed, "the certificate's epsilon is certified again")
+def _pair(enclosure: Enclosure) -> list[float | None]:
+    """Both ends; None for an infinite one."""
+    return [end if end < float("inf") else None for end in (enclosure.lower, enclosure.upper)]

@@ -1,44 +1,93 @@
-"""Files that are written whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dplateau.spec import InputError
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file through a temporary one beside it; raises ``InputError`` where that fails, leaving nothing behind."""
-    name = ""
+def write_file(path: str | Path, text: str) -> None:
+    """Write a text file: into a hidden file beside it first, which is then renamed.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; one that exists is replaced.
+    text : str
+        Its content.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written (full disk, read-only folder); nothing is left behind, and a file that existed is as it was.
+    """
+    path = Path(path)
+    part = _beside(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with part.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        os.replace(part, path)
     except OSError as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
+        raise cannot_write(path, error) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
-def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
-    """Let ``fill`` write into a temporary folder beside ``path``, then rename it; nothing is left behind where that fails."""
-    if path.exists():
-        raise InputError(f"{path} exists: choose another output folder, or remove it.")
-    folder = ""
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """A hidden folder to fill, which becomes ``path`` if the block ends well, and disappears if it does not.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder, which must not exist yet.
+
+    Raises
+    ------
+    InputError
+        The folder exists or cannot be written (full disk, read-only parent); nothing is left behind.
+    """
+    path = Path(path)
+    check_new_folder(path)
+    part = _beside(path)
     try:
-        folder = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
-        fill(Path(folder))
-        os.rename(folder, path)
+        part.mkdir()
+        yield part
+        for file in part.iterdir():
+            with file.open("rb") as content:
+                os.fsync(content.fileno())
+        part.rename(path)
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        raise cannot_write(path, error) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def check_new_folder(path: str | Path) -> None:
+    """Raise ``InputError`` if ``path`` exists, or if nothing can be created in its parent: better before training than after it."""
+    path = Path(path)
+    if os.path.lexists(path):
+        raise InputError(f"{path} exists already: name a new folder, or remove it first.")
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+
+
+def cannot_write(path: Path, error: OSError) -> InputError:
+    """What the operating system said, as one line."""
+    return InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

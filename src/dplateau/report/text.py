@@ -1,104 +1,185 @@
-"""Reports and certificates as text for a terminal."""
+"""Reports, certificates and verdicts for the terminal: 80 columns, with or without colour."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterable
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from dplateau.account import Report
-from dplateau.report.certificate import INSECURE, Certificate
+from dplateau.report.certificate import Certificate
+from dplateau.report.verify import Verdict
+from dplateau.spec import Run
+from dplateau.spec.schedule import Schedule
 
-ADJACENCY = {"add-remove": "one record is there or not", "replace": "one record has this or that value"}
-RELEASED = {"all": "every noisy gradient, hence every iterate", "last": "the last iterate only"}
-STYLE = {"Proved": "green", "Conjectured": "yellow", "Asymptotic": "yellow", "Refuted": "red"}
+WIDTH = 80
+SHOWN = 5
+BATCHES = {
+    "poisson": "Poisson batches of {size} expected rows",
+    "fixed-size": "random batches of {size} rows",
+    "cyclic": "batches of {size} rows, in the same public order in every epoch",
+    "shuffled": "batches of {size} rows, shuffled in every epoch",
+    "one-pass": "batches of {size} rows, every row used once",
+    "full": "all rows in every step",
+}
+RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
+ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
 
 
-def _bounds(rows: Iterable[dict[str, Any]], best: str | None) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    for header, justify in (
-        ("", "left"),
-        ("bound", "left"),
-        ("status", "left"),
-        ("epsilon", "right"),
-        ("source, or why not", "left"),
-    ):
-        table.add_column(header, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        mark = Text("*", "bold green") if row["name"] == best else Text(" ")
-        value = f"{row['epsilon']:.4f}" if row["epsilon"] is not None else "-"
-        status = Text(row["status"], STYLE[row["status"]])
-        table.add_row(mark, row["name"], status, value, Text(row["why_not"] or row["source"], "dim"))
+def as_text(content: RenderableType, width: int = WIDTH) -> str:
+    """What a terminal without colour would show, ``width`` columns wide."""
+    buffer = io.StringIO()
+    Console(file=buffer, width=width, color_system=None).print(content)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """A number with at most so many digits, never smaller than it is: an epsilon must not look better than it is."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    text = f"{value:.{digits}g}"
+    return text if float(text) >= value else f"{value + unit / 2:.{digits}g}"
+
+
+def facts(*rows: tuple[str, RenderableType]) -> Table:
+    """Names beside what they stand for."""
+    grid = Table.grid(padding=(0, 2), pad_edge=False)
+    grid.add_column(style="dim", no_wrap=True, min_width=12)
+    grid.add_column(ratio=1)
+    for name, value in rows:
+        grid.add_row(name, value)
+    return grid
+
+
+def headline(epsilon: float, delta: float, status: str, *, good: bool) -> Text:
+    """The one line that matters."""
+    text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), "bold green" if good else "bold red"), f" at delta {delta:g}")
+    return text.append(f"   {status}", "green" if good else "red")
+
+
+def spread(value: Schedule, digits: int = 6) -> str:
+    """A constant, or the range of a schedule."""
+    least, greatest = (min(value), max(value)) if isinstance(value, tuple) else (value, value)
+    return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
+
+
+def run_facts(run: Run) -> list[tuple[str, RenderableType]]:
+    """What ran, in words."""
+    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+    return [
+        ("protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"),
+        ("training", f"{run.steps:,} steps ({run.epochs:,.4g} epochs), {batches}"),
+        ("noise", f"multiplier {spread(run.noise_multiplier)}"),
+        ("released", RELEASED[run.released]),
+    ]
+
+
+def bounds_table(report: Report | Certificate, best: str | None) -> Table:
+    """Every analysis, its status, and its epsilon or the reason why there is none."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in (("analysis", "left"), ("status", "left"), ("epsilon", "right")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("source, or why it does not apply", ratio=1)
+    for row in report.bounds:
+        epsilon = "-" if row.epsilon is None else rounded_up(row.epsilon.upper)
+        style = "bold" if row.name == best else "" if row.status == "Proved" else "dim"
+        table.add_row(("* " if row.name == best else "  ") + row.name, row.status, epsilon, row.why_not or row.source, style=style)
     return table
-
-
-def _facts(pairs: Iterable[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in pairs:
-        table.add_row(name, value)
-    return table
-
-
-def _headline(epsilon: float, delta: float, certified: bool) -> Text:
-    if not math.isfinite(epsilon):
-        return Text("no finite epsilon can be certified for this run", "bold red")
-    return Text.assemble(
-        ("epsilon ", "dim"), (f"{epsilon:.4f}", "bold green" if certified else "bold red"), (f"  at delta {delta:g}", "dim")
-    )
 
 
 def report_text(report: Report) -> RenderableType:
-    """A report: the certified epsilon and the table of all bounds."""
+    """What ``dplateau account`` shows."""
+    best = report.best
+    status = "Proved" if best else "nothing is proved: no finite epsilon"
+    return Group(
+        headline(report.epsilon, report.delta, status, good=best is not None),
+        "",
+        facts(*run_facts(report.run)),
+        "",
+        bounds_table(report, best.name if best else None),
+        "",
+        Text("* the least proved bound. Only a proved bound may certify a release.", "dim"),
+    )
+
+
+def calibration_text(report: Report, vary: str) -> RenderableType:
+    """What ``dplateau calibrate`` shows: the answer, and what it certifiedly costs."""
     run = report.run
     z = run.noise_multiplier
-    noise = f"{len(z)} values, {min(z):.4g} to {max(z):.4g}" if isinstance(z, tuple) else f"{z:.6g}"
-    facts = [
-        ("run", f"{run.steps} steps on {run.n} records, {run.sampling.kind} batches ({run.epochs:.4g} epochs)"),
-        ("noise multiplier", noise),
-        ("neighbours", f"{run.adjacency}: {ADJACENCY[run.adjacency]}"),
-        ("covers", RELEASED[run.released]),
-    ]
-    best = report.best.name if report.best else None
-    note = Text("* certifies. Only a proved bound may; its value is the upper end of an enclosure.", "dim")
-    parts = [
-        _headline(report.epsilon, report.delta, best is not None),
-        _facts(facts),
-        Text(""),
-        _bounds([r.to_dict() for r in report.bounds], best),
-        note,
-    ]
-    return Group(*parts)
+    found = {
+        "noise-multiplier": spread(z, 9) if isinstance(z, tuple) else rounded_up(z, 9),
+        "steps": f"{run.steps:,}",
+        "batch-size": spread(getattr(run.sampling, "batch_size", 0.0), 9),
+    }
+    return Group(
+        Text.assemble(f"{vary} ", (found[vary], "bold green")),
+        headline(report.epsilon, report.delta, "Proved", good=True),
+        "",
+        facts(*run_facts(run)),
+    )
 
 
 def certificate_text(certificate: Certificate) -> RenderableType:
-    """A certificate: what is promised, and what that rests on."""
-    content = certificate.content
-    promise = (
-        "Whoever sees the model, and knows everything about the data but one record, "
-        f"learns of it no more than (epsilon, delta) = ({certificate.epsilon:.4g}, {certificate.delta:g}) allows."
-    )
-    facts = [
-        ("promise", INSECURE if certificate.insecure else promise),
-        (
-            "argument",
-            f"{content['bound']} ({content['status']}), in [{content['enclosure'][0]:.6f}, {content['enclosure'][1]:.6f}]",
+    """What ``print(certificate)`` shows."""
+    good = certificate.certifies
+    status = certificate.status if good else "certifies nothing: fixed seed"
+    rests = Table.grid(padding=(0, 2), pad_edge=False)
+    for style in ("dim", ""):
+        rests.add_column(style=style, no_wrap=True)
+    rests.add_column(ratio=1)
+    for assumption in certificate.assumptions:
+        rests.add_row(assumption.how, assumption.name, assumption.statement)
+    enclosure = certificate.enclosure
+    return Group(
+        Text("Certificate", "bold"),
+        headline(certificate.epsilon, certificate.delta, status, good=good),
+        "",
+        certificate.statement,
+        "",
+        facts(
+            *run_facts(certificate.run),
+            ("generator", certificate.generator),
+            ("bound", f"{certificate.bound}, in [{enclosure.lower:.9g}, {rounded_up(enclosure.upper, 9)}]; {certificate.source}"),
+            *([] if certificate.mu is None else [("Gaussian DP", f"mu = {rounded_up(certificate.mu)}")]),
+            ("other deltas", _curve(certificate)),
+            ("digest", certificate.run_digest[:16]),
+            ("made with", ", ".join(f"{name} {version}" for name, version in certificate.versions)),
         ),
-        ("neighbours", f"{content['adjacency']}: {ADJACENCY[content['adjacency']]}"),
-        ("covers", RELEASED[content["released"]]),
-        ("noise", content["generator"]),
-        *((item["how"], item["statement"]) for item in content["assumptions"]),
-    ]
-    if content["mu"] is not None:
-        facts.insert(2, ("Gaussian DP", f"mu = {content['mu']:.6g}"))
-    return Group(_headline(certificate.epsilon, certificate.delta, not certificate.insecure), _facts(facts))
+        "",
+        Text("It rests on", "bold"),
+        rests,
+    )
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that respects NO_COLOR and pipes, and wraps at 80 columns where the width is unknown."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+def _curve(certificate: Certificate) -> str:
+    """Some points of the curve."""
+    shown = [point for point in certificate.curve if point[0] in (1e-4, 1e-6, 1e-8, 1e-10)]
+    return ", ".join(f"{rounded_up(epsilon.upper, 4)} at {delta:.0e}" for delta, epsilon in shown)
+
+
+def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
+    """What ``dplateau account --run certificate.json`` shows."""
+    colour = "green" if verdict.certifies else "red"
+    if not verdict.agrees:
+        first = "the certificate DIFFERS from what follows from its run"
+    elif not verdict.certifies:
+        first = "the numbers agree, but the certificate certifies nothing: its noise came from a fixed seed"
+    else:
+        first = "the certificate agrees with what follows from its run"
+    both = facts(
+        ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
+        ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
+    )
+    lines: list[RenderableType] = [Text(first, f"bold {colour}"), "", both]
+    if verdict.differences:
+        lines += ["", *(Padding(str(difference), (0, 0, 0, 2)) for difference in verdict.differences[:SHOWN])]
+        if len(verdict.differences) > SHOWN:
+            lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
+    else:
+        lines += ["", certificate.statement]
+    return Group(*lines)

@@ -1,0 +1,27 @@
+"""How commands print: a readable page, or JSON alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from dplateau.report.text import as_text
+
+WIDEST = 100
+
+
+def show(content: RenderableType) -> None:
+    """Print for a person: in colour on a terminal that has any, never wider than is easy to read; plain text into a pipe."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print(as_text(content))
+        return
+    console.width = min(console.width, WIDEST)
+    console.print(content)
+
+
+def show_json(data: dict[str, Any]) -> None:
+    """Print for a program."""
+    print(json.dumps(data, indent=1, allow_nan=False))

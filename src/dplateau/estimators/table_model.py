@@ -1,0 +1,256 @@
+"""``TableModel``: an estimator together with the public schema that turns rows of a file into its features."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, schema_to_toml
+from dplateau.estimators.linear_regression import PrivateLinearRegression
+from dplateau.estimators.linear_svc import PrivateLinearSVC
+from dplateau.estimators.logistic_regression import PrivateLogisticRegression
+from dplateau.report import Certificate, new_folder, read_certificate
+from dplateau.spec import InputError
+
+KIND: Final = "dplateau model"
+FORMAT: Final = 1
+FEATURE_NORM: Final = 1.0
+MODELS: Final = ("logistic", "linear", "svc")
+Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
+ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A model of the rows of a table.
+
+    Attributes
+    ----------
+    model : {"logistic", "linear", "svc"}
+        What kind of model it is.
+    estimator : PrivateLogisticRegression, PrivateLinearRegression or PrivateLinearSVC
+        The fitted estimator. Its classes are the indices of the schema's.
+    schema : Schema
+        The public schema.
+    """
+
+    model: str
+    estimator: Estimator
+    schema: Schema
+
+    @classmethod
+    def train(
+        cls,
+        path: str | Path,
+        schema: str | Path | Schema,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        model: str | None = None,
+        **options: Any,
+    ) -> TableModel:
+        """Train on the private rows of a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, see ``dplateau.data.read_table``.
+        schema : str, Path or Schema
+            The public schema, see ``dplateau.data.load_schema``.
+        epsilon, delta : float
+            What the model may cost; delta is ``min(1e-5, 1 / (10 n))`` by default.
+        model : {"logistic", "svc", "linear"}, optional
+            By default logistic for a target with classes, linear for one with a range.
+        **options
+            Further arguments of the estimator: ``steps``, ``adjacency``, ``insecure_seed``, ``verbose``.
+
+        Raises
+        ------
+        InputError
+            An argument, the schema or the file is not as expected, or they do not fit each other.
+        """
+        public = load_schema(schema)
+        model = model or ("logistic" if public.target.classes else "linear")
+        estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, **options)
+        data = read_rows(path, public)
+        estimator.fit(data.features, data.target)
+        return cls(model, estimator, public)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the model cost, and what that rests on."""
+        return self.estimator.certificate_
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The declared classes; empty where a number is predicted."""
+        return self.schema.target.classes
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the encoded features, in order."""
+        return _names(self.schema)
+
+    def read(self, path: str | Path) -> Dataset:
+        """The rows of a file, encoded as those of the training were."""
+        return read_rows(path, self.schema)
+
+    def predict(self, rows: Dataset | str | Path) -> NDArray[Any]:
+        """Predictions.
+
+        Parameters
+        ----------
+        rows : Dataset, str or Path
+            What ``read`` returns, or a file.
+
+        Returns
+        -------
+        array of shape (n,)
+            Names of classes, or numbers.
+        """
+        found: Any = self.estimator.predict(self._features(rows))
+        return np.array(self.classes)[found] if self.classes else found
+
+    def predict_proba(self, rows: Dataset | str | Path) -> NDArray[np.float64]:
+        """Class probabilities of a logistic model, shape (n, K), in the order of ``classes``."""
+        if not isinstance(self.estimator, PrivateLogisticRegression):
+            raise InputError(f"a {self.model} model has no class probabilities: train one with model 'logistic'.")
+        return self.estimator.predict_proba(self._features(rows))
+
+    def accuracy(self, rows: Dataset) -> float | None:
+        """The share of right predictions on public rows; None where a number is predicted."""
+        return float((self.estimator.predict(rows.features) == rows.target).mean()) if self.classes else None
+
+    def rmse(self, rows: Dataset) -> float | None:
+        """The root of the mean squared error on public rows; None where a class is predicted."""
+        if self.classes:
+            return None
+        return float(np.sqrt(np.mean((self.predict(rows) - rows.target) ** 2)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a new folder, whole or not at all: ``model.json``, ``weights.npz``, ``schema.toml`` and ``certificate.json``.
+
+        It can be read without unpickling anything, and holds no seed.
+
+        Raises
+        ------
+        InputError
+            The folder exists already, or cannot be written.
+        """
+        target = self.schema.target
+        about = {
+            "kind": KIND,
+            "format": FORMAT,
+            "model": self.model,
+            "feature_norm": FEATURE_NORM,
+            "feature_names": list(_names(self.schema)),
+            "classes": list(target.classes) or None,
+            "target_range": None if target.classes else [target.low, target.high],
+        }
+        with new_folder(folder) as part:
+            (part / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            (part / "schema.toml").write_text(schema_to_toml(self.schema), encoding="utf-8")
+            (part / "certificate.json").write_text(self.certificate.to_json(), encoding="utf-8")
+            np.savez(part / "weights.npz", coefficients=self.estimator.coef_, intercept=self.estimator.intercept_)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TableModel:
+        """Read what ``save`` wrote.
+
+        Raises
+        ------
+        InputError
+            A file of the folder is missing or damaged, or they contradict each other.
+        """
+        folder = Path(folder)
+        about = _about(folder / "model.json")
+        schema = load_schema(folder / "schema.toml")
+        certificate = read_certificate(folder / "certificate.json")
+        names, target = _names(schema), schema.target
+        says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
+        if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
+            raise InputError(
+                f"{folder}: model.json and schema.toml contradict each other: the folder was changed after it was written."
+            )
+        fitted: Any = _estimator(about["model"], schema)
+        outputs = () if not target.classes else (1,) if len(target.classes) == 2 else (len(target.classes),)
+        fitted.coef_, fitted.intercept_ = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
+        fitted.classes_ = np.arange(len(target.classes))
+        fitted.n_features_in_ = len(names)
+        fitted.run_, fitted.certificate_, fitted.epsilon_ = certificate.run, certificate, certificate.epsilon
+        fitted.n_iter_ = certificate.run.steps
+        fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
+        return cls(about["model"], fitted, schema)
+
+    def _features(self, rows: Dataset | str | Path) -> NDArray[Any]:
+        return (rows if isinstance(rows, Dataset) else self.read(rows)).features
+
+
+def load_model(folder: str | Path) -> TableModel:
+    """The model in a folder that ``dplateau train`` or ``TableModel.save`` wrote; see ``TableModel.load``."""
+    return TableModel.load(folder)
+
+
+def read_rows(path: str | Path, schema: Schema) -> Dataset:
+    """The rows of a file as a model of this schema sees them."""
+    return load_dataset(path, schema, feature_norm=FEATURE_NORM, intercept=_intercept(schema))
+
+
+def _names(schema: Schema) -> tuple[str, ...]:
+    return feature_names(schema, intercept=_intercept(schema))
+
+
+def _intercept(schema: Schema) -> float:
+    """The constant feature. Rows of unit norm carry it themselves; a regression learns its intercept around the range's centre."""
+    return 1.0 if schema.target.classes else 0.0
+
+
+def _estimator(model: str, schema: Schema) -> Estimator:
+    """The estimator for a schema, not fitted yet."""
+    if model not in MODELS:
+        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
+    target = schema.target
+    if bool(target.classes) == (model == "linear"):
+        what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"
+        raise InputError(f"model {model} does not fit the target {target.name!r}, which has {what}.")
+    if target.low is not None and target.high is not None:
+        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
+    classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
+    return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """``model.json``, its entries checked."""
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror or 'input/output error'}. Expected a folder that train wrote."
+        ) from None
+    except ValueError:
+        raise InputError(f"{path} is not JSON: expected what train wrote.") from None
+    if not isinstance(about, dict) or about.get("kind") != KIND or about.get("format") != FORMAT or about.keys() != ENTRIES:
+        raise InputError(f"{path} describes no model of format {FORMAT}: expected what train wrote.")
+    return about
+
+
+def _weights(
+    path: Path, coefficients: tuple[int, ...], intercept: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The coefficients and the intercept, of these shapes."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: np.asarray(arrays[name]) for name in ("coefficients", "intercept")}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        raise InputError(f"{path} is missing or damaged: expected the arrays that train wrote.") from None
+    for name, shape in (("coefficients", coefficients), ("intercept", intercept)):
+        array = found[name]
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise InputError(f"{path}: {name} has shape {array.shape}: expected finite float64 numbers of shape {shape}.")
+    return found["coefficients"], found["intercept"]

@@ -1,0 +1,126 @@
+import json
+
+import pytest
+
+import dplateau as dp
+
+MNIST = ["--n", 60_000, "--batch-size", 256, "--noise-multiplier", 1.3]
+KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "adjacency", "released", "bounds", "run"]
+
+
+def test_json_is_what_the_library_says(dplateau):
+    code, out, err = dplateau("account", *MNIST, "--steps", 3516, "--json")
+    run = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3516, noise_multiplier=1.3)
+    assert (code, err) == (0, "")
+    assert json.loads(out) == dp.account(run, delta=1e-5).to_dict()
+    assert list(json.loads(out)) == KEYS
+    assert round(json.loads(out)["epsilon"], 4) == 0.8645
+
+
+def test_epochs_are_steps(dplateau):
+    assert dplateau("account", *MNIST, "--epochs", 15, "--json") == dplateau("account", *MNIST, "--steps", 3516, "--json")
+
+
+def test_every_field_is_an_option(dplateau):
+    options = (
+        "--n 100 --sampling cyclic --batch-size 20 --steps 50 --noise-multiplier 40 --clip-norm 2 --step-size 0.1 --smoothness 1"
+    )
+    more = "--strong-convexity 0.5 --diameter 3 --adjacency replace --released last --delta 1e-4 --json"
+    _, out, _ = dplateau("account", *options.split(), *more.split())
+    assert dp.Run.from_dict(json.loads(out)["run"]) == dp.Run(
+        n=100,
+        sampling=dp.Cyclic(20),
+        steps=50,
+        noise_multiplier=40.0,
+        clip_norm=2.0,
+        step_size=0.1,
+        smoothness=1.0,
+        strong_convexity=0.5,
+        diameter=3.0,
+        adjacency="replace",
+        released="last",
+    )
+    assert json.loads(out)["delta"] == 1e-4
+
+
+def test_a_run_from_a_file(dplateau, tmp_path):
+    run = dp.Run(n=6, sampling=dp.Cyclic((1, 2, 3)), steps=3, noise_multiplier=(30.0, 40.0, 50.0))
+    (tmp_path / "run.json").write_text(run.to_json())
+    code, out, _ = dplateau("account", "--run", tmp_path / "run.json", "--json", "--delta", 1e-3)
+    assert code == 0
+    assert json.loads(out) == dp.account(run, delta=1e-3).to_dict()
+
+
+def test_the_table_names_every_bound(dplateau):
+    code, out, err = dplateau("account", *MNIST, "--epochs", 15)
+    assert (code, err) == (0, "")
+    assert "epsilon 0.86454" in out
+    for word in ("Proved", "Asymptotic", "gdp-clt", "Poisson batches of 256", "add-remove"):
+        assert word in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_delta_of_one_row_is_warned_about(dplateau):
+    code, _, err = dplateau("account", "--n", 1000, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5, "--delta", 0.01)
+    assert code == 0
+    assert err.startswith("dplateau: warning: delta 0.01 is at least 1/n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--n 100", "--noise-multiplier, --steps"),
+        ("--n 100 --noise-multiplier 1 --steps 3", "--sampling poisson needs --batch-size"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --epochs 2 --batch-size 10", "both given"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --sampling full", "leave out --batch-size"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --sampling magic", "expected one of poisson"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 101", "batch_size 101 exceeds n = 100"),
+        ("--n 100 --noise-multiplier nan --steps 3 --batch-size 10", "noise_multiplier is nan"),
+        ("--n 100 --noise-multiplier inf --steps 3 --batch-size 10", "noise_multiplier is inf"),
+        ("--n 100 --noise-multiplier 0 --steps 3 --batch-size 10", "noise_multiplier is 0"),
+        ("--n 0 --noise-multiplier 1 --steps 3 --batch-size 10", "n is 0"),
+        ("--n 100 --noise-multiplier 1 --steps 0 --batch-size 10", "steps is 0"),
+        ("--n 100 --noise-multiplier 1 --epochs nan --batch-size 10", "--epochs is nan"),
+        ("--n 100 --noise-multiplier 1 --epochs -1 --batch-size 10", "--epochs is -1"),
+        ("--n 100 --noise-multiplier 1 --epochs inf --batch-size 10", "--epochs is inf"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --delta 0", "delta is 0"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --delta 1", "delta is 1"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --delta nan", "delta is nan"),
+        ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --adjacency near", "adjacency is 'near'"),
+        ("--n many", "Invalid value for '--n'"),
+        ("--magic", "No such option: --magic"),
+        ("--run no.json", "no.json cannot be read: No such file"),
+        ("--run .", "directory"),
+        ("--run no.json --n 3", "No such file"),
+    ],
+)
+def test_bad_input_is_one_line(dplateau, options, message):
+    code, out, err = dplateau("account", *options.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("dplateau: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_file_and_options_contradict_each_other(dplateau, tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(dp.Run(n=10, sampling=dp.FullBatch(), steps=3, noise_multiplier=9.0).to_json())
+    code, _, err = dplateau("account", "--run", path, "--n", 3, "--clip-norm", 2)
+    assert code == 2
+    assert "--run and --n, --clip-norm are both given" in err
+    path.write_text("[1, 2")
+    code, _, err = dplateau("account", "--run", path)
+    assert code == 2
+    assert f"{path}: this is not JSON" in err
+
+
+def test_accounting_does_not_load_what_training_needs(process):
+    code = (
+        "import sys; from dplateau.cli.main import status; "
+        "assert status(['account', '--help']) == 0; "
+        "assert status('account --n 100 --sampling full --steps 3 --noise-multiplier 5'.split()) == 0; "
+        "print({'jax', 'sklearn', 'pyarrow', 'cryptography'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = process(code=code)
+    assert (done.returncode, done.stderr) == (0, "set()\n")

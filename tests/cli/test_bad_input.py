@@ -1,0 +1,191 @@
+"""Whatever is wrong with a training's input: one line that quotes no row, exit status 2, and nothing written."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEADER = "age,colour,ill\n"
+ROWS = "".join(f"{i % 90},{('red', 'blue')[i % 2]},{('no', 'yes')[i % 2]}\n" for i in range(200))
+SECRET = "73.125"
+FILES = {
+    "empty file": ("", "is empty"),
+    "header alone": (HEADER, "row"),
+    "ragged rows": (HEADER + ROWS + f"{SECRET},red\n", "field"),
+    "text in a number": (HEADER + ROWS + f"secret{SECRET},red,no\n", "age"),
+    "infinite": (HEADER + ROWS + "inf,red,no\n", "age"),
+    "wrong delimiter": ((HEADER + ROWS).replace(",", ";"), "column"),
+    "wrong target": (HEADER + ROWS + f"{SECRET},red,maybe\n", "ill"),
+    "missing target": (HEADER + ROWS + f"{SECRET},red,\n", "ill"),
+    "no target column": ("age,colour\n1,red\n", "ill"),
+    "no feature column": ("colour,ill\nred,no\n", "age"),
+    "binary": ("\x00\x01\x02\x03", ""),
+}
+
+
+@pytest.fixture
+def train(dplateau, table, tmp_path):
+    """Train and expect failure; returns the one line."""
+
+    def call(*options, file=table / "rows.csv", schema=table / "schema.toml", epsilon=1, output=tmp_path / "model") -> str:
+        before = sorted(tmp_path.iterdir())
+        code, out, err = dplateau("train", file, "--schema", schema, "--epsilon", epsilon, "--output", output, *options)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("dplateau: ")
+        assert err.count("\n") == 1
+        assert SECRET not in err
+        assert sorted(tmp_path.iterdir()) == before
+        return err
+
+    return call
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files(train, tmp_path, name):
+    content, message = FILES[name]
+    (tmp_path / "bad.csv").write_text(content)
+    assert message in train(file=tmp_path / "bad.csv")
+    assert message in train("--test", tmp_path / "bad.csv")
+
+
+def test_a_missing_number_is_unknown_and_no_error(dplateau, table, tmp_path):
+    (tmp_path / "rows.csv").write_text(HEADER + ROWS + "NaN,red,no\n,blue,yes\n")
+    code, _, _ = dplateau(
+        *(
+            "train",
+            tmp_path / "rows.csv",
+            "--schema",
+            table / "schema.toml",
+            "--epsilon",
+            1,
+            "--steps",
+            5,
+            "--output",
+            tmp_path / "m",
+        )
+    )
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--delta", 0), "delta is 0"),
+        (("--delta", 1), "delta is 1"),
+        (("--delta", "nan"), "delta is nan"),
+        (("--steps", 0), "steps is 0"),
+        (("--model", "magic"), "expected one of logistic"),
+        (("--model", "linear"), "does not fit the target 'ill'"),
+        (("--target", "age"), "the schema's target is 'ill'"),
+        (("--adjacency", "near"), "adjacency is 'near'"),
+        (("--insecure-seed", -1), "insecure_seed"),
+        (("--test", "no.csv"), "no such file"),
+    ],
+)
+def test_options(train, options, message):
+    assert message in train(*options)
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
+def test_epsilon(train, epsilon):
+    assert f"epsilon is {epsilon}" in train(epsilon=epsilon)
+
+
+def test_schemas(train, table, tmp_path):
+    text = (table / "schema.toml").read_text()
+    for name, content, message in (
+        ("one class", text.replace('["no", "yes"]', '["no"]'), "only one class"),
+        ("no target", text.replace('"target"', '"ignored"').replace("classes", "# classes"), "0 targets"),
+        ("no such column", text.replace("columns.age", "columns.size"), "size"),
+        ("not TOML", "a = [", "not TOML"),
+        ("a template", text.replace("100", '"FILL IN"'), "FILL IN"),
+    ):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(content)
+        assert message in train(schema=path)
+    assert "no such schema" in train(schema=tmp_path / "none.toml")
+    assert "cannot be read" in train(schema=table)
+
+
+def test_paths(train, table, tmp_path):
+    assert "no such file" in train(file=tmp_path / "none.csv")
+    assert "is a directory" in train(file=table)
+    assert "is no folder" in train(output=tmp_path / "no" / "model")
+    (tmp_path / "there").mkdir()
+    assert "exists already" in train(output=tmp_path / "there")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="everything is readable and writable for root")
+def test_permissions(train, table, tmp_path):
+    (tmp_path / "closed.csv").write_text(HEADER + ROWS)
+    (tmp_path / "closed.csv").chmod(0)
+    assert "Permission denied" in train(file=tmp_path / "closed.csv")
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked").chmod(0o500)
+    assert "no permission" in train(output=tmp_path / "locked" / "model")
+
+
+def test_a_large_delta_is_warned_about(dplateau, table, tmp_path):
+    code, _, err = dplateau(
+        *("train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1, "--delta", 0.01, "--steps", 5),
+        *("--output", tmp_path / "model"),
+    )
+    assert code == 0
+    lines = err.splitlines()
+    assert all(line.startswith("dplateau: warning: delta 0.01 is at least 1/n") for line in lines)
+    assert len(lines) == 1
+
+
+def test_a_full_disk(process, table, tmp_path):
+    """No file of the process can grow beyond 1,000 bytes."""
+    code = (
+        "import resource, sys; from dplateau.cli.main import status; import dplateau.estimators.table_model as t; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); sys.exit(status(sys.argv[1:]))"
+    )
+    done = process(
+        *(
+            "train",
+            table / "rows.csv",
+            "--schema",
+            table / "schema.toml",
+            "--epsilon",
+            1,
+            "--steps",
+            5,
+            "--output",
+            tmp_path / "model",
+        ),
+        code=code,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "cannot be written: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("blow", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_blow_while_training(table, tmp_path, blow, code):
+    """The process tells by its first call of the progress function that it trains."""
+    script = (
+        "import sys; import dplateau.training.engine as engine; from dplateau.cli.main import status; old = engine.run_chunk\n"
+        "def run_chunk(*a, **k):\n    print('training', flush=True)\n    return old(*a, **k)\n"
+        "engine.run_chunk = run_chunk; sys.exit(status(sys.argv[1:]))"
+    )
+    command = ["train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", "1", "--steps", "10000000"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, command), "--output", str(tmp_path / "model")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "training\n"
+    time.sleep(0.5)
+    process.send_signal(blow)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert err == ("dplateau: interrupted; nothing was released.\n" if blow == signal.SIGINT else "")
+    assert list(tmp_path.iterdir()) == []

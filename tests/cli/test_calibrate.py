@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+import dplateau as dp
+
+
+def answer(dplateau, *options) -> dict:
+    code, out, err = dplateau("calibrate", *options, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_noise(dplateau):
+    found = answer(dplateau, "--epsilon", 2, "--n", 10_000, "--batch-size", 100, "--steps", 10_000)
+    assert round(found["noise_multiplier"], 3) == 2.127
+    assert 1.99 < found["epsilon"] <= 2
+    assert dp.account(dp.Run.from_dict(found["run"]), delta=1e-5).epsilon == found["epsilon"]
+
+
+def test_steps(dplateau):
+    options = ("--epsilon", 2, "--n", 10_000, "--noise-multiplier", 20, "--vary", "steps", "--sampling", "full", "--delta", 1e-6)
+    steps = answer(dplateau, *options)["run"]["steps"]
+    run = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=steps, noise_multiplier=20.0)
+    assert dp.account(run, 1e-6).epsilon <= 2 < dp.account(run.replace(steps=steps + 1), 1e-6).epsilon
+
+
+def test_batch_size(dplateau):
+    options = ("--epsilon", 2, "--n", 10_000, "--noise-multiplier", 2, "--steps", 1000, "--vary", "batch-size")
+    size = answer(dplateau, *options)["run"]["sampling"]["batch_size"]
+    run = dp.Run(n=10_000, sampling=dp.Poisson(size), steps=1000, noise_multiplier=2.0)
+    assert dp.account(run).epsilon <= 2 < dp.account(run.replace(sampling=dp.Poisson(size + 1))).epsilon
+
+
+def test_the_page_shows_answer_and_certified_epsilon(dplateau):
+    code, out, _ = dplateau("calibrate", "--epsilon", 2, "--n", 10_000, "--sampling", "full", "--steps", 100)
+    assert code == 0
+    first, second = out.splitlines()[:2]
+    shown = float(first.removeprefix("noise-multiplier "))
+    run = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=shown)
+    assert dp.account(run).epsilon <= 2  # the number on the page may be copied
+    assert second == "epsilon 2 at delta 1e-05   Proved"
+
+
+def test_noise_of_a_file_keeps_its_shape(dplateau, tmp_path):
+    run = dp.Run(n=6, sampling=dp.Cyclic((1, 2, 3)), steps=3, noise_multiplier=(3.0, 4.0, 5.0))
+    (tmp_path / "run.json").write_text(run.to_json())
+    found = answer(dplateau, "--epsilon", 0.5, "--run", tmp_path / "run.json")
+    z = found["noise_multiplier"]
+    assert z[1] / z[0] == pytest.approx(4 / 3)
+    assert found["epsilon"] <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--n 100 --sampling full --steps 3", "Missing option '--epsilon'"),
+        ("--epsilon 0 --n 100 --sampling full --steps 3", "epsilon is 0"),
+        ("--epsilon -1 --n 100 --sampling full --steps 3", "epsilon is -1"),
+        ("--epsilon nan --n 100 --sampling full --steps 3", "epsilon is nan"),
+        ("--epsilon 1 --n 100 --sampling full --steps 3 --noise-multiplier 2", "--noise-multiplier is what is looked for"),
+        ("--epsilon 1 --n 100 --sampling full --vary steps --epochs 2 --noise-multiplier 2", "--steps is what is looked for"),
+        ("--epsilon 1 --n 100 --vary batch-size --epochs 2 --noise-multiplier 2", "give --steps"),
+        ("--epsilon 1 --n 100 --sampling full --steps 3 --vary luck", "expected one of noise-multiplier"),
+        ("--epsilon 0.001 --n 100 --sampling full --vary steps --noise-multiplier 2", "even steps = 1 costs more"),
+    ],
+)
+def test_bad_input_is_one_line(dplateau, options, message):
+    code, out, err = dplateau("calibrate", *options.split())
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err

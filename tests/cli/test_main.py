@@ -1,0 +1,71 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import dplateau as package
+from dplateau.cli import main
+
+COMMANDS = ("train", "demo", "account", "calibrate", "schema")
+
+
+def test_version(dplateau):
+    assert dplateau("--version") == (0, f"dplateau {package.__version__}\n", "")
+
+
+def test_help_without_arguments(dplateau):
+    code, out, err = dplateau()
+    assert (code, err) == (0, "")
+    for command in COMMANDS:
+        assert command in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal(dplateau, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = dplateau(command, "--help")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_an_unknown_command_is_one_line(dplateau):
+    assert dplateau("magic") == (2, "", "dplateau: No such command 'magic'. Try 'dplateau --help'.\n")
+
+
+def test_an_interrupt_says_that_nothing_was_released(dplateau, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["dplateau.account"], "account", interrupted)
+    code, out, err = dplateau("account", "--n", 10, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5)
+    assert (code, out) == (130, "")
+    assert err == "dplateau: interrupted; nothing was released.\n"
+
+
+def test_a_bug_is_no_bad_input(dplateau, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sys.modules["dplateau.account"], "account", broken)
+    with pytest.raises(ZeroDivisionError):
+        main.status("account --n 10 --sampling full --steps 3 --noise-multiplier 5".split())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_standard_output_is_one_line():
+    command = "account --n 10 --sampling full --steps 3 --noise-multiplier 5".split()
+    with open("/dev/full", "w") as full:
+        start = [sys.executable, "-c", "from dplateau.cli.main import run; run()"]
+        done = subprocess.run([*start, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dplateau: No space left on device")
+
+
+def test_completion_knows_commands_and_values(process):
+    def completed(words: str) -> str:
+        count = len(words.split(" ")) - 1
+        return process(env={"_DPLATEAU_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(count)}).stdout
+
+    assert "calibrate" in completed("dplateau cal")
+    assert "one-pass" in completed("dplateau account --sampling one")

@@ -1,0 +1,179 @@
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+
+from dplateau.estimators.table_model import TableModel, load_model
+from dplateau.report import certificate_schema, read_certificate, verify
+from dplateau.training import TrainingDiverged, TrainingInterrupted
+
+SEED = 987654321
+
+
+@pytest.fixture(scope="module")
+def trained(table, tmp_path_factory):
+    """What one run of the command printed, and the folder it wrote."""
+    from dplateau.cli.main import status
+
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    arguments = ["train", table / "rows.csv", "--schema", table / "schema.toml", "--test", table / "holdout.csv", "--target", "ill"]
+    assert (
+        status([str(a) for a in (*arguments, "--epsilon", 2, "--delta", 1e-6, "--steps", 100, "--output", folder, "--json")]) == 0
+    )
+    return folder
+
+
+def test_json(dplateau, table, tmp_path):
+    folder = tmp_path / "model"
+    code, out, err = dplateau(
+        *("train", table / "rows.csv", "--schema", table / "schema.toml", "--test", table / "holdout.csv", "--epsilon", 2),
+        *("--delta", 1e-6, "--steps", 100, "--adjacency", "replace", "--output", folder, "--json"),
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert list(result) == ["model", "certificate", "epsilon", "delta", "test_accuracy"]
+    assert (result["model"], result["certificate"]) == (str(folder), str(folder / "certificate.json"))
+    assert result["delta"] == 1e-6
+    assert result["epsilon"] <= 2
+    assert result["test_accuracy"] > 0.8
+    assert load_model(folder).certificate.run.adjacency == "replace"
+
+
+def test_the_folder(trained):
+    assert sorted(path.name for path in trained.iterdir()) == ["certificate.json", "model.json", "schema.toml", "weights.npz"]
+    assert [path.name for path in trained.parent.iterdir()] == ["model"]
+    with np.load(trained / "weights.npz", allow_pickle=False) as arrays:
+        assert sorted(arrays) == ["coefficients", "intercept"]
+    jsonschema.validate(json.loads((trained / "certificate.json").read_text()), certificate_schema())
+    certificate = read_certificate(trained / "certificate.json")
+    assert verify(certificate).certifies
+    assert certificate.delta == 1e-6
+    assert {assumption.how for assumption in certificate.assumptions} >= {"enforced", "declared"}
+
+
+def test_the_certificate_is_verified_by_account(dplateau, trained, tmp_path):
+    code, out, _ = dplateau("account", "--run", trained / "certificate.json")
+    assert code == 0
+    assert "agrees" in out
+    assert json.loads(dplateau("account", "--run", trained / "certificate.json", "--json")[1])["agrees"] is True
+    data = json.loads((trained / "certificate.json").read_text())
+    data["epsilon"] *= 0.5
+    (tmp_path / "forged.json").write_text(json.dumps(data))
+    code, out, _ = dplateau("account", "--run", tmp_path / "forged.json")
+    assert code == 1
+    assert "DIFFERS" in out
+    code, _, err = dplateau("account", "--run", trained / "certificate.json", "--delta", 1e-5)
+    assert code == 2
+    assert "leave out all options" in err
+
+
+def test_the_page(dplateau, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = dplateau(
+        *(
+            "train",
+            table / "rows.csv",
+            "--schema",
+            table / "schema.toml",
+            "--test",
+            table / "holdout.csv",
+            "--epsilon",
+            1,
+            "--steps",
+            20,
+        )
+    )
+    assert (code, err) == (0, "")
+    assert "500 rows of holdout.csv, public by declaration" in " ".join(out.split())
+    assert "written to    rows-model/" in out
+    assert "coin toss" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert load_model("rows-model").certificate.delta == 1e-5
+
+
+def test_a_seed_is_named_and_never_written(dplateau, table, tmp_path):
+    arguments = (
+        "train",
+        table / "rows.csv",
+        "--schema",
+        table / "schema.toml",
+        "--epsilon",
+        1,
+        "--steps",
+        20,
+        "--insecure-seed",
+        SEED,
+    )
+    for name in "ab":
+        code, out, _ = dplateau(*arguments, "--output", tmp_path / name)
+        assert code == 0
+        assert "certifies nothing" in out
+        assert str(SEED) not in out
+    for path in (tmp_path / "a").iterdir():
+        content = path.read_bytes()
+        assert str(SEED).encode() not in content
+        assert SEED.to_bytes(4, "little") not in content
+    a, b = (load_model(tmp_path / name).estimator.coef_ for name in "ab")
+    assert (a == b).all()
+    code, out, _ = dplateau("account", "--run", tmp_path / "a" / "certificate.json")
+    assert code == 1
+    assert "certifies nothing" in out
+
+
+def test_svc_and_linear(dplateau, table, tmp_path):
+    common = ("--epsilon", 2, "--steps", 50, "--json", "--test", table / "holdout.csv")
+    code, out, _ = dplateau(
+        "train", table / "rows.csv", "--schema", table / "schema.toml", "--model", "svc", "--output", tmp_path / "svc", *common
+    )
+    assert code == 0
+    assert json.loads(out)["test_accuracy"] > 0.7
+    schema = (table / "schema.toml").read_text()
+    schema = schema.replace('type = "number"', 'type = "target"').replace(
+        'type = "target"\nclasses = ["no", "yes"]', 'type = "category"\nvalues = ["no", "yes"]'
+    )
+    (tmp_path / "age.toml").write_text(schema)
+    code, out, err = dplateau(
+        "train", table / "rows.csv", "--schema", tmp_path / "age.toml", "--output", tmp_path / "linear", *common
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["test_accuracy"] is None
+    assert result["test_rmse"] < 29  # the standard deviation of the ages
+    model = load_model(tmp_path / "linear")
+    assert model.rmse(model.read(table / "holdout.csv")) == result["test_rmse"]
+
+
+def test_an_interrupt_leaves_nothing(dplateau, table, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise TrainingInterrupted
+
+    monkeypatch.setattr(TableModel, "train", interrupted)
+    code, out, err = dplateau(
+        "train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1, "--output", tmp_path / "model"
+    )
+    assert (code, out) == (130, "")
+    assert err == "dplateau: interrupted; nothing was released.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_divergence_is_one_line(dplateau, table, tmp_path, monkeypatch):
+    def diverged(*_, **__):
+        raise TrainingDiverged("the weights are no longer finite")
+
+    monkeypatch.setattr(TableModel, "train", diverged)
+    code, _, err = dplateau(
+        "train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1, "--output", tmp_path / "model"
+    )
+    assert (code, err) == (2, "dplateau: the weights are no longer finite\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo(dplateau):
+    code, out, err = dplateau("demo", "--json")
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["test_accuracy"] > 0.85
+    assert result["epsilon"] <= 1
+    assert result["model"] is None
+    jsonschema.validate(result["certificate"], certificate_schema())

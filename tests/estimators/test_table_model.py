@@ -1,0 +1,116 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from dplateau.data import schema_from_toml
+from dplateau.estimators.table_model import TableModel, load_model
+from dplateau.spec import InputError
+
+COLUMNS = """
+[columns.a]
+type = "number"
+low = -1
+high = 1
+[columns.b]
+type = "category"
+values = ["x", "y"]
+[columns.t]
+type = "target"
+"""
+TARGETS = {
+    "logistic": 'classes = ["no", "yes"]',
+    "svc": 'classes = ["no", "yes"]',
+    "three": 'classes = ["p", "q", "r"]',
+    "linear": "low = -3\nhigh = 5",
+}
+
+
+def values(name: str, n: int):
+    random = np.random.default_rng(1)
+    a, b = random.uniform(-1, 1, n), random.integers(0, 2, n)
+    target = {"three": np.array(["p", "q", "r"])[np.digitize(a, [-0.3, 0.3])], "linear": 1 + 3 * a + b}
+    return a, np.array(["x", "y"])[b], target.get(name, np.array(["no", "yes"])[(a > 0).astype(int)])
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def saved(request, tmp_path_factory):
+    """A trained model, the file that it was trained on, and the folder it was saved to."""
+    folder = tmp_path_factory.mktemp(request.param)
+    rows = "\n".join(f"{a},{b},{t}" for a, b, t in zip(*values(request.param, 3000), strict=True))
+    (folder / "rows.csv").write_text(f"a,b,t\n{rows}\n")
+    schema = schema_from_toml(COLUMNS + TARGETS[request.param])
+    kind = None if request.param in ("three", "linear") else request.param
+    model = TableModel.train(folder / "rows.csv", schema, epsilon=2.0, delta=1e-6, model=kind, steps=100, insecure_seed=5)
+    model.save(folder / "model")
+    return model, folder / "rows.csv", folder / "model"
+
+
+def test_round_trip(saved):
+    model, file, folder = saved
+    again = load_model(folder)
+    assert (again.model, again.schema, again.certificate) == (model.model, model.schema, model.certificate)
+    assert (again.predict(file) == model.predict(file)).all()
+    rows = again.read(file)
+    assert (again.predict(rows) == model.predict(file)).all()
+    assert (again.accuracy(rows), again.rmse(rows)) == (model.accuracy(rows), model.rmse(rows))
+    if model.model == "logistic":
+        probabilities = again.predict_proba(rows)
+        assert (probabilities == model.predict_proba(rows)).all()
+        assert probabilities.shape == (3000, len(model.classes))
+        assert np.allclose(probabilities.sum(axis=1), 1)
+    else:
+        with pytest.raises(InputError, match="no class probabilities"):
+            again.predict_proba(rows)
+
+
+def test_it_learns_and_speaks_in_names(saved):
+    model, file, _ = saved
+    found = model.predict(file)
+    if model.classes:
+        assert set(found) <= set(model.classes)
+        assert model.accuracy(model.read(file)) > 0.8
+        assert model.rmse(model.read(file)) is None
+    else:
+        assert model.rmse(model.read(file)) < 0.8 * np.std(values("linear", 3000)[2])
+        assert model.accuracy(model.read(file)) is None
+
+
+def test_feature_names_are_those_of_the_rows(saved):
+    model, file, folder = saved
+    assert model.feature_names == model.read(file).feature_names
+    assert json.loads((folder / "model.json").read_text())["feature_names"] == list(model.feature_names)
+
+
+def change_json(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+DAMAGE = {
+    "no folder": (lambda f: shutil.rmtree(f), "model.json cannot be read"),
+    "no weights": (lambda f: (f / "weights.npz").unlink(), "weights.npz is missing or damaged"),
+    "cut weights": (lambda f: (f / "weights.npz").write_bytes((f / "weights.npz").read_bytes()[:100]), "missing or damaged"),
+    "pickled weights": (lambda f: np.savez(f / "weights.npz", coefficients=np.array([{}]), intercept=np.array([{}])), "damaged"),
+    "other shape": (lambda f: np.savez(f / "weights.npz", coefficients=np.ones((7, 7)), intercept=np.ones(7)), "expected finite"),
+    "no certificate": (lambda f: (f / "certificate.json").unlink(), "certificate.json cannot be read"),
+    "no JSON": (lambda f: (f / "model.json").write_text("x"), "is not JSON"),
+    "other format": (lambda f: change_json(f / "model.json", format=2), "no model of format"),
+    "other model": (lambda f: change_json(f / "model.json", model="magic"), "expected one of"),
+    "other names": (lambda f: change_json(f / "model.json", feature_names=["a"]), "contradict each other"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_one_clear_error(saved, tmp_path, name):
+    folder = tmp_path / "model"
+    shutil.copytree(saved[2], folder)
+    damage, message = DAMAGE[name]
+    damage(folder)
+    with pytest.raises(InputError, match=message):
+        load_model(folder)
+
+
+def test_nothing_is_overwritten(saved):
+    with pytest.raises(InputError, match="exists already"):
+        saved[0].save(saved[2])

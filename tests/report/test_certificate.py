@@ -1,0 +1,150 @@
+import copy
+import json
+import math
+import pickle
+
+import jsonschema
+import pytest
+
+import dplateau as dp
+from dplateau.report import Certificate, certificate_schema, read_certificate
+from dplateau.report.certificate import DELTAS, SECRET_KEY
+from dplateau.report.statement import guessing_accuracy
+from dplateau.training import SecureGenerator
+
+VALIDATOR = jsonschema.Draft202012Validator(certificate_schema())
+
+
+def test_the_schema_is_a_schema():
+    jsonschema.Draft202012Validator.check_schema(certificate_schema())
+
+
+def test_certificates_fit_the_schema(certificates, seeded):
+    for certificate in (*certificates.values(), seeded):
+        VALIDATOR.validate(certificate.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("epsilon", "1"), ("epsilon", -1), ("delta", 0), ("status", "Asymptotic"), ("run_digest", "no"), ("seed", 1)]
+)
+def test_the_schema_refuses_other_things(certificate, key, value):
+    assert not VALIDATOR.is_valid({**certificate.to_dict(), key: value})
+
+
+def test_json_round_trip_is_exact(certificates, seeded):
+    for certificate in (*certificates.values(), seeded):
+        assert Certificate.from_json(certificate.to_json()) == certificate
+
+
+def test_pickle_and_copy(certificate):
+    assert pickle.loads(pickle.dumps(certificate)) == copy.deepcopy(certificate) == certificate
+
+
+def test_what_it_says(certificate):
+    run, data = certificate.run, certificate.to_dict()
+    report = dp.account(run, delta=1e-5)
+    assert data["epsilon"] == report.epsilon == data["enclosure"][1]
+    assert data["mu"] == pytest.approx(math.sqrt(400) / 80)
+    assert data["status"] == "Proved"
+    assert "docs/proofs/" in data["source"]
+    assert data["certified"] is True
+    assert data["insecure_seed"] is False
+    assert data["run_digest"] == run.digest
+    assert dp.Run.from_dict(data["run"]) == run
+    assert [bound["name"] for bound in data["bounds"]] == [row.name for row in report.bounds]
+    assert [assumption["how"] for assumption in data["assumptions"]] == ["enforced", "declared", "derived"]
+    assert set(data["versions"]) == {"dplateau", "python", "numpy", "scipy", "jax"}
+
+
+def test_curve_has_the_public_deltas_and_the_chosen_one(certify):
+    certificate = certify(dp.Run(n=1000, sampling=dp.FullBatch(), steps=4, noise_multiplier=5.0), delta=3e-6)
+    assert sorted(delta for delta, _ in certificate.curve) == sorted([*DELTAS, 3e-6])
+    epsilons = [epsilon.upper for _, epsilon in certificate.curve]
+    assert epsilons == sorted(epsilons)
+    assert dict(certificate.curve)[3e-6].upper == certificate.epsilon
+
+
+def test_a_report_of_another_run_is_refused(certify, certificates):
+    with pytest.raises(ValueError, match="another run"):
+        certify(certificates["poisson"].run, result_run=certificates["full batch"].run)
+
+
+def test_a_seeded_generator_certifies_nothing(seeded, certificate):
+    assert certificate.certifies
+    assert not seeded.certifies
+    assert seeded.to_dict()["certified"] is False
+    assert seeded.insecure_seed
+    assert "certifies nothing" in seeded.statement
+    assert "certifies nothing" in str(seeded)
+    assert "certifies nothing" in repr(seeded)
+
+
+def test_only_generators_that_are_known_to_be_secret_certify(certify, certificate):
+    assert SecureGenerator().name.endswith(SECRET_KEY)
+    assert not SecureGenerator(insecure_seed=1).name.endswith(SECRET_KEY)
+    assert not certify(certificate.run, "some new generator").certifies
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("epsilon"), "lacks"),
+        (lambda d: d.update(extra=1), "unknown"),
+        (lambda d: d.update(epsilon="1"), "epsilon is '1'"),
+        (lambda d: d.update(epsilon=-1), "epsilon is -1"),
+        (lambda d: d.update(delta=2), "delta is 2"),
+        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.update(kind="x"), "no certificate"),
+        (lambda d: d.update(curve=3), "curve is no JSON list"),
+        (lambda d: d["curve"][0].update(epsilon=[2, 1]), "lower <= upper"),
+        (lambda d: d["bounds"][0].update(epsilon=0.1), "contradicts itself"),
+        (lambda d: d["assumptions"][0].update(how="hoped"), "how is 'hoped'"),
+        (lambda d: d.update(insecure_seed="no"), "neither true nor false"),
+        (lambda d: d.update(certified=False), "contradicts itself: certified"),
+        (lambda d: d.update(adjacency="replace"), "contradicts itself: adjacency"),
+        (lambda d: d["run"].update(steps=0), "steps is 0"),
+    ],
+)
+def test_reading_refuses_what_is_no_certificate(certificate, change, message):
+    data = certificate.to_dict()
+    change(data)
+    with pytest.raises(dp.InputError, match=message):
+        Certificate.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "NaN", '{"kind": "dplateau certificate", "epsilon": NaN}', "[" * 100_000])
+def test_reading_refuses_what_is_no_json_object(text):
+    with pytest.raises(dp.InputError):
+        Certificate.from_json(text)
+
+
+def test_written_and_read(certificate, tmp_path):
+    certificate.write(tmp_path / "c.json")
+    assert read_certificate(tmp_path / "c.json") == certificate
+    assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
+
+
+def test_reading_names_the_file(tmp_path):
+    (tmp_path / "c.json").write_bytes(b"\xff")
+    for path, message in ((tmp_path / "no.json", "No such file"), (tmp_path, "directory"), (tmp_path / "c.json", "UTF-8")):
+        with pytest.raises(dp.InputError, match=message) as caught:
+            read_certificate(path)
+        assert str(path) in str(caught.value)
+
+
+def test_accuracy_of_guessing():
+    assert guessing_accuracy(0.0, 0.0, None) == 0.5
+    assert guessing_accuracy(math.log(3), 0.0, None) == pytest.approx(0.75)
+    assert guessing_accuracy(math.log(3), 0.1, None) == pytest.approx((3 + 0.1) / 4)
+    assert guessing_accuracy(1.0, 1e-5, 0.25) == pytest.approx(0.54974, abs=1e-5)
+    assert guessing_accuracy(1e4, 1e-5, None) == 1.0
+
+
+def test_the_text_is_calm(certificates, seeded):
+    for certificate in (*certificates.values(), seeded):
+        lines = str(certificate).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert "\x1b" not in str(certificate)
+        assert not any(line.endswith(" ") for line in lines)
+        for assumption in certificate.assumptions:
+            assert assumption.how in str(certificate)

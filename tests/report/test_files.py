@@ -1,0 +1,99 @@
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from dplateau.report import new_folder, write_file
+from dplateau.spec import InputError
+
+
+@contextmanager
+def largest_file(size: int):
+    """Within it, no file can grow beyond ``size`` bytes: a disk that is full, for one process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    path = tmp_path / "c.json"
+    write_file(path, "old")
+    with largest_file(1000), pytest.raises(InputError, match="cannot be written"):
+        write_file(path, "new" * 1000)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path):
+    with largest_file(1000), pytest.raises(InputError, match="cannot be written"), new_folder(tmp_path / "model") as part:
+        (part / "small").write_text("x")
+        (part / "large").write_text("x" * 10_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_leaves_no_folder(tmp_path):
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "model") as part:
+        (part / "small").write_text("x")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_exists_is_kept(tmp_path):
+    (tmp_path / "model").mkdir()
+    with pytest.raises(InputError, match="exists already"), new_folder(tmp_path / "model"):
+        pass
+    assert list((tmp_path / "model").iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [lambda path: write_file(path, "x"), lambda path: new_folder(path).__enter__()])
+def test_no_parent(tmp_path, write):
+    with pytest.raises(InputError, match="cannot be written"):
+        write(tmp_path / "no" / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_system_says_is_told(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_file(tmp_path / "c.json", "x")
+    with pytest.raises(InputError, match="No space left on device"), new_folder(tmp_path / "model") as part:
+        (part / "a").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from dplateau.report import new_folder, write_file
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] == "folder":
+    with new_folder("model") as part:
+        (part / "a").write_text("x")
+else:
+    write_file("model", "x")
+"""
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_a_kill_leaves_nothing_under_the_name(tmp_path, what):
+    done = subprocess.run([sys.executable, "-c", KILLED, what], cwd=tmp_path)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "model").exists()
+    assert all(path.name.startswith(".model.") and path.name.endswith(".part") for path in tmp_path.iterdir())
+
+
+def test_the_folder_has_the_usual_permissions(tmp_path):
+    with new_folder(tmp_path / "model") as part:
+        (part / "a").write_text("x")
+    (tmp_path / "other").mkdir()
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode

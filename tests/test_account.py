@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+import dplateau as dp
+from dplateau.account import Report, Row
+from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
+from dplateau.spec import PrivacyWarning
+
+# Data set, records, batch, z, epochs, delta: P2's rows. CLT mu and epsilon as printed, moments accountant as printed, certified epsilon.
+TABLE = [
+    ("MNIST 1", 60_000, 256, 1.3, 15, 1e-5, 0.23, 0.83, 1.19, 0.8645),
+    ("MNIST 2", 60_000, 256, 1.1, 60, 1e-5, 0.57, 2.32, 3.01, 2.3816),
+    ("MNIST 3", 60_000, 256, 0.7, 45, 1e-5, 1.13, 5.07, 7.10, 5.6397),
+    ("MNIST 4", 60_000, 256, 0.6, 62, 1e-5, 2.00, 9.98, 13.27, 10.9495),
+    ("MNIST 5", 60_000, 256, 0.55, 68, 1e-5, 2.76, 14.98, 18.72, 15.7163),
+    ("MNIST 6", 60_000, 256, 0.5, 100, 1e-5, 4.78, 31.12, 32.40, 28.0460),
+    ("Adult", 29_305, 256, 0.55, 18, 1e-5, 2.03, 10.20, 14.70, 11.8073),
+    ("IMDb", 25_000, 512, 0.56, 9, 1e-5, 2.07, 10.43, 15.24, 12.1407),
+    ("MovieLens", 800_000, 10_000, 0.6, 20, 1e-6, 1.94, 10.61, 15.39, 12.7494),
+]
+
+
+def poisson(n: int = 10_000, size: float = 100, steps: int = 1000, z: float = 1.0, **more: Any) -> dp.Run:
+    return dp.Run(n=n, sampling=dp.Poisson(size), steps=steps, noise_multiplier=z, **more)
+
+
+@pytest.mark.parametrize(("name", "n", "batch", "z", "epochs", "delta", "mu", "clt", "moments", "certified"), TABLE)
+def test_published_privacy_columns(
+    name: str, n: int, batch: int, z: float, epochs: int, delta: float, mu: float, clt: float, moments: float, certified: float
+) -> None:
+    report = dp.account(poisson(n, batch, round(epochs * n / batch), z), delta)
+    rows = {row.name: row for row in report.bounds}
+    assert round(report.epsilon, 4) == certified
+    exact = rows["exact-composition"].epsilon
+    assert exact is not None
+    assert exact.width <= 1e-6
+    limit = rows["gdp-clt"].bound
+    assert limit is not None
+    assert limit.guarantee.mu == pytest.approx(mu, abs=0.00501)
+    assert limit.guarantee.epsilon(delta).upper == pytest.approx(clt, abs=0.00501)
+    renyi = rows["moments-accountant"].epsilon
+    assert renyi is not None
+    assert renyi.upper == pytest.approx(moments, rel=0.02)
+
+
+def test_calibrated_noise() -> None:
+    run = dp.calibrate(poisson(steps=10_000), epsilon=2.0, delta=1e-5)
+    assert isinstance(run.noise_multiplier, float)
+    assert round(run.noise_multiplier, 3) == 2.127
+    assert 2 - 1e-5 < dp.account(run, 1e-5).epsilon <= 2
+    again = dp.calibrate(poisson(steps=10_000, z=40.0), epsilon=2.0, delta=1e-5)
+    assert again.noise_multiplier == pytest.approx(run.noise_multiplier, rel=1e-6)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize(
+    "sampling",
+    [dp.Poisson(100), dp.FixedSize(100), dp.Cyclic(30), dp.Shuffled(300), dp.OnePass(5), dp.FullBatch()],
+    ids=lambda s: s.kind,
+)
+def test_noise_is_calibrated_for_every_sampling(sampling: Any, adjacency: str) -> None:
+    start = dp.Run(n=1000, sampling=sampling, steps=150, noise_multiplier=1.0, adjacency=adjacency)
+    for epsilon in (0.5, 6.0):
+        run = dp.calibrate(start, epsilon=epsilon, delta=1e-6)
+        z = run.noise_multiplier
+        assert isinstance(z, float)
+        assert run == start.replace(noise_multiplier=z)
+        assert dp.account(run, 1e-6).epsilon <= epsilon
+        assert dp.account(run.replace(noise_multiplier=z * (1 - 1e-4)), 1e-6).epsilon > epsilon
+
+
+def test_a_schedule_keeps_its_shape() -> None:
+    shape = [1.0, 2.0, 3.0] * 200
+    run = dp.calibrate(poisson(steps=600, size=300).replace(noise_multiplier=shape), epsilon=0.7, delta=1e-6)
+    assert isinstance(run.noise_multiplier, tuple)
+    factor = run.noise_multiplier[0]
+    assert run.noise_multiplier == pytest.approx([factor * value for value in shape])
+    assert 0.69 < dp.account(run, 1e-6).epsilon <= 0.7
+
+
+@pytest.mark.parametrize("sampling", [dp.Poisson(100), dp.FixedSize(100)], ids=lambda s: s.kind)
+@pytest.mark.parametrize("vary", ["steps", "batch_size"])
+def test_counts_are_maximal(sampling: Any, vary: str) -> None:
+    start = dp.Run(n=10_000, sampling=sampling, steps=3000, noise_multiplier=3.0)
+    run = dp.calibrate(start, epsilon=1.5, delta=1e-6, vary=vary)
+    if vary == "steps":
+        assert run.sampling == start.sampling
+        more = run.replace(steps=run.steps + 1)
+    else:
+        assert run.steps == start.steps
+        more = run.replace(sampling=type(sampling)(run.sampling.batch_size + 1))
+    assert dp.account(run, 1e-6).epsilon <= 1.5 < dp.account(more, 1e-6).epsilon
+
+
+@pytest.mark.parametrize("sampling", [dp.FullBatch(), dp.Cyclic(30), dp.Shuffled(30)], ids=lambda s: s.kind)
+def test_steps_of_fixed_orders_are_maximal(sampling: Any) -> None:
+    run = dp.calibrate(dp.Run(n=100, sampling=sampling, steps=1, noise_multiplier=9.0), epsilon=2.0, delta=1e-6, vary="steps")
+    assert dp.account(run, 1e-6).epsilon <= 2.0 < dp.account(run.replace(steps=run.steps + 1), 1e-6).epsilon
+    if run.sampling != dp.FullBatch():
+        assert run.steps % 4 == 0
+
+
+def test_batches_never_exceed_the_data() -> None:
+    run = dp.calibrate(poisson(n=500, size=1, steps=2, z=50.0), epsilon=3.0, delta=1e-6, vary="batch_size")
+    assert run.sampling == dp.Poisson(500)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0"),
+        ({"epsilon": -1.0}, "epsilon is -1"),
+        ({"epsilon": math.nan}, "epsilon is nan"),
+        ({"epsilon": 1.0, "delta": 0.0}, "delta is 0"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta is 1"),
+        ({"epsilon": 1.0, "vary": "epochs"}, "vary is 'epochs'"),
+        ({"epsilon": 1e-9, "vary": "steps"}, "even steps = 1"),
+        ({"epsilon": 1e-9, "vary": "batch_size"}, "even batch_size = 1"),
+    ],
+)
+def test_what_cannot_be_calibrated(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(dp.InputError, match=says):
+        dp.calibrate(poisson(), **{"delta": 1e-6, **arguments})
+
+
+def test_schedules_have_no_count_to_calibrate() -> None:
+    with pytest.raises(dp.InputError, match="constant noise_multiplier"):
+        dp.calibrate(poisson(steps=2).replace(noise_multiplier=[1.0, 2.0]), epsilon=1.0, delta=1e-6, vary="steps")
+    with pytest.raises(dp.InputError, match="constant batch_size"):
+        dp.calibrate(
+            dp.Run(n=100, sampling=dp.Cyclic(10), steps=2, noise_multiplier=1.0), epsilon=1.0, delta=1e-6, vary="batch_size"
+        )
+
+
+def test_a_large_delta_is_warned_of() -> None:
+    with pytest.warns(PrivacyWarning, match="at least 1/n"):
+        dp.account(poisson(n=100, size=10, steps=1), 0.01)
+    for delta in (0.0, 1.0, -1.0, math.nan, math.inf):
+        with pytest.raises(dp.InputError, match="delta is"):
+            dp.account(poisson(), delta)
+
+
+def row(kind: type[Bound], upper: float) -> Row:
+    bound = kind(kind.__name__.lower(), "nowhere", GaussianDP(0.1))
+    return Row(bound.name, bound.status, bound.source, Enclosure(0.0, upper), None, bound)
+
+
+def test_only_proved_bounds_certify() -> None:
+    others = (row(Asymptotic, 0.1), row(Conjectured, 0.2), row(Refuted, 0.01))
+    report = Report(poisson(), 1e-5, (*others, row(Proved, 3.0), row(Proved, 2.0)))
+    assert report.epsilon == 2.0
+    assert report.best is report.bounds[4]
+    assert report.to_dict()["bound"] == "proved"
+    without = Report(poisson(), 1e-5, others)
+    assert without.epsilon == math.inf
+    assert without.best is None
+    assert without.mu is None
+    assert without.to_dict()["epsilon"] is None
+    assert without.to_dict()["bound"] is None
+    assert without.profile([1e-5])[0].upper == math.inf
+    assert "inf" in str(without)
+
+
+def test_an_infinite_end_is_null_in_json() -> None:
+    report = Report(poisson(), 1e-5, (row(Proved, math.inf),))
+    data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert data["epsilon"] is None
+    assert data["bounds"][0]["epsilon"] is None
+    assert data["bounds"][0]["enclosure"] is None
+    assert data["bounds"][0]["why_not"]
+
+
+def test_the_report() -> None:
+    report = dp.account(poisson(), 1e-5)
+    data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert data["epsilon"] == report.epsilon
+    assert [bound["name"] for bound in data["bounds"]] == [
+        "exact-composition",
+        "renyi-composition",
+        "moments-accountant",
+        "gdp-clt",
+    ]
+    assert dp.Run.from_dict(data["run"]) == report.run
+    assert data["bounds"][0]["enclosure"][1] == report.epsilon
+    profile = report.profile([1e-4, 1e-5, 1e-6])
+    assert profile[1].upper == report.epsilon
+    assert profile[0].upper < profile[1].lower <= profile[1].upper < profile[2].lower
+    text = str(report)
+    assert "*exact-composition" in text
+    assert "Asymptotic" in text
+    declined = dp.account(poisson(adjacency="replace"), 1e-5).to_dict()["bounds"][-1]
+    assert declined["epsilon"] is None
+    assert "add-remove" in declined["why_not"]
+    assert dp.account(poisson().replace(sampling=dp.FullBatch(), steps=4), 1e-5).mu == 2.0
+    assert report.mu is None

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("module", ["dplateau", "dplateau.account", "dplateau.analyses", "dplateau.accounting", "dplateau.spec"])
+def test_accounting_loads_nothing_heavy(module: str) -> None:
+    code = (
+        f"import sys, {module}\n"
+        "heavy = {'jax', 'jaxlib', 'sklearn', 'pyarrow', 'typer', 'rich', 'pandas', 'cryptography'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_public_names() -> None:
+    import dplateau as dp
+
+    assert {"Run", "account", "calibrate", "Poisson", "PrivateLogisticRegression"} <= set(dir(dp))
+    with pytest.raises(AttributeError, match="no attribute 'privacy'"):
+        _ = dp.privacy
+
+
+def test_layers() -> None:
+    tool = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or shutil.which("lint-imports")
+    if tool is None:
+        pytest.skip("import-linter is not installed")
+    found = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+def test_files_are_short() -> None:
+    long = {
+        str(file.relative_to(ROOT)): lines
+        for file in (ROOT / "src").rglob("*.py")
+        if (lines := len(file.read_text().splitlines())) > 400
+    }
+    assert not long
