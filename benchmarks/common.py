@@ -25,7 +25,13 @@ def peer(module: str) -> Any:
         return None
 
 
-def alternate(contestants: Mapping[str, Callable[[], object]], repeats: int, *, patience: float = 3.0) -> dict[str, list[float]]:
+def alternate(
+    contestants: Mapping[str, Callable[[], object]],
+    repeats: int,
+    *,
+    patience: float = 3.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
     """Seconds of each repeat of each contestant.
 
     Contestants take turns, so that a busy machine slows all of them. A first turn of everybody warms up and does not count, unless
@@ -37,9 +43,9 @@ def alternate(contestants: Mapping[str, Callable[[], object]], repeats: int, *, 
         for name, run in contestants.items():
             if name in slow:
                 continue
-            begin = time.perf_counter()
+            begin = clock()
             run()
-            seconds = time.perf_counter() - begin
+            seconds = clock() - begin
             if repeat:
                 times[name].append(seconds)
             elif seconds > patience:

@@ -11,7 +11,7 @@ from dplateau.account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.spec import PrivacyWarning
 
-# Data set, records, batch, z, epochs, delta: P2's rows. CLT mu and epsilon as printed, moments accountant as printed, certified epsilon.
+# Bu, Dong, Long, Su 2020: data, records, batch, z, epochs, delta; printed: mu and epsilon of the limit, moments accountant; certified.
 TABLE = [
     ("MNIST 1", 60_000, 256, 1.3, 15, 1e-5, 0.23, 0.83, 1.19, 0.8645),
     ("MNIST 2", 60_000, 256, 1.1, 60, 1e-5, 0.57, 2.32, 3.01, 2.3816),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath as mp
@@ -129,7 +130,7 @@ def test_no_sampling_is_gaussian() -> None:
     assert guarantee.epsilon(1e-5).upper == pytest.approx(gdp_epsilon(1.7, 1e-5), rel=1e-11)
     # Rates next to 1 approach it from below.
     sampled = [ExactComposition((compose((PoissonRemove(q, 0.17), 100)),)).epsilon(1e-5) for q in (0.9, 0.99, 1 - 1e-6, 1 - 1e-12)]
-    assert all(a.upper < b.upper for a, b in zip(sampled, sampled[1:], strict=False))
+    assert all(a.upper < b.upper for a, b in itertools.pairwise(sampled))
     assert sampled[-1].lower <= gdp_epsilon(1.7, 1e-5) <= sampled[-1].upper + 1e-6
 
 

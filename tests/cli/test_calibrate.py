@@ -70,3 +70,16 @@ def test_bad_input_is_one_line(dplateau, options, message):
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_the_run_of_a_certificate(dplateau, tmp_path):
+    from dplateau.report import make_certificate
+
+    class Result:
+        run = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=9.0)
+        assumptions, generator, dtype = (), "AES-256-CTR, key from the operating system", "float32"
+
+    make_certificate(dp.account(Result.run), Result()).write(tmp_path / "certificate.json")
+    found = answer(dplateau, "--epsilon", 0.1, "--run", tmp_path / "certificate.json")
+    assert found["epsilon"] <= 0.1
+    assert found["run"]["steps"] == 3

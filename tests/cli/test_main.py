@@ -7,6 +7,7 @@ import pytest
 import dplateau as package
 from dplateau.cli import main
 
+ACCOUNT = ("account", "--n", 10, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5)
 COMMANDS = ("train", "demo", "account", "calibrate", "schema")
 
 
@@ -38,7 +39,7 @@ def test_an_interrupt_says_that_nothing_was_released(dplateau, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys.modules["dplateau.account"], "account", interrupted)
-    code, out, err = dplateau("account", "--n", 10, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5)
+    code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (130, "")
     assert err == "dplateau: interrupted; nothing was released.\n"
 
@@ -49,15 +50,14 @@ def test_a_bug_is_no_bad_input(dplateau, monkeypatch):
 
     monkeypatch.setattr(sys.modules["dplateau.account"], "account", broken)
     with pytest.raises(ZeroDivisionError):
-        main.status("account --n 10 --sampling full --steps 3 --noise-multiplier 5".split())
+        main.status([str(argument) for argument in ACCOUNT])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_standard_output_is_one_line():
-    command = "account --n 10 --sampling full --steps 3 --noise-multiplier 5".split()
     with open("/dev/full", "w") as full:
         start = [sys.executable, "-c", "from dplateau.cli.main import run; run()"]
-        done = subprocess.run([*start, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([*start, *map(str, ACCOUNT)], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("dplateau: No space left on device")
 

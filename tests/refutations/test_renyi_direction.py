@@ -1,7 +1,7 @@
 """Altschuler, Talwar 2022, Definition 2.10, takes the smaller direction of the Renyi divergence.
 
-One step, replace, gradients of norm 1, noise s: printed is S = D(N(0, s^2) || (1 - q) N(0, s^2) + q N(2, s^2)). The truth, for a record whose
-gradient turns round, is the divergence of the mixtures with centres 1 and -1, and it is larger.
+One step, replace, gradients of norm 1, noise s: printed is D(N(0, s^2) || (1 - q) N(0, s^2) + q N(2, s^2)). The truth, for a record
+whose gradient turns round, is the divergence of the mixtures with centres 1 and -1, and it is larger.
 """
 
 from __future__ import annotations

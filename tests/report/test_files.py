@@ -32,31 +32,37 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def fill(folder, *texts: str, error: type[BaseException] | None = None) -> None:
+    with new_folder(folder) as part:
+        for i, text in enumerate(texts):
+            (part / str(i)).write_text(text)
+        if error is not None:
+            raise error
+
+
 def test_a_full_disk_leaves_no_folder(tmp_path):
-    with largest_file(1000), pytest.raises(InputError, match="cannot be written"), new_folder(tmp_path / "model") as part:
-        (part / "small").write_text("x")
-        (part / "large").write_text("x" * 10_000)
+    with largest_file(1000), pytest.raises(InputError, match="cannot be written"):
+        fill(tmp_path / "model", "x", "x" * 10_000)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_leaves_no_folder(tmp_path):
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "model") as part:
-        (part / "small").write_text("x")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path / "model", "x", error=KeyboardInterrupt)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_exists_is_kept(tmp_path):
     (tmp_path / "model").mkdir()
-    with pytest.raises(InputError, match="exists already"), new_folder(tmp_path / "model"):
-        pass
+    with pytest.raises(InputError, match="exists already"):
+        fill(tmp_path / "model")
     assert list((tmp_path / "model").iterdir()) == []
 
 
-@pytest.mark.parametrize("write", [lambda path: write_file(path, "x"), lambda path: new_folder(path).__enter__()])
+@pytest.mark.parametrize("write", [write_file, fill])
 def test_no_parent(tmp_path, write):
     with pytest.raises(InputError, match="cannot be written"):
-        write(tmp_path / "no" / "model")
+        write(tmp_path / "no" / "model", "x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -67,8 +73,8 @@ def test_what_the_system_says_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
         write_file(tmp_path / "c.json", "x")
-    with pytest.raises(InputError, match="No space left on device"), new_folder(tmp_path / "model") as part:
-        (part / "a").write_text("x")
+    with pytest.raises(InputError, match="No space left on device"):
+        fill(tmp_path / "model", "x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +99,6 @@ def test_a_kill_leaves_nothing_under_the_name(tmp_path, what):
 
 
 def test_the_folder_has_the_usual_permissions(tmp_path):
-    with new_folder(tmp_path / "model") as part:
-        (part / "a").write_text("x")
+    fill(tmp_path / "model", "x")
     (tmp_path / "other").mkdir()
     assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode

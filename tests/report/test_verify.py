@@ -78,3 +78,11 @@ def test_a_long_list_of_differences_is_cut(certificate):
     assert "DIFFERS" in text
     assert "more entries" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_forged_text_cannot_reach_the_terminal_as_it_is(certificate):
+    forged = changed(certificate, lambda d: d.update(bound="[/red]\x1b[2J", source=":smile:"))
+    text = as_text(verdict_text(forged, verify(forged)))
+    assert "\x1b" not in text
+    assert "[/red]" in text
+    assert ":smile:" in text

@@ -209,7 +209,7 @@ def test_what_to_dict_did_not_write_is_refused(change: dict[str, Any], says: str
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null", '"run"'])
 def test_what_is_no_run_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="the run is not JSON|must be a JSON object"):
+    with pytest.raises(InputError, match=r"the run is not JSON|must be a JSON object"):
         Run.from_json(text)
 
 

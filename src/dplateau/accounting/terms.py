@@ -203,7 +203,7 @@ class Family(Term):
         for i, t in enumerate(np.cos((2 * np.arange(number) + 1) * math.pi / (2 * number))):
             values[i], error = _excess(self._law(math.exp(middle + half * float(t))), c, at, log_tolerance)
             errors = np.maximum(errors, error)
-        real, imaginary = (np.asarray(dct(part, type=2, axis=0)) for part in (values.real, values.imag))
+        real, imaginary = (np.asarray(dct(part, type=2, axis=0)) for part in (np.real(values), np.imag(values)))
         coefficients = (real + 1j * imaginary) / number
         coefficients[0] /= 2
         size = np.abs(coefficients).max(axis=1)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
+from dplateau.report import Certificate
 from dplateau.spec import InputError
 
 
@@ -57,11 +55,12 @@ def account(
         "adjacency": adjacency,
         "released": released,
     }
-    if run is not None and (certificate := _certificate_in(run)) is not None:
+    start = o.run_in(run)
+    if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
             raise InputError("a certificate says everything about its run: leave out all options but --run and --json.")
-        return _verify(certificate, json)
-    report = account(o.run_of(run, **given), o.DELTA if delta is None else delta)
+        return _verify(start, json)
+    report = account(o.run_of(start, **given), o.DELTA if delta is None else delta)
     if json:
         show_json(report.to_dict())
     else:
@@ -69,17 +68,9 @@ def account(
     return 0
 
 
-def _certificate_in(file: Path) -> Any:
-    """The certificate in a file; None if the file holds something else."""
-    from dplateau.report.certificate_json import certificate_from_dict, in_file, is_certificate, parsed, read_text
-
-    data = in_file(file, parsed, read_text(file))
-    return in_file(file, certificate_from_dict, data) if is_certificate(data) else None
-
-
-def _verify(certificate: Any, json: bool) -> int:
+def _verify(certificate: Certificate, json: bool) -> int:
+    from dplateau.report import verify
     from dplateau.report.text import verdict_text
-    from dplateau.report.verify import verify
 
     verdict = verify(certificate)
     if json:

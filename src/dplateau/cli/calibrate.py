@@ -6,7 +6,8 @@ from typing import Annotated
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError, Run
+from dplateau.report import Certificate
+from dplateau.spec import InputError
 
 VARY = ("noise-multiplier", "steps", "batch-size")
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
@@ -65,13 +66,15 @@ def calibrate(
         "adjacency": adjacency,
         "released": released,
     }
-    if run is None:
+    start = o.run_in(run)
+    start = start.run if isinstance(start, Certificate) else start
+    if start is None:
         if given[name] is not None or (name == "steps" and epochs is not None):
             raise InputError(f"--{vary} is what is looked for: leave it out, or --vary something else.")
         if name == "batch_size" and epochs is not None:
             raise InputError("--epochs has another number of steps for every batch size: give --steps.")
         given[name] = ANYTHING[name]
-    answer: Run = calibrate(o.run_of(run, **given), epsilon=epsilon, delta=delta, vary=name)
+    answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)
     report = account(answer, delta)
     if json:
         show_json(report.to_dict())

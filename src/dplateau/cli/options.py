@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Sampling
 from dplateau.spec.sampling import sampling_from_dict
+
+if TYPE_CHECKING:
+    from dplateau.report import Certificate
 
 RUN: Final = "What ran"
 LOSS: Final = "The loss and its domain (for last-iterate bounds)"
@@ -57,8 +60,15 @@ Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).",
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
 
-def run_of(file: Path | None, **given: Any) -> Run:
-    """The run in a file, or the one that the options describe; ``given`` holds None for an option that was left out.
+def run_in(file: Path | None) -> Run | Certificate | None:
+    """What is in the file of ``--run``."""
+    from dplateau.report.certificate_json import read_run_or_certificate
+
+    return None if file is None else read_run_or_certificate(file)
+
+
+def run_of(run: Run | None, **given: Any) -> Run:
+    """The run from a file, or the one that the options describe; ``given`` holds None for an option that was left out.
 
     Raises
     ------
@@ -66,13 +76,11 @@ def run_of(file: Path | None, **given: Any) -> Run:
         An option is missing, is out of range, or contradicts another one.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    if file is None:
+    if run is None:
         return _from_options(**given)
     if given:
         raise InputError(f"--run and {_flags(given)} are both given: the file says everything about the run, leave the rest out.")
-    from dplateau.report.certificate_json import in_file, read_text
-
-    return in_file(file, Run.from_json, read_text(file))
+    return run
 
 
 def _from_options(

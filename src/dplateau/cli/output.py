@@ -14,7 +14,7 @@ WIDEST = 100
 
 def show(content: RenderableType) -> None:
     """Print for a person: in colour on a terminal that has any, never wider than is easy to read; plain text into a pipe."""
-    console = Console(highlight=False)
+    console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         print(as_text(content))
         return

@@ -180,8 +180,11 @@ class TableModel:
             )
         fitted: Any = _estimator(about["model"], schema)
         outputs = () if not target.classes else (1,) if len(target.classes) == 2 else (len(target.classes),)
-        fitted.coef_, fitted.intercept_ = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
-        fitted.classes_ = np.arange(len(target.classes))
+        fitted.coef_, intercept = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
+        if target.classes:
+            fitted.intercept_, fitted.classes_ = intercept, np.arange(len(target.classes))
+        else:
+            fitted.intercept_ = float(intercept)
         fitted.n_features_in_ = len(names)
         fitted.run_, fitted.certificate_, fitted.epsilon_ = certificate.run, certificate, certificate.epsilon
         fitted.n_iter_ = certificate.run.steps

@@ -222,10 +222,8 @@ def _recorded(row: Row) -> Row:
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
-    from dplateau import __version__
-
-    libraries = tuple((name, version(name)) for name in ("numpy", "scipy", "jax"))
-    return (("dplateau", __version__), ("python", platform.python_version()), *libraries)
+    installed = {name: version(name) for name in ("dplateau", "numpy", "scipy", "jax")}
+    return (("dplateau", installed.pop("dplateau")), ("python", platform.python_version()), *installed.items())
 
 
 def _pair(enclosure: Enclosure) -> list[float | None]:

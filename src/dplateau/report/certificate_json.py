@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dplateau.account import Row
 from dplateau.accounting import Enclosure
@@ -20,6 +21,7 @@ TOP = frozenset(
         *("run", "run_digest"),
     }
 )
+T = TypeVar("T")
 CLAIMED = ("certified", "statement", "adjacency", "sampling", "released")
 """Keys that repeat what other keys say, for readers of the file. They must repeat it exactly."""
 
@@ -32,10 +34,17 @@ def certificate_schema() -> dict[str, Any]:
 def read_certificate(path: str | Path) -> Certificate:
     """Read a certificate from a file; raises ``InputError`` if that is not possible."""
     path = Path(path)
-    return in_file(path, certificate_from_json, read_text(path))
+    return _in_file(path, certificate_from_json, _read_text(path))
 
 
-def read_text(path: Path) -> str:
+def read_run_or_certificate(path: str | Path) -> Run | Certificate:
+    """Read a serialised run, or a certificate; raises ``InputError`` if that is not possible."""
+    path = Path(path)
+    data = _in_file(path, _parsed, _read_text(path))
+    return _in_file(path, certificate_from_dict if _is_certificate(data) else Run.from_dict, data)
+
+
+def _read_text(path: Path) -> str:
     """The text of a file; raises ``InputError`` if it has none."""
     try:
         return path.read_text(encoding="utf-8")
@@ -45,15 +54,15 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
 
 
-def in_file(path: Path, read: Any, text: str) -> Any:
-    """``read(text)``, with the path in front of what is wrong."""
+def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:
+    """``read(content)``, with the path in front of what is wrong."""
     try:
-        return read(text)
+        return read(content)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def parsed(text: str) -> Any:
+def _parsed(text: str) -> Any:
     """The JSON value of a text; raises ``InputError`` if it is none, or has numbers that are not finite."""
 
     def refuse(constant: str) -> None:
@@ -65,19 +74,19 @@ def parsed(text: str) -> Any:
         raise InputError(f"this is not JSON: {error}.") from None
 
 
-def is_certificate(data: object) -> bool:
+def _is_certificate(data: object) -> bool:
     """Whether a JSON value says that it is a certificate."""
     return isinstance(data, dict) and data.get("kind") == KIND
 
 
 def certificate_from_json(text: str) -> Certificate:
     """See ``Certificate.from_json``."""
-    return certificate_from_dict(parsed(text))
+    return certificate_from_dict(_parsed(text))
 
 
 def certificate_from_dict(data: object) -> Certificate:
     """The certificate that ``Certificate.to_dict`` wrote; raises ``InputError`` on anything else."""
-    if not isinstance(data, dict) or not is_certificate(data):
+    if not isinstance(data, dict) or not _is_certificate(data):
         raise InputError(f'this is no certificate: expected a JSON object with "kind": "{KIND}".')
     if data.get("format") != FORMAT:
         raise InputError(f"the certificate has format {data.get('format')!r}: this version reads format {FORMAT}.")
@@ -96,7 +105,7 @@ def certificate_from_dict(data: object) -> Certificate:
         generator=_text("generator", data["generator"]),
         insecure_seed=_truth("insecure_seed", data["insecure_seed"]),
         arithmetic=_text("arithmetic", data["arithmetic"]),
-        versions=tuple((key, _text(f"versions.{key}", value)) for key, value in _object("versions", data["versions"]).items()),
+        versions=tuple((key, _text(f"versions: {key!r}", value)) for key, value in _object("versions", data["versions"]).items()),
         run=Run.from_dict(data["run"]),
         run_digest=_text("run_digest", data["run_digest"]),
     )

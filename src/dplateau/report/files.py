@@ -36,7 +36,7 @@ def write_file(path: str | Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise _cannot_write(path, error) from None
     finally:
         with suppress(OSError):
             part.unlink()
@@ -67,7 +67,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
                 os.fsync(content.fileno())
         part.rename(path)
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise _cannot_write(path, error) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -84,7 +84,7 @@ def check_new_folder(path: str | Path) -> None:
         raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
 
 
-def cannot_write(path: Path, error: OSError) -> InputError:
+def _cannot_write(path: Path, error: OSError) -> InputError:
     """What the operating system said, as one line."""
     return InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.")
 

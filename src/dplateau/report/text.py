@@ -33,7 +33,7 @@ ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row repla
 def as_text(content: RenderableType, width: int = WIDTH) -> str:
     """What a terminal without colour would show, ``width`` columns wide."""
     buffer = io.StringIO()
-    Console(file=buffer, width=width, color_system=None).print(content)
+    Console(file=buffer, width=width, color_system=None, markup=False, emoji=False, highlight=False).print(content)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -27,7 +28,8 @@ class Difference:
     recomputed: Any
 
     def __str__(self) -> str:
-        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else str(x) for x in (self.claimed, self.recomputed))
+        # JSON, so that no control character of a forged file reaches a terminal.
+        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else json.dumps(x) for x in (self.claimed, self.recomputed))
         return f"{self.entry}: {claimed} in the certificate, {recomputed} recomputed"
 
 
