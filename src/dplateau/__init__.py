@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dplateau.estimators import PrivateLinearRegression as PrivateLinearRegression
     from dplateau.estimators import PrivateLinearSVC as PrivateLinearSVC
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
+    from dplateau.estimators import load_model as load_model
 
 __version__ = "0.1.0"
 

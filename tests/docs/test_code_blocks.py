@@ -3,8 +3,8 @@
 A page is read from top to bottom in a folder of its own: a block with ``title="name"`` is written to that file, a ``python`` block
 runs in the page's namespace, a ``console`` block runs every line ``$ dplateau ...`` and no other. Compared are the output of a
 command, a comment after ``print(...)`` that begins like a value, and a ``text`` block with all that the last ``python`` block
-printed; ``...`` stands for anything. ``<!-- not run -->`` before a block leaves it alone, ``<!-- output varies -->`` runs it without
-comparing. The README's commands are about files that a reader has, so they are not run.
+printed; ``...`` stands for anything. ``<!-- not run -->`` before a block leaves it alone, ``<!-- output varies -->`` runs it
+without comparing. The README's commands are about files that a reader has, so they are not run.
 """
 
 from __future__ import annotations

@@ -22,8 +22,11 @@ def test_site_builds(tmp_path: Path) -> None:
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     for page in tmp_path.rglob("*.html"):
-        loaded = re.findall(r'<(?:script|img|iframe)[^>]*\bsrc="?(https?:[^"> ]+)', page.read_text(encoding="utf-8"))
-        loaded += re.findall(r'<link[^>]*rel="?(?:stylesheet|preconnect)"?[^>]*(https?:[^"> ]+)', page.read_text(encoding="utf-8"))
+        text = page.read_text(encoding="utf-8")
+        inside = re.findall(r'<a [^>]*href="?(?![a-z]+:)([^"#?> ]+)', text) if page.name != "404.html" else []
+        assert not [link for link in inside if not (page.parent / link).exists()], f"{page.name} has a broken link"
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]*\bsrc="?(https?:[^"> ]+)', text)
+        loaded += re.findall(r'<link[^>]*rel="?(?:stylesheet|preconnect)"?[^>]*(https?:[^"> ]+)', text)
         assert not loaded, f"{page.name} loads {loaded}"
 
 

@@ -141,8 +141,14 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
             break
         chernoff = k_further + further * math.log(further) - (1 + further) * math.log1p(further)
         candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
+    if not candidates:
+        raise TooSlowError
+    if not candidates:
+        raise TooSlowError
     right_period, further, chernoff = min(candidates)
     period = max(right_period, -log_allowed / c)
+    if not 0 < period < math.inf:
+        raise TooSlowError
     h = 2 * math.pi / period
     omega = 1.3 * math.sqrt(2 * max(k - c * epsilon - log_allowed, 1.0) / curvature)
     while True:
@@ -155,8 +161,6 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
         if log_tail - c * epsilon <= log_allowed:
             break
         omega *= 1.4
-    if not math.isfinite(period):
-        raise TooSlowError
     log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3))
     at = h * np.arange(count + 1)
     s = c + 1j * at

@@ -3,3 +3,5 @@
 from dplateau.estimators.linear_regression import PrivateLinearRegression as PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC as PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression as PrivateLogisticRegression
+from dplateau.estimators.table_model import TableModel as TableModel
+from dplateau.estimators.table_model import load_model as load_model

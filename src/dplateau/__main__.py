@@ -1,0 +1,5 @@
+"""``python -m dplateau``."""
+
+from dplateau.cli.main import run
+
+run()
