@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LAZY = dict.fromkeys(("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression"), "dplateau.estimators")
+_LAZY = dict.fromkeys(
+    ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"), "dplateau.estimators"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -159,7 +159,7 @@ def composed_delta(composition: Composition, epsilon: float) -> float:
             at += 64
             if np.abs(term[-16:]).max() * at < 1e-10 * abs(total):
                 break
-            if at > 20_000:
+            if at > 3_000:
                 raise ArithmeticError("the contour reference needs too many nodes")
         value = float(np.exp(np.longdouble(top)) * 2 / np.longdouble(period) * total)
         if abs(value - previous) <= 1e-9 * value:

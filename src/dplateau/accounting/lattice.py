@@ -26,7 +26,7 @@ from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
-_SIZES: Final = (2**13, 2**16, 2**18, 2**20)
+_SIZES: Final = (2**14, 2**17, 2**20)
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
@@ -141,8 +141,10 @@ class _Convolution:
             total += count * np.array([top + math.log(mass), mean, float(weight @ (e - mean) ** 2) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
-    def epsilons(self, delta: float, c: float, epsilon: float, size: int, above: bool) -> float:
-        """The epsilon at which the sum has the given delta, rounded up (``above``) or down."""
+    def epsilons(self, delta: float, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> float:
+        """The epsilon at which the sum has the given delta, rounded up (``above``) or down. The law is tilted by c and folded
+        to ``size`` points, of which half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
+        """
         h, period = self.h, size * self.h
         log_total, transform, count_all = 0.0, np.ones(size // 2 + 1, complex), 0
         for law, count in self.laws:
@@ -166,15 +168,12 @@ class _Convolution:
         mass = np.exp(np.minimum(log_total - c * e, 700.0))
         sign = 1.0 if above else -1.0
         p = np.maximum(tilted + sign * noise, 0.0) * mass
-        further = [(f * c, self.cumulants(f * c)[0]) for f in _FURTHER]
+        far, k = factor * c, self.cumulants(factor * c)[0]
         if above:
             constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
-            constant += min(math.exp(min(k - far * (start + size - 1) * h, 0.0)) for far, k in further)
+            constant += math.exp(min(k - far * (start + size - 1) * h, 0.0))
         else:
-            wrapped = min(
-                math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
-                for far, k in further
-            )
+            wrapped = math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
         # Between lattice points delta is s1 - e^epsilon s2, with the sums over the points above.
         s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(-e))[::-1])[::-1]
@@ -201,30 +200,34 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
     low = min(low, high * sum(step.count for step in steps))  # Below that, the other steps cannot bring the sum above 0.
     if not math.isfinite(high + low):
         raise TooSlowError
-    h, best = (high + low) / 4000, Enclosure(0.0, math.inf)
+
+    def laws(build: Callable[[_Step, int, int, float], _Law], h: float) -> _Convolution:
+        first, last = -math.ceil(low / h), math.ceil(high / h) + 1
+        if last - first > _MOST:
+            raise TooSlowError
+        return _Convolution([(build(step, first, last, h), step.count) for step in steps], h)
+
+    # The tilt and the period are found on a coarse lattice, then on a finer one; they decide the effort, not the truth.
+    h, c, epsilon, period, factor = (high + low) / 4000, 0.0, 0.0, 0.0, 1.0
+    for _ in range(2):
+        rough = laws(_dots, h)
+        c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
+        epsilon = saddle_epsilon(c, rough.cumulants(c)[1])
+        allowed = target + math.log(width * min(c, 1e3) / 50)
+        right, factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
+        period = 2 * max(right, -allowed / c)
+        h = period / _SIZES[0]
+    best = Enclosure(0.0, math.inf)
     for size in _SIZES:
         if size * len(steps) > _MOST:
             break
-        for final in (False, True):
-            span = math.ceil(low / h), math.ceil(high / h) + 1
-            if sum(span) > _MOST:
-                return best
-            upper = _Convolution([(_dots(step, -span[0], span[1], h), step.count) for step in steps], h)
-            c = saddle(lambda x, upper=upper: log_saddle_delta(x, *upper.cumulants(x)) - target)
-            epsilon = saddle_epsilon(c, upper.cumulants(c)[1])
-            if final:
-                break
-            allowed = target + math.log(width * min(c, 1e3) / 50)
-            right = min((upper.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c) for f in _FURTHER)
-            h = 2 * max(right, -allowed / c) / size
-        lower = _Convolution([(_tangents(step, -span[0], span[1], h), step.count) for step in steps], h)
+        h = period / size
         try:
-            found = Enclosure(
-                max(lower.epsilons(delta, c, epsilon, size, False), 0.0), max(upper.epsilons(delta, c, epsilon, size, True), 0.0)
-            )
-        except (TooSlowError, ArithmeticError):
+            lower = laws(_tangents, h).epsilons(delta, c, epsilon, size, factor, above=False)
+            upper = laws(_dots, h).epsilons(delta, c, epsilon, size, factor, above=True)
+        except (TooSlowError, OverflowError):
             continue
-        best = Enclosure(max(best.lower, found.lower), min(best.upper, found.upper))
+        best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))
         if best.width <= width:
             break
     return best

@@ -22,6 +22,8 @@ from dplateau.accounting.terms import Composition
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
+_LARGEST: Final = 1e9
+"""Larger values count as infinite, and as this one in the search."""
 _ROOM: Final = 1e-9
 
 
@@ -65,12 +67,12 @@ class RenyiDP(Guarantee):
 
     def _at(self, order: float, delta: float) -> float:
         divergence = max(renyi_divergence(composition, order) for composition in self.directions)
-        return max(convert(order, divergence, delta, classical=self.classical), 0.0)
+        return min(max(convert(order, divergence, delta, classical=self.classical), 0.0), _LARGEST)
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``. Every order is a bound, so the search for the best one needs no certainty."""
         found = minimize_scalar(
             lambda x: self._at(1 + math.exp(x), delta), bounds=_SEARCH, method="bounded", options={"xatol": 0.02}
         )
-        value = float(found.fun)
+        value = float(found.fun) if found.fun < _LARGEST else math.inf
         return Enclosure(0.0, value)

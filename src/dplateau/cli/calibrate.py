@@ -7,9 +7,10 @@ from typing import Annotated
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.report import Certificate
-from dplateau.spec import InputError
+from dplateau.spec import FixedSize, InputError, Poisson
 
 VARY = ("noise-multiplier", "steps", "batch-size")
+SIZED = (Poisson.kind, FixedSize.kind)
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 
 
@@ -73,6 +74,8 @@ def calibrate(
             raise InputError(f"--{vary} is what is looked for: leave it out, or --vary something else.")
         if name == "batch_size" and epochs is not None:
             raise InputError("--epochs has another number of steps for every batch size: give --steps.")
+        if name == "batch_size" and sampling not in (None, *SIZED):
+            raise InputError(f"--vary batch-size needs --sampling {' or '.join(SIZED)}.")
         given[name] = ANYTHING[name]
     answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)
     report = account(answer, delta)

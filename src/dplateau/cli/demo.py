@@ -20,12 +20,11 @@ def demo(
     from dplateau.cli.train import fit, show_model, summary
     from dplateau.data import load_schema, sample_path
 
-    if not json:
-        show("Who earns more than 50,000 dollars a year? UCI Adult (1994 census), bundled.\n")
     trained, holdout = fit(
         sample_path("adult-train"), load_schema("adult"), sample_path("adult-test"), epsilon=epsilon, delta=delta
     )
     if json:
         show_json(summary(trained, holdout, None))
     else:
+        show("Who earns more than 50,000 dollars a year? UCI Adult (1994 census), bundled.\n")
         show_model(trained, holdout, "Adult's test set", None)

@@ -16,11 +16,14 @@ from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
+from dplateau.report import ContradictionError
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
 
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
 """The base of what the parser raises; typer exports it under no name of its own."""
 
+CHECK_FAILED: Final = 1
+BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
 app = typer.Typer(
@@ -67,6 +70,8 @@ def status(arguments: list[str] | None = None) -> int:
         try:
             result = app(arguments, prog_name="dplateau", standalone_mode=False)
             sys.stdout.flush()
+        except ContradictionError as error:
+            return _failed(str(error), CHECK_FAILED)
         except (InputError, UncertifiedError) as error:
             return _failed(str(error))
         except (KeyboardInterrupt, typer.Abort):
@@ -96,12 +101,12 @@ def _misused(error: Any) -> int:
     return _failed(f"{message.rstrip('.')}. Try '{path} --help'.")
 
 
-def _failed(message: str) -> int:
+def _failed(message: str, code: int = BAD_INPUT) -> int:
     line = " ".join(message.split())
     print(f"dplateau: {line}", file=sys.stderr)
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    return 2
+    return code
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -2,6 +2,7 @@
 
 from dplateau.report.certificate import Certificate as Certificate
 from dplateau.report.certificate import make_certificate as make_certificate
+from dplateau.report.certificate_json import ContradictionError as ContradictionError
 from dplateau.report.certificate_json import certificate_schema as certificate_schema
 from dplateau.report.certificate_json import read_certificate as read_certificate
 from dplateau.report.files import new_folder as new_folder

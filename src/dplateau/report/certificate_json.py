@@ -26,6 +26,10 @@ CLAIMED = ("certified", "statement", "adjacency", "sampling", "released")
 """Keys that repeat what other keys say, for readers of the file. They must repeat it exactly."""
 
 
+class ContradictionError(InputError):
+    """Entries of a certificate contradict each other, so somebody has changed it."""
+
+
 def certificate_schema() -> dict[str, Any]:
     """The JSON Schema of certificates, draft 2020-12."""
     return json.loads((Path(__file__).parent / "certificate.schema.json").read_text(encoding="utf-8"))
@@ -59,7 +63,7 @@ def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:
     try:
         return read(content)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _parsed(text: str) -> Any:
@@ -111,7 +115,7 @@ def certificate_from_dict(data: object) -> Certificate:
     )
     repeated = certificate.to_dict()
     if wrong := [key for key in CLAIMED if data[key] != repeated[key]]:
-        raise InputError(f"the certificate contradicts itself: {', '.join(wrong)} do not follow from its other entries.")
+        raise ContradictionError(f"the certificate contradicts itself: {', '.join(wrong)} do not follow from its other entries.")
     return certificate
 
 
@@ -127,7 +131,7 @@ def _row(entry: object) -> Row:
         return Row(name, status, source, None, _text("bounds: why_not", row["why_not"]), None)
     enclosure = _enclosure("bounds: enclosure", row["enclosure"])
     if enclosure.upper != _number("bounds: epsilon", row["epsilon"]) or row["why_not"] is not None:
-        raise InputError(
+        raise ContradictionError(
             f"the bound {name!r} contradicts itself: its epsilon is the upper end of its enclosure, or there is a reason."
         )
     return Row(name, status, source, enclosure, None, None)

@@ -14,6 +14,7 @@ from dplateau.account import Report
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
 from dplateau.spec import Run
+from dplateau.spec.assumption import HOW
 from dplateau.spec.schedule import Schedule
 
 WIDTH = 80
@@ -68,12 +69,17 @@ def spread(value: Schedule, digits: int = 6) -> str:
     return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
 
 
+def _count(value: float) -> str:
+    """A number of things that need not be whole: four digits, and never a power of ten."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def run_facts(run: Run) -> list[tuple[str, RenderableType]]:
     """What ran, in words."""
     batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
     return [
         ("protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"),
-        ("training", f"{run.steps:,} steps ({run.epochs:,.4g} epochs), {batches}"),
+        ("training", f"{run.steps:,} steps ({_count(run.epochs)} epochs), {batches}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", RELEASED[run.released]),
     ]
@@ -128,13 +134,7 @@ def certificate_text(certificate: Certificate) -> RenderableType:
     """What ``print(certificate)`` shows."""
     good = certificate.certifies
     status = certificate.status if good else "certifies nothing: fixed seed"
-    rests = Table.grid(padding=(0, 2), pad_edge=False)
-    for style in ("dim", ""):
-        rests.add_column(style=style, no_wrap=True)
-    rests.add_column(ratio=1)
-    for assumption in certificate.assumptions:
-        rests.add_row(assumption.how, assumption.name, assumption.statement)
-    enclosure = certificate.enclosure
+    width = certificate.enclosure.upper - certificate.enclosure.lower
     return Group(
         Text("Certificate", "bold"),
         headline(certificate.epsilon, certificate.delta, status, good=good),
@@ -144,7 +144,7 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         facts(
             *run_facts(certificate.run),
             ("generator", certificate.generator),
-            ("bound", f"{certificate.bound}, in [{enclosure.lower:.9g}, {rounded_up(enclosure.upper, 9)}]; {certificate.source}"),
+            ("bound", f"{certificate.bound}, enclosed to {rounded_up(width, 1)}; {certificate.source}"),
             *([] if certificate.mu is None else [("Gaussian DP", f"mu = {rounded_up(certificate.mu)}")]),
             ("other deltas", _curve(certificate)),
             ("digest", certificate.run_digest[:16]),
@@ -152,8 +152,20 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         ),
         "",
         Text("It rests on", "bold"),
-        rests,
+        _assumptions(certificate),
     )
+
+
+def _assumptions(certificate: Certificate) -> Table:
+    """What the guarantee rests on, by who saw to it."""
+    grid = Table.grid(padding=(0, 2), pad_edge=False)
+    for style in ("dim", ""):
+        grid.add_column(style=style, no_wrap=True)
+    grid.add_column(ratio=1)
+    for how in HOW:
+        for i, assumption in enumerate(a for a in certificate.assumptions if a.how == how):
+            grid.add_row("" if i else how, assumption.name, assumption.statement)
+    return grid
 
 
 def _curve(certificate: Certificate) -> str:
