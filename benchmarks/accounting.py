@@ -1,6 +1,6 @@
 """Time and sharpness of privacy accounting: dplateau against dp_accounting and prv_accountant, side by side.
 
-    python benchmarks/accounting.py            # about five minutes
+    python benchmarks/accounting.py            # three to five minutes
     python benchmarks/accounting.py --quick    # three settings, without prv_accountant and without 100 levels by the peer
 
 The settings are those of Bu, Dong, Long, Su 2020, tables 1 to 4. dp_accounting composes privacy loss distributions with its default

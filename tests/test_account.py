@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import json
@@ -11,7 +12,7 @@ from dplateau.account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.spec import PrivacyWarning
 
-# Bu, Dong, Long, Su 2020: data, records, batch, z, epochs, delta; printed: mu and epsilon of the limit, moments accountant; certified.
+# Bu, Dong, Long, Su 2020: data, records, batch, z, epochs, delta; printed mu and epsilon of the limit, moments; certified.
 TABLE = [
     ("MNIST 1", 60_000, 256, 1.3, 15, 1e-5, 0.23, 0.83, 1.19, 0.8645),
     ("MNIST 2", 60_000, 256, 1.1, 60, 1e-5, 0.57, 2.32, 3.01, 2.3816),

@@ -3,6 +3,7 @@
 ``python tests/accounting/make_peer_grid.py`` takes some ten minutes; the tests read the file and recompute a few of its rows.
 """
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import itertools

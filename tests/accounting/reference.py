@@ -1,5 +1,6 @@
 """Independent computations of what the package computes: definitions, integrated by other means and in more digits."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import math
@@ -57,7 +58,7 @@ def step_delta(law: StepLaw, epsilon: Any) -> Any:
         return mpf(0)
     if p(low) < y * q(low):
         left, right = low, high
-        for _ in range(mp.mp.prec + 20):
+        for _ in range(4 * int(mp.mp.dps) + 80):
             middle = (left + right) / 2
             left, right = (middle, right) if p(middle) < y * q(middle) else (left, middle)
         low = right
@@ -128,9 +129,11 @@ def quadrature(law: StepLaw, c: float, panels: int = 240, cuts: tuple[float, ...
 
 def composed_delta(composition: Composition, epsilon: float) -> float:
     """delta of many steps by a plain, oversampled contour integral in extended precision; relative error below 1e-8."""
-    laws = [(quadrature(one.law, 25.0, panels=140), one.count) for term in composition.terms for one in term.repeated]
 
-    def log_m(s: Any) -> Any:
+    def nodes(c: float, panels: int) -> list[tuple[tuple[Any, Any, float], int]]:
+        return [(quadrature(one.law, c, panels), one.count) for term in composition.terms for one in term.repeated]
+
+    def log_m(laws: list[tuple[tuple[Any, Any, float], int]], s: Any) -> Any:
         total = np.longdouble(composition.gaussian) ** 2 / 2 * s * (s + 1)
         for (log_p, loss, _), count in laws:
             # sum of p (e^(sL) - 1) + 1: the nodes' own mass need not be 1 to the last digit.
@@ -140,19 +143,19 @@ def composed_delta(composition: Composition, epsilon: float) -> float:
 
     def height(x: float) -> float:
         c = np.array([np.longdouble(math.exp(x))])
-        return float(log_m(c)[0] - c[0] * epsilon - np.log(c[0] * (c[0] + 1)))
+        return float(log_m(rough, c)[0] - c[0] * epsilon - np.log(c[0] * (c[0] + 1)))
 
-    xs = np.linspace(math.log(1e-3), math.log(24.0), 60)
+    rough = nodes(24.0, 60)
+    xs = np.linspace(math.log(1e-3), math.log(24.0), 40)
     heights = [height(float(x)) for x in xs]
     best = int(np.nanargmin(heights))
     c, top = math.exp(float(xs[best])), heights[best]
-    previous = math.inf
-    period = 50.0 / c
+    previous, period, fine = math.inf, 50.0 / c, nodes(c, 130)
     while True:
         h, total, at = 2 * math.pi / period, np.longdouble(0), 0
         while True:
             s = np.longdouble(c) + 1j * np.longdouble(h) * np.arange(at, at + 64)
-            term = np.exp(log_m(s) - s * epsilon - np.log(s * (s + 1)) - np.longdouble(top))
+            term = np.exp(log_m(fine, s) - s * epsilon - np.log(s * (s + 1)) - np.longdouble(top))
             if at == 0:
                 term[0] /= 2
             total = total + term.real.sum()

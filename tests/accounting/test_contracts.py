@@ -1,5 +1,6 @@
 """What every analysis promises, whatever the run."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import math

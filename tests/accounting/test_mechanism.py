@@ -1,5 +1,6 @@
 """From runs to compositions: closed forms of the fixed orders, and noise that differs from step to step."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import logging

@@ -1,5 +1,6 @@
 """dp-accounting's privacy loss distributions: recorded on a grid (``make_peer_grid.py``), and a few recomputed."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import json

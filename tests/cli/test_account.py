@@ -14,6 +14,9 @@ def test_json_is_what_the_library_says(dplateau):
     assert (code, err) == (0, "")
     assert json.loads(out) == dp.account(run, delta=1e-5).to_dict()
     assert list(json.loads(out)) == KEYS
+    assert all(
+        list(bound) == ["name", "status", "epsilon", "enclosure", "why_not", "source"] for bound in json.loads(out)["bounds"]
+    )
     assert round(json.loads(out)["epsilon"], 4) == 0.8645
 
 

@@ -1,6 +1,7 @@
 """Whatever is wrong with a training's input: one line that quotes no row, exit status 2, and nothing written."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +50,21 @@ def test_files(train, tmp_path, name):
     (tmp_path / "bad.csv").write_text(content)
     assert message in train(file=tmp_path / "bad.csv")
     assert message in train("--test", tmp_path / "bad.csv")
+
+
+def test_rows_of_one_class_are_no_error(dplateau, table, tmp_path):
+    """An error would tell that nobody is ill."""
+    (tmp_path / "rows.csv").write_text(HEADER + ROWS.replace("yes", "no"))
+    options = ("--schema", table / "schema.toml", "--epsilon", 1, "--steps", 5, "--output", tmp_path / "model")
+    assert dplateau("train", tmp_path / "rows.csv", *options)[0] == 0
+
+
+@pytest.mark.parametrize(("option", "value"), [("--epsilon", 0), ("--epsilon", "nan"), ("--delta", 1)])
+def test_the_demo_refuses_as_train_does(dplateau, option, value):
+    code, out, err = dplateau("demo", option, value)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dplateau: {option[2:]} is {value}")
+    assert err.count("\n") == 1
 
 
 def test_a_missing_number_is_unknown_and_no_error(dplateau, table, tmp_path):
@@ -164,6 +180,19 @@ def test_a_full_disk(process, table, tmp_path):
     assert done.stderr.count("\n") == 1
     assert "cannot be written: File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_really_full(train, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount")
+    try:
+        assert "cannot be written: No space left on device" in train("--steps", 5, output=disk / "model")
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])

@@ -11,10 +11,14 @@ def answer(dplateau, *options) -> dict:
     return json.loads(out)
 
 
+KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "adjacency", "released", "bounds", "run"]
+
+
 def test_noise(dplateau):
     found = answer(dplateau, "--epsilon", 2, "--n", 10_000, "--batch-size", 100, "--steps", 10_000)
     assert round(found["noise_multiplier"], 3) == 2.127
     assert 1.99 < found["epsilon"] <= 2
+    assert list(found) == KEYS
     assert dp.account(dp.Run.from_dict(found["run"]), delta=1e-5).epsilon == found["epsilon"]
 
 
@@ -61,6 +65,8 @@ def test_noise_of_a_file_keeps_its_shape(dplateau, tmp_path):
         ("--epsilon 1 --n 100 --sampling full --steps 3 --noise-multiplier 2", "--noise-multiplier is what is looked for"),
         ("--epsilon 1 --n 100 --sampling full --vary steps --epochs 2 --noise-multiplier 2", "--steps is what is looked for"),
         ("--epsilon 1 --n 100 --vary batch-size --epochs 2 --noise-multiplier 2", "give --steps"),
+        ("--epsilon 1 --n 100 --vary batch-size --sampling full --steps 2 --noise-multiplier 2", "poisson or fixed-size"),
+        ("--epsilon 1 --n 100 --vary batch-size --sampling full --batch-size 9 --noise-multiplier 2", "--batch-size is what"),
         ("--epsilon 1 --n 100 --sampling full --steps 3 --vary luck", "expected one of noise-multiplier"),
         ("--epsilon 0.001 --n 100 --sampling full --vary steps --noise-multiplier 2", "even steps = 1 costs more"),
     ],

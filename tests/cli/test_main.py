@@ -18,8 +18,18 @@ def test_version(dplateau):
 def test_help_without_arguments(dplateau):
     code, out, err = dplateau()
     assert (code, err) == (0, "")
-    for command in COMMANDS:
-        assert command in out
+    for word in (*COMMANDS, "--install-completion", "--show-completion", "Exit status"):
+        assert word in out
+
+
+def test_help_needs_nothing_that_trains(process):
+    code = (
+        "import sys; from dplateau.cli.main import status\n"
+        f"for command in {COMMANDS}: assert status([command, '--help']) == 0\n"
+        "print({'jax', 'sklearn', 'pyarrow', 'cryptography', 'scipy.stats'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = process(code=code)
+    assert (done.returncode, done.stderr) == (0, "set()\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -59,7 +69,7 @@ def test_a_full_standard_output_is_one_line():
         start = [sys.executable, "-c", "from dplateau.cli.main import run; run()"]
         done = subprocess.run([*start, *map(str, ACCOUNT)], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("dplateau: No space left on device")
+    assert done.stderr == "dplateau: No space left on device\n"
 
 
 def test_completion_knows_commands_and_values(process):

@@ -1,4 +1,10 @@
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
 
 import jsonschema
 import numpy as np
@@ -63,6 +69,9 @@ def test_the_certificate_is_verified_by_account(dplateau, trained, tmp_path):
     code, out, _ = dplateau("account", "--run", tmp_path / "forged.json")
     assert code == 1
     assert "DIFFERS" in out
+    for change in ({"adjacency": "replace"}, {"run": {**data["run"], "noise_multiplier": 999.0}}, {"statement": "All is well."}):
+        (tmp_path / "forged.json").write_text(json.dumps({**json.loads((trained / "certificate.json").read_text()), **change}))
+        assert dplateau("account", "--run", tmp_path / "forged.json")[0] == 1
     code, _, err = dplateau("account", "--run", trained / "certificate.json", "--delta", 1e-5)
     assert code == 2
     assert "leave out all options" in err
@@ -142,6 +151,30 @@ def test_svc_and_linear(dplateau, table, tmp_path):
     assert result["test_rmse"] < 29  # the standard deviation of the ages
     model = load_model(tmp_path / "linear")
     assert model.rmse(model.read(table / "holdout.csv")) == result["test_rmse"]
+
+
+def test_the_progress_bar_shows_steps_and_time(table, tmp_path):
+    command = ["train", "rows.csv", "--schema", "schema.toml", "--epsilon", "1", "--steps", "3000", "--output", tmp_path / "model"]
+    terminal, other_end = pty.openpty()
+    script = [sys.executable, "-c", "from dplateau.cli.main import run; run()", *map(str, command)]
+    with subprocess.Popen(
+        script, cwd=table, stdout=subprocess.PIPE, stderr=other_end, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    ) as process:
+        os.close(other_end)
+        shown = b""
+        with suppress(OSError):  # how Linux tells that the other end is closed
+            while part := os.read(terminal, 4096):
+                shown += part
+        assert process.stdout is not None
+        assert b"\x1b" not in process.stdout.read()  # a pipe
+    os.close(terminal)
+    assert process.returncode == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    lines = {line.strip() for line in re.split(r"[\r\n]+", plain)} - {""}
+    clock = r"(\d+:\d\d:\d\d|-:--:--)"
+    assert len(lines) > 1
+    for line in lines:
+        assert re.fullmatch(rf"training [^\w ]+ +\d+/(\?|3000) steps elapsed {clock} remaining( {clock})?", line), line
 
 
 def test_an_interrupt_leaves_nothing(dplateau, table, tmp_path, monkeypatch):

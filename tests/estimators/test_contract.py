@@ -50,14 +50,14 @@ def test_the_certificate_says_what_the_fit_rests_on(make, data):
     certificate = model.certificate_
     assert (certificate.run, certificate.epsilon, certificate.delta) == (model.run_, model.epsilon_, 1e-6)
     assert verify(certificate).agrees
-    statements = {entry["name"]: entry["statement"] for entry in certificate.content["assumptions"]}
+    statements = {assumption.name: assumption.statement for assumption in certificate.assumptions}
     assert "clipped to norm 1" in statements["rows"]
     assert {"classes", "target"} & set(statements)
 
 
 def test_a_fixed_seed_is_recorded_and_not_told(make, data):
     model = make(insecure_seed=987_654_321).fit(*data)
-    assert model.certificate_.insecure
+    assert model.certificate_.insecure_seed
     assert "987654321" not in model.certificate_.to_json()
 
 

@@ -1,5 +1,6 @@
 """The central limit accountant (Bu, Dong, Long, Su 2020, section 3.1) is no upper bound."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import math

@@ -1,5 +1,6 @@
 """The noise of Phased-ERM (Feldman, Koren, Talwar 2020, Lemma 4.6): gamma sqrt(ln(1/delta))/epsilon is too small."""
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import math

@@ -4,6 +4,7 @@ One step, replace, gradients of norm 1, noise s: printed is D(N(0, s^2) || (1 - 
 whose gradient turns round, is the divergence of the mixtures with centres 1 and -1, and it is larger.
 """
 
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import math

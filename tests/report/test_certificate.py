@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import dplateau as dp
-from dplateau.report import Certificate, certificate_schema, read_certificate
+from dplateau.report import Certificate, ContradictionError, certificate_schema, read_certificate
 from dplateau.report.certificate import DELTAS, SECRET_KEY
 from dplateau.report.statement import guessing_accuracy
 from dplateau.training import SecureGenerator
@@ -109,6 +109,22 @@ def test_reading_refuses_what_is_no_certificate(certificate, change, message):
     data = certificate.to_dict()
     change(data)
     with pytest.raises(dp.InputError, match=message):
+        Certificate.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(epsilon=0.01),  # the sentence about guessing follows from it
+        lambda d: d.update(statement="Nothing can be learnt."),
+        lambda d: d.update(released="last"),
+        lambda d: d["bounds"][0].update(epsilon=0.1),
+    ],
+)
+def test_a_contradiction_is_told_from_a_file_of_another_kind(certificates, change):
+    data = certificates["poisson"].to_dict()
+    change(data)
+    with pytest.raises(ContradictionError):
         Certificate.from_json(json.dumps(data))
 
 

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import dplateau as dp
-from dplateau.report.text import as_text, report_text, rounded_up, run_facts
+from dplateau.report.text import as_text, certificate_text, report_text, rounded_up, run_facts
 
 
 @given(st.floats(1e-12, 1e12), st.integers(3, 9))
@@ -31,6 +32,21 @@ def test_schedules_are_shown_as_ranges():
     facts = dict(run_facts(run))
     assert "1 to 3 rows" in str(facts["training"])
     assert "3 to 5" in str(facts["noise"])
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(25, "0.25 epochs"), (123_456, "1,235 epochs"), (2_000_000, "20,000 epochs")])
+def test_epochs_read_like_numbers(steps, epochs):
+    run = dp.Run(n=1000, sampling=dp.Poisson(10), steps=steps, noise_multiplier=9.0)
+    assert f"({epochs})" in str(dict(run_facts(run))["training"])
+
+
+def test_assumptions_stand_together_by_who_saw_to_them(certificate):
+    text = as_text(certificate_text(certificate))
+    assert [line.split("  ")[0] for line in text.partition("It rests on\n")[2].splitlines()] == ["enforced", "declared", "derived"]
+    twice = replace(certificate, assumptions=certificate.assumptions * 2)
+    text = as_text(certificate_text(twice)).partition("It rests on\n")[2]
+    assert [line.split("  ")[0] for line in text.splitlines()] == ["enforced", "", "declared", "", "derived", ""]
+    assert text.count("chosen without looking") == 2
 
 
 def test_the_table_shows_every_bound_and_marks_the_least():

@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import dataclasses
@@ -29,7 +30,7 @@ def runs(draw: st.DrawFn) -> Run:
     per_step_sizes = draw(st.lists(sizes, min_size=steps, max_size=steps))
     epoch = draw(st.lists(sizes, min_size=1, max_size=6))
     n = draw(st.integers(sum(per_step_sizes) + 8, 10_000))
-    kind = draw(st.sampled_from([Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch]))
+    kind: Any = draw(st.sampled_from([Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch]))
     if kind is FullBatch:
         sampling: Sampling = FullBatch()
     elif kind in (Cyclic, Shuffled):

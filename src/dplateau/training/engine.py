@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, Run
+from dplateau.spec import Assumption, Cyclic, FullBatch, OnePass, Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
@@ -168,12 +168,20 @@ def _run_chunks(
     return weights, np.concatenate(kept) if keep else None
 
 
+def _sampling(run: Run, generator: SecureGenerator, drawn: str) -> Assumption:
+    if isinstance(run.sampling, FullBatch):
+        return Assumption("sampling", "every step used every record", "enforced")
+    if isinstance(run.sampling, (Cyclic, OnePass)):
+        return Assumption("sampling", f"{run.sampling.kind} batches followed the order of the records, which is public", "enforced")
+    return Assumption("sampling", f"{run.sampling.kind} batches were drawn from {generator.name}, none truncated", drawn)
+
+
 def _assumptions(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
     """What the guarantee of this run rests on, in the order of the update."""
     drawn = "declared" if generator.insecure else "enforced"
     found = [
         Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
-        Assumption("sampling", f"'{run.sampling.kind}' batches were drawn from {generator.name}, none truncated", drawn),
+        _sampling(run, generator, drawn),
         Assumption(
             "clipping", f"per-example gradients were clipped to norm {run.clip_norm:g}, less the rounding margin", "enforced"
         ),
