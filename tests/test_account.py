@@ -111,6 +111,25 @@ def test_batches_never_exceed_the_data() -> None:
     assert run.sampling == dp.Poisson(500)
 
 
+def test_one_pass_ends_with_the_data() -> None:
+    start = dp.Run(n=1000, sampling=dp.OnePass(30), steps=2, noise_multiplier=4.0)
+    assert dp.calibrate(start, epsilon=2.0, delta=1e-6, vary="steps").steps == 33
+
+
+@pytest.mark.parametrize("z", [1e-9, 1e-3, 1e6])
+def test_any_start_leads_to_the_same_noise(z: float) -> None:
+    run = dp.calibrate(poisson(steps=10_000, z=z), epsilon=2.0, delta=1e-5)
+    assert run.noise_multiplier == pytest.approx(2.12738, abs=1e-5)
+
+
+@pytest.mark.parametrize("z", [0.01, 0.05, 0.2])
+def test_almost_no_noise_is_no_error(z: float) -> None:
+    report = dp.account(poisson(steps=10_000, z=z), 1e-5)
+    exact = report.bounds[0].epsilon
+    assert exact is not None
+    assert exact.lower > 100
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dplateau.accounting import Bound, Enclosure, NotApplicable
 from dplateau.accounting.roots import root
 from dplateau.analyses import ANALYSES, Analysis
-from dplateau.spec import FixedSize, InputError, Poisson, PrivacyWarning, Run
+from dplateau.spec import FixedSize, InputError, OnePass, Poisson, PrivacyWarning, Run
 from dplateau.spec.schedule import real
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
@@ -270,7 +270,9 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
             isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))
         ):
             raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
-        return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), 10**9, "steps")
+        size = run.sampling.divisors(run.n)
+        most = int(run.n // size) if isinstance(run.sampling, OnePass) and not isinstance(size, tuple) else 10**9
+        return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), most, "steps")
     if not isinstance(run.sampling, (Poisson, FixedSize)) or isinstance(run.sampling.batch_size, tuple):
         raise InputError('vary="batch_size" needs Poisson or FixedSize sampling with a constant batch_size.')
     sampling = run.sampling

@@ -88,7 +88,10 @@ def saddle(f: Callable[[float], float]) -> float:
         high += 2.0
         if high > 60:
             raise TooSlowError
-    return math.exp(low) if low == high else math.exp(root(clipped, low, high, xtol=1e-2))
+    try:
+        return math.exp(low) if low == high else math.exp(root(clipped, low, high, xtol=1e-2))
+    except ValueError:  # Where f is at the level of rounding, its sign may change from one evaluation to the next.
+        raise TooSlowError from None
 
 
 @dataclass(frozen=True)
