@@ -132,10 +132,10 @@ def test_rounding_of_rates_and_noise_is_outward(monkeypatch: pytest.MonkeyPatch)
     assert coarse.lower < plain.lower
     assert plain.upper < coarse.upper
     rate, noise = np.array(run.sampling.divisors(1000)) / 1000, np.array(run.noise_multiplier)
-    for safe, sign in ((True, 1), (False, -1)):
-        new_rate, new_noise = mechanism._rounded(rate, noise, safe=safe)
-        assert (sign * (new_rate - rate) >= -1e-12).all()
-        assert (sign * (noise - new_noise) >= -1e-12).all()
+    for values in (rate, noise):
+        assert (mechanism._rounded(values, 6, up=True) >= values).all()
+        assert (mechanism._rounded(values, 6, up=False) <= values).all()
+        assert np.unique(mechanism._rounded(values, 6, up=True)).size <= 6
 
 
 def test_directions_of_poisson_sampling() -> None:

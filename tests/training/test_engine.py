@@ -138,6 +138,15 @@ def interrupt(done, _total):
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def interruptible():
+    """A process that was started in the background ignores the signal."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_releases_nothing():
     rows, target = problem()
     with pytest.raises(KeyboardInterrupt, match="nothing was released") as caught:

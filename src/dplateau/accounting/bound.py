@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from dplateau.accounting.composition import Guarantee
 
@@ -63,7 +63,3 @@ class NotApplicable:
     source: str
     status: str
     why_not: str
-
-
-STRENGTH: Final = (Proved, Conjectured, Asymptotic)
-"""Statuses from strongest to weakest; ``Refuted`` composes with nothing."""

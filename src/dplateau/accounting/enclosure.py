@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 
@@ -25,6 +24,3 @@ class Enclosure:
     def __or__(self, other: Enclosure) -> Enclosure:
         """The enclosure of the larger of two values."""
         return Enclosure(max(self.lower, other.lower), max(self.upper, other.upper))
-
-
-UNKNOWN = Enclosure(0.0, math.inf)

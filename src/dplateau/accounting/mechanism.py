@@ -28,7 +28,7 @@ from dplateau.accounting.terms import Composition, Family, Repeated, Term
 from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
 
 DISTINCT: Final = 256
-"""Runs with more terms than this are rounded to a grid of this many noise levels, on the safe side."""
+"""Runs with more terms than this are rounded to a grid of about as many, on the safe side."""
 _FEW: Final = 24
 """Up to this many noise levels of one rate are evaluated one by one; more become a family."""
 
@@ -56,18 +56,15 @@ def _fixed_order_mu(run: Run) -> float:
     return math.sqrt(float(total)) * sensitivity(run)
 
 
-def _rounded(rate: Array, z: Array, *, safe: bool) -> tuple[Array, Array]:
-    """Noise levels (and rates) on a geometric grid: noise down and rates up if ``safe``, else the other way."""
-
-    def grid(values: Array, up: bool) -> Array:
-        low, high = float(values.min()), float(values.max())
-        if low == high:
-            return values
-        step = math.log(high / low) / (DISTINCT - 1)
-        place = np.log(values / low) / step
-        return np.clip(low * np.exp(step * (np.ceil(place - 1e-9) if up else np.floor(place + 1e-9))), low, high)
-
-    return np.minimum(grid(rate, safe), 1.0), grid(z, not safe)
+def _rounded(values: Array, levels: int, *, up: bool) -> Array:
+    """``values`` > 0 moved up (or down) to a geometric grid of so many levels."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return values
+    step = math.log(high / low) / (levels - 1)
+    place = np.log(values / low) / step
+    moved = np.clip(low * np.exp(step * (np.ceil(place) if up else np.floor(place))), low, high)
+    return np.maximum(moved, values) if up else np.minimum(moved, values)
 
 
 def _kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
@@ -115,7 +112,12 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     found = [_terms(kind, pairs, counts, shift) for kind in kinds]
     rounded = len(found[0]) > DISTINCT
     if rounded:
-        pairs, counts = _groups(*_rounded(rate, noise, safe=safe))
+        # Rates up and noise down is safe. A family needs no rounding of the noise.
+        several = np.unique(rate).size > 1
+        levels = math.isqrt(DISTINCT) if several else DISTINCT
+        rate = _rounded(rate, levels, up=safe)
+        noise = noise if several and PoissonReplace not in kinds else _rounded(noise, levels, up=not safe)
+        pairs, counts = _groups(rate, noise)
         found = [_terms(kind, pairs, counts, shift) for kind in kinds]
     whole = pairs[0] == 1
     gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / pairs[1][whole] ** 2).sum()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import warnings
@@ -78,7 +77,7 @@ def status(arguments: list[str] | None = None) -> int:
             result = INTERRUPTED
         except BrokenPipeError:
             # The reader, head for example, has seen enough. Python would complain once more when it closes standard output.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             return 1
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -101,11 +100,18 @@ def _misused(error: Any) -> int:
     return _failed(f"{message.rstrip('.')}. Try '{path} --help'.")
 
 
+def _drop_output() -> None:
+    """Let Python's own flush at the end go nowhere, instead of failing once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _failed(message: str, code: int = BAD_INPUT) -> int:
     line = " ".join(message.split())
     print(f"dplateau: {line}", file=sys.stderr)
-    with contextlib.suppress(OSError):
+    try:
         sys.stdout.flush()
+    except OSError:
+        _drop_output()
     return code
 
 
