@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, contour_epsilon
+from dplateau.accounting.contour import WIDTH, contour_delta, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK, gdp_epsilon
+from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 from dplateau.accounting.roots import root
 from dplateau.accounting.terms import Composition, Repeated
+
+_CLOSED: Final = 1e-10
+"""Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
+_LEAST: Final = 1e-18
+"""The least delta that is searched for."""
 
 
 class Guarantee(ABC):
@@ -23,6 +30,10 @@ class Guarantee(ABC):
     @abstractmethod
     def epsilon(self, delta: float) -> Enclosure:
         """The least ``epsilon >= 0`` at ``delta`` that the statement allows, enclosed."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> Enclosure:
+        """The privacy profile: the least ``delta`` at ``epsilon`` >= 0 that the statement allows, enclosed."""
 
     @property
     def mu(self) -> float | None:
@@ -40,6 +51,11 @@ class GaussianDP(Guarantee):
         """See ``Guarantee``."""
         value = gdp_epsilon(self.parameter, delta)
         return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        value = gdp_delta(self.parameter, epsilon)
+        return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
 
     @property
     def mu(self) -> float | None:
@@ -60,8 +76,7 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
     while excess(high) > 0:
         high *= 2
     value = root(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15)
-    # The differences of normal tails in log_delta lose up to five digits.
-    room = 1e-10 * (1 + value)
+    room = _CLOSED * (1 + value)
     return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
 
 
@@ -87,6 +102,40 @@ class ExactComposition(Guarantee):
         """See ``Guarantee``. The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
         result = self._larger(self.directions, delta)
         return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        result = Enclosure(0.0, 0.0)
+        for composition in self.directions:
+            result = result | self._profile(composition, epsilon)
+        return Enclosure(0.0, result.upper) if self.below else result
+
+    def _profile(self, composition: Composition, epsilon: float) -> Enclosure:
+        terms = composition.terms
+        if not terms:
+            return GaussianDP(composition.gaussian).delta(epsilon)
+        if composition.steps == 1 and not composition.gaussian and isinstance(terms[0], Repeated):
+            value = math.exp(float(terms[0].law.log_delta(np.array(epsilon))))
+            return Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
+        with np.errstate(all="ignore"):
+            try:
+                return contour_delta(composition, epsilon, self.width)
+            except (TooSlowError, OverflowError):
+                return self._searched(composition, epsilon)
+
+    def _searched(self, composition: Composition, epsilon: float) -> Enclosure:
+        """The profile from its inverse, which the lattice knows; the end that certifies is looked up once more."""
+        known = cache(lambda x: self._direction(composition, math.exp(x)))
+        low, high, room = math.log(_LEAST), math.log1p(-1e-9), 1e-6
+        if known(low).upper <= epsilon:
+            return Enclosure(0.0, _LEAST)
+        upper = min(root(lambda x: known(x).upper - epsilon, low, high, xtol=room) + 2 * room, high)
+        if known(upper).upper > epsilon:
+            return Enclosure(0.0, 1.0)
+        if known(low).lower <= epsilon:
+            return Enclosure(0.0, math.exp(upper))
+        lower = root(lambda x: known(x).lower - epsilon, low, high, xtol=room) - 2 * room
+        return Enclosure(math.exp(lower) if known(lower).lower >= epsilon else 0.0, math.exp(upper))
 
     @property
     def mu(self) -> float | None:

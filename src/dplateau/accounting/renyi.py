@@ -9,8 +9,9 @@ al. 2016 (the classical conversion of the moments accountant).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -69,10 +70,25 @@ class RenyiDP(Guarantee):
         divergence = max(renyi_divergence(composition, order) for composition in self.directions)
         return min(max(convert(order, divergence, delta, classical=self.classical), 0.0), _LARGEST)
 
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+
+        def log_delta(x: float) -> float:
+            order = 1 + math.exp(x)
+            divergence = max(renyi_divergence(composition, order) for composition in self.directions)
+            constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)
+            return min((order - 1) * (divergence - epsilon) + constant, 0.0)
+
+        return Enclosure(0.0, math.exp(self._least(log_delta)))
+
+    @staticmethod
+    def _least(f: Callable[[float], float]) -> float:
+        """The least value of f over log(order - 1) that a short search finds: every order is a bound."""
+        found: Any = minimize_scalar(f, bounds=_SEARCH, method="bounded", options={"xatol": 0.02})
+        return float(found.fun)
+
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``. Every order is a bound, so the search for the best one needs no certainty."""
-        found = minimize_scalar(
-            lambda x: self._at(1 + math.exp(x), delta), bounds=_SEARCH, method="bounded", options={"xatol": 0.02}
-        )
-        value = float(found.fun) if found.fun < _LARGEST else math.inf
+        """See ``Guarantee``."""
+        least = self._least(lambda x: self._at(1 + math.exp(x), delta))
+        value = least if least < _LARGEST else math.inf
         return Enclosure(0.0, value)
