@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from importlib.util import find_spec
 
 from common import about, alternate, seconds, table
 
@@ -46,10 +45,11 @@ def main() -> None:
     print(about("numpy", "scipy", "jax", "dp-accounting", "diffprivlib", "opacus", "torch"))
     statements = [BARE, *OURS]
     for name in PEERS:
-        if find_spec(name) is None:
-            print(f'{name} is not installed, so it is left out: pip install "dplateau[peers]"')
+        statement = f"import {name}"
+        if subprocess.run([sys.executable, "-c", statement], stderr=subprocess.DEVNULL).returncode:
+            print(f'{name} is not installed, or cannot be imported, so it is left out: pip install "dplateau[peers]"')
         else:
-            statements.append(f"import {name}")
+            statements.append(statement)
     processor: dict[str, list[float]] = defaultdict(list)
     times = alternate({text: fresh(text, processor[text]) for text in statements}, options.repeats, patience=60)
     clock, busy = statistics.median(times[BARE]), statistics.median(processor[BARE])
