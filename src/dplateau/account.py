@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from dplateau.accounting import Bound, Enclosure, NotApplicable
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import root
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import FixedSize, InputError, OnePass, Poisson, PrivacyWarning, Run
@@ -112,12 +113,11 @@ class Report:
 
     def __str__(self) -> str:
         """A plain-text table of every analysis."""
-        head = (
-            f"epsilon = {self.epsilon:.6g} at delta = {self.delta:g} ({self.run.adjacency}, {self.run.released} iterates released)"
-        )
+        covered = f"{self.run.adjacency}, {self.run.released} iterates released"
+        head = f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({covered})"
         lines = [head, "", f"{'analysis':<20}{'status':<13}{'epsilon':<13}source, or why it does not apply"]
         for row in self.bounds:
-            value = "-" if row.epsilon is None else f"{row.epsilon.upper:.6g}"
+            value = "-" if row.epsilon is None else rounded_up(row.epsilon.upper)
             mark = "*" if row is self.best else " "
             lines.append(f"{mark}{row.name:<19}{row.status:<13}{value:<13}{row.why_not or row.source}")
         return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])

@@ -146,8 +146,6 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
         candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
     if not candidates:
         raise TooSlowError
-    if not candidates:
-        raise TooSlowError
     right_period, further, chernoff = min(candidates)
     period = max(right_period, -log_allowed / c)
     if not 0 < period < math.inf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -24,3 +25,12 @@ class Enclosure:
     def __or__(self, other: Enclosure) -> Enclosure:
         """The enclosure of the larger of two values."""
         return Enclosure(max(self.lower, other.lower), max(self.upper, other.upper))
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """A number with at most so many digits, never smaller than it is: an epsilon must not look better than it is."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    text = f"{value:.{digits}g}"
+    return text if float(text) >= value else f"{value + unit / 2:.{digits}g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dplateau.account import Report
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
 from dplateau.spec import Run
@@ -36,15 +36,6 @@ def as_text(content: RenderableType, width: int = WIDTH) -> str:
     buffer = io.StringIO()
     Console(file=buffer, width=width, color_system=None, markup=False, emoji=False, highlight=False).print(content)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
-
-
-def rounded_up(value: float, digits: int = 6) -> str:
-    """A number with at most so many digits, never smaller than it is: an epsilon must not look better than it is."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    text = f"{value:.{digits}g}"
-    return text if float(text) >= value else f"{value + unit / 2:.{digits}g}"
 
 
 def facts(*rows: tuple[str, RenderableType]) -> Table:
