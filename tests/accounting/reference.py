@@ -12,7 +12,8 @@ import numpy as np
 from mpmath import mpf
 from scipy.special import log_ndtr, ndtr
 
-from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition
 
 Density = Callable[[Any], Any]

@@ -12,9 +12,10 @@ import pytest
 from scipy.stats import beta
 
 from dplateau.accounting import Enclosure, ExactComposition, gdp_epsilon
+from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import contour_delta, contour_epsilon
 from dplateau.accounting.lattice import lattice_epsilon
-from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.terms import Composition, Repeated
 
 from . import reference

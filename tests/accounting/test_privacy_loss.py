@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 
 from . import reference
 

@@ -24,24 +24,33 @@ SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
 
 
-def log_gdp_delta(mu: float, epsilon: Array | float) -> Array:
-    """``log delta`` of mu-GDP at ``epsilon`` (an array): ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
+def log_gdp_delta(mu: Array | float, epsilon: Array | float) -> Array:
+    """``log delta`` of mu-GDP at ``epsilon``, arrays broadcast: ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
     epsilon = np.asarray(epsilon, dtype=float)
     size = np.abs(epsilon)
-    if mu == 0:
+    if isinstance(mu, np.ndarray):
+        mu, size = np.broadcast_arrays(mu, size)
         log_delta = np.full(size.shape, -np.inf)
-    elif mu >= 1:
-        x = size / mu - mu / 2
-        first = log_ndtr(-x)
-        log_delta = first + np.log1p(-np.exp(np.minimum(size + log_ndtr(-x - mu) - first, -ULP)))
+        for some, formula in ((mu >= 1, _log_delta_large), ((mu > 0) & (mu < 1), _log_delta_small)):
+            log_delta[some] = formula(mu[some], size[some])
     else:
-        # phi(x + mu) e^epsilon = phi(x), so delta = phi(x) (R(x) - R(x + mu)) with Mills' ratio R, and R' = t R - 1.
-        x = size / mu - mu / 2
-        t = np.add.outer(x, mu * _UNIT_NODES)
-        slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
-        with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
-            log_delta = -x * x / 2 - _LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
+        log_delta = np.full(size.shape, -np.inf) if mu == 0 else (_log_delta_large if mu >= 1 else _log_delta_small)(mu, size)
     return symmetric_log_delta(epsilon, log_delta)
+
+
+def _log_delta_large(mu: Array | float, size: Array) -> Array:
+    x = size / mu - mu / 2
+    first = log_ndtr(-x)
+    return first + np.log1p(-np.exp(np.minimum(size + log_ndtr(-x - mu) - first, -ULP)))
+
+
+def _log_delta_small(mu: Array | float, size: Array) -> Array:
+    """``phi(x + mu) e^epsilon = phi(x)``, so ``delta = phi(x) (R(x) - R(x + mu))`` with Mills' ratio R, and ``R' = t R - 1``."""
+    x = size / mu - mu / 2
+    t = x[..., None] + np.multiply.outer(mu, _UNIT_NODES)
+    slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
+    with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
+        return -x * x / 2 - _LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
 
 
 def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:

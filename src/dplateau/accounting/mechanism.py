@@ -22,8 +22,9 @@ from typing import Final
 
 import numpy as np
 
+from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.privacy_loss import Amplified, PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition, Family, Repeated, Term
 from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
 

@@ -10,32 +10,37 @@ law                   pair                                 ``m(s) = E_P exp(s L)
 ``PoissonRemove``     mixture against N(0, 1)              ``E A(g)^(1 + s)``
 ``PoissonAdd``        N(0, 1) against mixture              ``E A(g)^(-s)``
 ``PoissonReplace``    mixture against its mirror image     ``E A(g)^(1 + s) A(-g)^(-s)``
-``Amplified``         C_q(G_mu) (Dong, Roth, Su)           ``1 + E[A^(1 + s) + A^(-s) - A - 1; g > mu/2]``
+``Amplified``         C_q(G_mu) (Dong, Roth, Su)           ``1 + E[A^(1 + s) + A^(-s) - A - 1; g > mu/2]`` (``amplified.py``)
 ====================  ===================================  ===============================================
 
-Each is computed as a trapezoid sum in g. Moving the line of integration by ``i a`` multiplies the integrand by at most
-``exp(a^2/2 + k |Im s| a mu) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at most
-twice that over ``exp(2 pi a/h) - 1``: the error is exponentially small in 1/h, and explicit.
+A ``shift`` b > 0 moves P as a whole away from Q, by b: what earlier steps have left of a record (last-iterate bounds). In
+``h = g - b`` the loss of ``PoissonRemove`` is then ``b h + b^2/2 + log A(h)``, and so on.
 
-That these pairs dominate the steps is proved in ``docs/proofs/exact-composition.md``.
+Each is computed as a trapezoid sum in g. Moving the line of integration by ``i a`` multiplies the integrand by at most
+``exp(a^2/2 + |Im s| a (k mu + b)) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at
+most twice that over ``exp(2 pi a/h) - 1``: the error is exponentially small in 1/h, and explicit.
+
+That these pairs dominate the steps is proved in ``docs/proofs/exact-composition.md`` and, with a shift, in
+``docs/proofs/sampled-last-iterate.md``.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr
 
-from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
+from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 
-_LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
-_ANGLES: Final = np.linspace(0.05, 3.0, 24)
+LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
+ANGLES: Final = np.linspace(0.05, 3.0, 24)
 _BENDS: Final = [(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)]
-_MOST: Final = 100_000
+MOST: Final = 100_000
 """Greatest number of quadrature nodes of one step."""
 _MARGIN: Final = 0.9
 """The log of a tail bound is used with this factor, for the rounding and the step of its own sum."""
@@ -79,10 +84,13 @@ class Nodes:
 
 @dataclass(frozen=True)
 class StepLaw(ABC):
-    """The privacy loss of one step: sampling rate ``q`` in (0, 1), mean shift ``mu`` > 0 (sensitivity over noise)."""
+    """The privacy loss of one step: sampling rate ``q`` in (0, 1), mean ``mu`` > 0 of a drawn record (sensitivity over noise), and
+    ``shift`` >= 0 of the whole of P.
+    """
 
     q: float
     mu: float
+    shift: float = 0.0
     turns: ClassVar[int] = 1
 
     @abstractmethod
@@ -121,34 +129,47 @@ class StepLaw(ABC):
         """The posterior probability that the record was drawn: ``d log A / d(mu g)``."""
         return expit(math.log(self.q) - math.log1p(-self.q) + self.mu * g - self.mu**2 / 2)
 
+    def _moved(self, h: Array) -> Array:
+        """The log likelihood ratio of the mixture at ``h + shift`` to N(0, 1): ``log A(h)`` and what the shift adds."""
+        return self._log_ratio(h) + self.shift * (h + self.shift / 2)
+
     def _threshold(self, epsilon: Array) -> Array:
-        """The g at which ``A(g) = exp(epsilon)``; ``-inf`` where A stays above."""
+        """The h at which the shifted ratio is ``exp(epsilon)``; ``-inf`` where it stays above."""
+        if self.shift:
+            return _crossing(self._moved, epsilon)
         with np.errstate(divide="ignore"):
             return (np.log(np.maximum(np.expm1(epsilon) / self.q + 1, 0.0)) + self.mu**2 / 2) / self.mu
 
+    def _log_mixture_above(self, h: Array) -> Array:
+        """``log`` of the mixture's mass above ``h``."""
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-h), math.log(self.q) + log_ndtr(self.mu - h))
+
     def _step(self, c: float, omega: float, log_tolerance: float) -> float:
         """The widest trapezoid step in g that keeps the error within the tolerance."""
-        shift = _ANGLES / self.mu
-        growth = shift**2 / 2 + self.turns * omega * _ANGLES - c * np.log(np.cos(_ANGLES / 2))
+        shift = ANGLES / self.mu
+        growth = shift**2 / 2 + omega * (self.turns * ANGLES + self.shift * shift) - c * np.log(np.cos(ANGLES / 2))
         return float((2 * math.pi * shift / (growth + math.log(4.0) - log_tolerance)).max())
 
     def _reach(self, c: float, log_tolerance: float) -> float:
-        """Beyond this g on the right ``E A^(1 + c)``, which is at least 1, has no mass worth the tolerance."""
-        moved = c * (1 + c) * self.mu**2 / 2
-        return (1 + c) * self.mu + math.sqrt(2 * (-log_tolerance + min(-(1 + c) * math.log(self.q), moved)))
+        """Beyond this h on the right ``E A^(1 + c)``, which is at least 1, has no mass worth the tolerance."""
+        moved = c * (1 + c) * self.mu * (self.mu / 2 + self.shift)
+        centre = c * self.shift + (1 + c) * self.mu
+        return centre + math.sqrt(2 * (-log_tolerance + min(-(1 + c) * math.log(self.q), moved)))
 
     def _depth(self, c: float, log_tolerance: float) -> float:
-        """Beyond this -g on the left ``E A^(-c)`` has none: A is at least 1 - q, and at least q exp(mu g - mu^2/2)."""
+        """Beyond this -h on the left ``E A^(-c)`` has none: A is at least 1 - q, and at least q exp(mu h - mu^2/2)."""
         bounded = math.sqrt(2 * (-log_tolerance - c * math.log1p(-self.q)))
-        return min(bounded, c * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + c * (1 + c) * self.mu**2 / 2)))
+        moved = c * (1 + c) * self.mu * (self.mu / 2 + self.shift)
+        moving = c * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + moved))
+        return (1 + c) * self.shift + min(bounded, moving)
 
     def _line(self, left: float, right: float, c: float, omega: float, log_tolerance: float) -> tuple[Array, Array]:
         """Trapezoid points from -left to right, and the log of their N(0, 1) masses."""
         h = self._step(c, omega, log_tolerance)
-        if not left + right < _MOST * h:
+        if not left + right < MOST * h:
             raise TooSlowError
         g = h * np.arange(-math.ceil(left / h), math.ceil(right / h) + 1)
-        return g, math.log(h) - _LOG_SQRT_2PI - g**2 / 2
+        return g, math.log(h) - LOG_SQRT_2PI - g**2 / 2
 
     def _turned(self, nodes: Nodes, omega: float, powers: list[tuple[Array, Array]], start: float | None = None) -> Array:
         """Growth of the tilted integrand along the bent path g + i a(g), one row a candidate path, minus 1.
@@ -162,7 +183,7 @@ class StepLaw(ABC):
             if start is not None:
                 a = a * (nodes.g - start) / (np.maximum(a, 0.25) + nodes.g - start)
             angle = self.mu * a
-            growth = a**2 / 2 + np.log1p(np.gradient(a, nodes.g) ** 2) / 2
+            growth = a**2 / 2 + np.log1p(np.gradient(a, nodes.g) ** 2) / 2 - omega * self.shift * a
             for exponent, posterior in powers:
                 growth = growth + exponent / 2 * np.log1p(-4 * posterior * (1 - posterior) * np.sin(angle / 2) ** 2)
                 growth = growth - omega * np.arctan2(posterior * np.sin(angle), 1 - posterior + posterior * np.cos(angle))
@@ -180,9 +201,8 @@ class PoissonRemove(StepLaw):
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         left = math.sqrt(-2 * log_tolerance)
-        g, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
-        loss = self._log_ratio(g)
-        return Nodes(g, log_w + loss, loss, 4 * math.exp(log_tolerance))
+        h, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
+        return Nodes(h, log_w + self._log_ratio(h), self._moved(h), 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
@@ -190,15 +210,17 @@ class PoissonRemove(StepLaw):
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def log_delta(self, epsilon: Array) -> Array:
-        g = self._threshold(epsilon)
-        return _log_subtract(math.log(self.q) + log_ndtr(self.mu - g), np.expm1(epsilon) + self.q, log_ndtr(-g))
+        h = self._threshold(epsilon)
+        if self.shift:
+            return log_subtract(self._log_mixture_above(h), np.exp(epsilon), log_ndtr(-h - self.shift))
+        return log_subtract(math.log(self.q) + log_ndtr(self.mu - h), np.expm1(epsilon) + self.q, log_ndtr(-h))
 
     def log_above(self, epsilon: Array) -> Array:
-        return log_ndtr(-self._threshold(epsilon))
+        return log_ndtr(-self._threshold(epsilon) - self.shift)
 
     @property
     def reverse(self) -> StepLaw:
-        return PoissonAdd(self.q, self.mu)
+        return PoissonAdd(self.q, self.mu, self.shift)
 
     @property
     def greatest(self) -> float:
@@ -210,8 +232,8 @@ class PoissonAdd(StepLaw):
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         right = math.sqrt(-2 * log_tolerance) + self.mu
-        g, log_w = self._line(self._depth(c, log_tolerance), right, c, omega, log_tolerance)
-        return Nodes(g, log_w, -self._log_ratio(g), 4 * math.exp(log_tolerance))
+        h, log_w = self._line(self._depth(c, log_tolerance), right, c, omega, log_tolerance)
+        return Nodes(h, log_w - self.shift * (h + self.shift / 2), -self._moved(h), 4 * math.exp(log_tolerance))
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
@@ -219,63 +241,81 @@ class PoissonAdd(StepLaw):
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def log_delta(self, epsilon: Array) -> Array:
-        g = self._threshold(-epsilon)
+        h = self._threshold(-epsilon)
+        if self.shift:
+            return log_subtract(log_ndtr(h + self.shift), np.exp(epsilon), self.log_above(epsilon))
         kept = np.exp(epsilon) * np.maximum(np.expm1(-epsilon) + self.q, 0.0)
         with np.errstate(divide="ignore"):
-            return _log_subtract(np.log(kept) + log_ndtr(g), self.q * np.exp(epsilon), log_ndtr(g - self.mu))
+            return log_subtract(np.log(kept) + log_ndtr(h), self.q * np.exp(epsilon), log_ndtr(h - self.mu))
 
     def log_above(self, epsilon: Array) -> Array:
-        g = self._threshold(-epsilon)
-        return np.logaddexp(math.log1p(-self.q) + log_ndtr(g), math.log(self.q) + log_ndtr(g - self.mu))
+        h = self._threshold(-epsilon)
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(h), math.log(self.q) + log_ndtr(h - self.mu))
 
     @property
     def reverse(self) -> StepLaw:
-        return PoissonRemove(self.q, self.mu)
+        return PoissonRemove(self.q, self.mu, self.shift)
 
     @property
     def greatest(self) -> float:
-        return -math.log1p(-self.q)
+        return math.inf if self.shift else -math.log1p(-self.q)
 
 
 class PoissonReplace(StepLaw):
-    """P is the mixture with centres 0 and mu, Q the mixture with centres 0 and -mu; either direction is the same."""
+    """P is the mixture with centres 0 and mu, moved by the shift, Q the one with centres 0 and -mu; symmetric."""
 
     turns = 2
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
-        # On the right A(-g) is small and A(g) large, so both exponents move the mass.
-        bounded = (1 + c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log1p(-self.q) + c * (1 + c) * self.mu**2 / 2))
-        moving = (1 + 2 * c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + 2 * c * (1 + c) * self.mu**2))
-        g, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, min(bounded, moving), c, omega, log_tolerance)
-        ahead, behind = self._log_ratio(g), self._log_ratio(-g)
-        return Nodes(g, log_w + ahead, ahead - behind, 4 * math.exp(log_tolerance))
+        # On the right A(-g) is small and A(h) large, so both exponents move the mass.
+        moved = c * (1 + c) * self.mu * (self.mu / 2 + self.shift)
+        bounded = (1 + c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log1p(-self.q) + moved))
+        moving = (1 + 2 * c) * self.mu + math.sqrt(
+            2 * (-log_tolerance - c * math.log(self.q) + 2 * c * (1 + c) * self.mu * (self.mu + self.shift))
+        )
+        right = c * self.shift + min(bounded, moving)
+        h, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, right, c, omega, log_tolerance)
+        return Nodes(h, log_w + self._log_ratio(h), self._loss(h), 4 * math.exp(log_tolerance))
+
+    def _loss(self, h: Array) -> Array:
+        return self._moved(h) - self._log_ratio(-h - self.shift)
 
     def tail(self, c: float, omega: float) -> float:
         nodes = self.nodes(c, omega, math.log(1e-12))
-        powers = [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g)), (np.full_like(nodes.g, -c), self._drawn(-nodes.g))]
+        h = nodes.g
+        powers = [(np.full_like(h, 1 + c), self._drawn(h)), (np.full_like(h, -c), self._drawn(-h - self.shift))]
         turned = self._turned(nodes, omega, powers)
         return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
 
     def _meeting(self, epsilon: Array) -> Array:
-        """The g at which ``A(g) = e^epsilon A(-g)``: a quadratic in exp(mu g)."""
+        """The h at which the loss is epsilon; without a shift a quadratic in exp(mu h)."""
+        if self.shift:
+            return _crossing(self._loss, epsilon)
         half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
         return (
             np.where(half > 0, np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)), -np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)))
             + epsilon / 2
         ) / self.mu
 
+    def _log_mirrored_above(self, h: Array) -> Array:
+        """``log`` of the mass of Q above ``h``."""
+        g = h + self.shift
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-g), math.log(self.q) + log_ndtr(-self.mu - g))
+
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)
         size = np.abs(epsilon)
-        g = self._meeting(size)
+        h = self._meeting(size)
+        if self.shift:
+            log_delta = log_subtract(self._log_mixture_above(h), np.exp(size), self._log_mirrored_above(h))
+            return symmetric_log_delta(epsilon, log_delta)
         with np.errstate(divide="ignore"):
-            missed = np.log((1 - self.q) * np.expm1(size)) + log_ndtr(-g)
-        missed = np.logaddexp(missed, math.log(self.q) + size + log_ndtr(-self.mu - g))
-        return symmetric_log_delta(epsilon, _log_subtract(math.log(self.q) + log_ndtr(self.mu - g), 1.0, missed))
+            missed = np.log((1 - self.q) * np.expm1(size)) + log_ndtr(-h)
+        missed = np.logaddexp(missed, math.log(self.q) + size + log_ndtr(-self.mu - h))
+        return symmetric_log_delta(epsilon, log_subtract(math.log(self.q) + log_ndtr(self.mu - h), 1.0, missed))
 
     def log_above(self, epsilon: Array) -> Array:
-        g = self._meeting(epsilon)
-        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-g), math.log(self.q) + log_ndtr(-self.mu - g))
+        return self._log_mirrored_above(self._meeting(epsilon))
 
     @property
     def reverse(self) -> StepLaw:
@@ -286,65 +326,23 @@ class PoissonReplace(StepLaw):
         return math.inf
 
 
-class Amplified(StepLaw):
-    """C_q(G_mu): a symmetric law, with an atom at loss 0.
-
-    For loss > 0 it is log A on g > mu/2, with density phi A under P; for loss < 0 it is -log A there, with density phi. The
-    half-line is mapped on the line by ``g = mu/2 + scale log(1 + e^t)``, which keeps the trapezoid sum exponentially accurate.
-    """
-
-    def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
-        scale = 1 / max(1.0, self.mu)
-        y = _ANGLES[_ANGLES < 1.5]
-        growth = (scale * y) ** 2 / 2 + omega * self.mu * scale * y - np.log(np.cos(y)) - 2 * c * np.log(np.cos(y / 2))
-        h = float((2 * math.pi * y / (growth + math.log(8.0) - log_tolerance)).max())
-        reach = max(self._reach(c, log_tolerance), self.mu + math.sqrt(-2 * log_tolerance))
-        first, last = log_tolerance - 1, reach / scale
-        if not last - first < _MOST * h:
-            raise TooSlowError
-        t = h * np.arange(math.floor(first / h), math.ceil(last / h) + 1)
-        g = self.mu / 2 + scale * np.logaddexp(0.0, t)
-        log_w = math.log(h * scale) - np.logaddexp(0.0, -t) - _LOG_SQRT_2PI - g**2 / 2
-        # Just above mu/2, g - mu/2 is known better than g: log A is taken from it.
-        loss = np.log1p(self.q * np.expm1(np.minimum(self.mu * scale * np.logaddexp(0.0, t), 1.0)))
-        loss = np.where(self.mu * (g - self.mu / 2) < 1.0, loss, self._log_ratio(g))
-        both = np.concatenate([g, g]), np.concatenate([log_w + loss, log_w]), np.concatenate([loss, -loss])
-        return Nodes(*both, 4 * math.exp(log_tolerance))
-
-    def tail(self, c: float, omega: float) -> float:
-        nodes = self.nodes(c, omega, math.log(1e-12))
-        count = nodes.g.size // 2
-        up, down = (
-            Nodes(nodes.g[part], nodes.log_p[part], nodes.loss[part], nodes.error) for part in (slice(count), slice(count, None))
-        )
-        drawn = self._drawn(up.g)
-        turned = [
-            self._turned(part, omega, [(np.full_like(part.g, power), drawn)], start=self.mu / 2)
-            for part, power in ((up, 1 + c), (down, -c))
-        ]
-        return self._tail(nodes, c, np.concatenate(turned, axis=1), 1 + nodes.moments(c)[0])
-
-    def log_delta(self, epsilon: Array) -> Array:
-        epsilon = np.asarray(epsilon, dtype=float)
-        inner = np.log1p(np.expm1(np.abs(epsilon)) / self.q)
-        return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, inner))
-
-    def log_above(self, epsilon: Array) -> Array:
-        # Q(L > -e) = 1 - P(L >= e), and P is the mixture beyond the threshold.
-        g = self._threshold(np.abs(epsilon))
-        hit = (1 - self.q) * ndtr(-g) + self.q * ndtr(self.mu - g)
-        return np.where(epsilon >= 0, log_ndtr(-g), np.log1p(-hit))
-
-    @property
-    def reverse(self) -> StepLaw:
-        return self
-
-    @property
-    def greatest(self) -> float:
-        return math.inf
+def _crossing(rising: Callable[[Array], Array], level: Array) -> Array:
+    """Where a rising function that is unbounded both ways passes ``level``: doubled out from 0, then bisected."""
+    level = np.asarray(level, dtype=float)
+    low, high = np.full(level.shape, -1.0), np.full(level.shape, 1.0)
+    for _ in range(200):
+        above, below = rising(low) > level, rising(high) < level
+        if not (above.any() or below.any()):
+            break
+        low, high = np.where(above, 2 * low, low), np.where(below, 2 * high, high)
+    for _ in range(100):
+        middle = (low + high) / 2
+        under = rising(middle) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2
 
 
-def _log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
+def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
     """``log(exp(log_a) - factor exp(log_b))``, ``-inf`` where rounding leaves nothing positive."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         share = np.where(np.isneginf(log_a), 1.0, factor * np.exp(log_b - log_a))

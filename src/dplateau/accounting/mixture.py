@@ -1,0 +1,49 @@
+"""Mixtures of Gaussian guarantees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting.composition import Guarantee
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import SLACK, gdp_epsilon, log_gdp_delta
+from dplateau.accounting.roots import root
+
+_LEAST: Final = 1e-300
+
+
+@dataclass(frozen=True)
+class MixtureOfGaussianDP(Guarantee):
+    """``delta(epsilon)`` is the mean of those of mu-GDP over ``mus``, weighted by ``weights`` (which sum to 1).
+
+    It holds for a run that reveals, without looking at the data, which of several mu-GDP runs it is: hockey-stick divergences are
+    jointly convex.
+    """
+
+    mus: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def _delta(self, epsilon: float) -> float:
+        return float(np.array(self.weights) @ np.exp(np.minimum(log_gdp_delta(np.array(self.mus), epsilon), 0.0)))
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``."""
+        if self._delta(0.0) <= delta:
+            return Enclosure(0.0, 0.0)
+        high = gdp_epsilon(max(self.mus), delta)
+        value = root(lambda e: math.log(max(self._delta(e), _LEAST) / delta), 0.0, high * (1 + 1e-9) + 1e-12)
+        return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        value = self._delta(epsilon)
+        return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
+
+    @property
+    def mu(self) -> float | None:
+        """mu, where all are equal."""
+        return self.mus[0] if len(set(self.mus)) == 1 else None

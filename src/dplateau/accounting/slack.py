@@ -1,0 +1,33 @@
+"""A guarantee that holds unless an event of small probability happens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dplateau.accounting.composition import Guarantee
+from dplateau.accounting.enclosure import Enclosure
+
+
+@dataclass(frozen=True)
+class WithSlack(Guarantee):
+    """``inner`` with ``slack`` added to delta.
+
+    The event has probability at most ``slack`` under both runs, it depends on neither the record nor the noise, and ``inner`` holds
+    given that it does not happen: delta grows by at most ``slack``.
+    """
+
+    inner: Guarantee
+    slack: float
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``; infinite where the slack alone exceeds ``delta``."""
+        left = delta - self.slack
+        # What is left of delta loses digits to the subtraction: it is rounded down.
+        left -= 1e-15 * delta
+        return self.inner.epsilon(left) if left > 0 else Enclosure(0.0, math.inf)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        inner = self.inner.delta(epsilon)
+        return Enclosure(inner.lower, min(inner.upper + self.slack, 1.0))

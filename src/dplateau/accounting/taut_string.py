@@ -1,0 +1,59 @@
+"""The least cost of absorbing shifts into noise: a taut string.
+
+Jumps ``rise_k`` >= 0 arrive one after the other, and after jump k there is ``room_k`` of variance to absorb it, and whatever of
+the earlier ones is left, before the next. Absorbing ``a_t`` in a step of variance ``v_t`` costs ``a_t^2 / v_t``; nothing can be
+absorbed before it arrives, and all of it has to be in the end. With A the absorbed total as a function of the variance spent, the
+cost is the integral of its squared slope, A lies below the staircase S of what has arrived, and both end together: the best A is
+the greatest convex minorant of S, whose slopes are the isotonic regression of ``rise / room`` with weights ``room``.
+Proof: ``docs/proofs/fixed-order.md``, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from dplateau.accounting.gaussian import Array
+
+_SHORT: Final = 6
+"""Strings with at most so many jumps are solved side by side, by the min-max formula."""
+
+
+def taut_string(rise: Array, room: Array) -> Array:
+    """The least cost, for strings along the last axis: shapes ``(..., K)`` to ``(...)``.
+
+    A jump without room of its own is absorbed after the next one; infinite where the last jump has no room.
+    """
+    rise, room = np.broadcast_arrays(rise, room)
+    if rise.shape[-1] <= _SHORT:
+        return _short(rise, room)
+    flat = zip(rise.reshape(-1, rise.shape[-1]), room.reshape(-1, room.shape[-1]), strict=True)
+    return np.array([_long(*string) for string in flat]).reshape(rise.shape[:-1])
+
+
+def _short(rise: Array, room: Array) -> Array:
+    """The slope at k is the max over first <= k of the min over last >= k of the mean slope between the two."""
+    count = rise.shape[-1]
+    up, along = (np.concatenate([np.zeros((*part.shape[:-1], 1)), np.cumsum(part, axis=-1)], axis=-1) for part in (rise, room))
+    mean = np.full((*rise.shape[:-1], count, count), np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for first in range(count):
+            for last in range(first, count):
+                slope = (up[..., last + 1] - up[..., first]) / (along[..., last + 1] - along[..., first])
+                # Without room the jump waits: only longer stretches have a slope.
+                mean[..., first, last] = np.where(along[..., last + 1] > along[..., first], slope, np.inf)
+        least = np.minimum.accumulate(mean[..., ::-1], axis=-1)[..., ::-1]
+        slopes = np.maximum.accumulate(least, axis=-2)[..., range(count), range(count)]
+        return np.where(room > 0, slopes**2 * room, np.where(np.isinf(slopes) & (rise > 0), np.inf, 0.0)).sum(axis=-1)
+
+
+def _long(rise: Array, room: Array) -> float:
+    waiting = np.cumsum(rise)
+    has_room = room > 0
+    if not has_room.any() or waiting[-1] > waiting[has_room][-1]:
+        return float("inf") if waiting[-1] > 0 else 0.0
+    jumps, room = np.diff(waiting[has_room], prepend=0.0), room[has_room]
+    result: Any = isotonic_regression(jumps / room, weights=room)
+    return float((result.x**2) @ room)

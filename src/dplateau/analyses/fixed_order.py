@@ -1,0 +1,52 @@
+"""The last iterate under batches that were fixed in advance."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dplateau.accounting import GaussianDP, Guarantee, Proved
+from dplateau.analyses.base import Analysis
+from dplateau.analyses.last_uses import ROUNDING, constant_steps, epoch_length, is_constant, varying_steps
+from dplateau.analyses.requirements import missing
+from dplateau.spec import Cyclic, FullBatch, OnePass, Run
+
+
+class FixedOrder(Analysis):
+    """The last iterate is mu-GDP, with mu from the taut string of the worst place in the order. **Proved.**
+
+    Setting: convex or strongly convex losses; every record has its public place in the batches (cyclic, one pass, full batch);
+    any step sizes up to ``2/smoothness``, any noise, any batch sizes; with a diameter the bound stops growing with the steps, and
+    with strong convexity it does so even without one. Covers, and is never above: Feldman, Koren, Talwar 2020, Theorem 3.1;
+    Altschuler, Talwar 2022, Propositions 2.17, 3.2, 5.6, Theorem 5.8 and B.1; Bok, Su, Altschuler 2024 (their closed forms).
+
+    Source: ours, after the shifted interpolation of Bok, Su, Altschuler 2024; ``docs/proofs/fixed-order.md``.
+    """
+
+    name = "fixed-order"
+    source = "last iterate, taut string; docs/proofs/fixed-order.md"
+    status = Proved
+
+    def why_not(self, run: Run) -> str | None:
+        """See ``Analysis``."""
+        return missing(run, samplings=(Cyclic, OnePass, FullBatch))
+
+    def guarantee(self, run: Run) -> Guarantee:
+        """See ``Analysis``."""
+        return GaussianDP(math.sqrt(_worst_place(run)) * (1 + ROUNDING))
+
+
+def _worst_place(run: Run) -> float:
+    """mu^2 of the place where a record costs most."""
+    length = epoch_length(run)
+    if is_constant(run):
+        # Later uses are worse, one by one; so the place whose last use is the last step is worse than every other.
+        steps = 1 if isinstance(run.sampling, OnePass) else run.steps
+        return float(constant_steps(run).cost(np.asarray(0.0), np.asarray(float(length)), math.ceil(steps / length)))
+    steps, skipped = varying_steps(run)
+    total = steps.jump.size
+    if length >= run.steps:
+        return float(steps.alone().max())
+    places = [np.arange((place - skipped) % length, total, length) for place in range(length)]
+    return steps.worst([uses for uses in places if uses.size])

@@ -1,0 +1,230 @@
+"""The strings of a record whose places in the batches are known: where it arrives, and what room there is to absorb it.
+
+A record that is used in step t moves the iterate by at most ``s_t = step_size_t * sensitivity_t``. What is left of it at the end
+is contracted by ``w_t``, the product of the later contractions, and the noise of step t by the same: a jump ``w_t s_t`` with room
+``w_t^2 v_t``. Any two iterates are at most a diameter apart, so a string may also start after any use, with one jump
+``w_t diameter`` in place of all earlier ones. Every start gives a bound; the least one counts.
+Proof: ``docs/proofs/fixed-order.md``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.mechanism import sensitivity
+from dplateau.accounting.taut_string import taut_string
+from dplateau.analyses.requirements import batch_sizes, contraction, deviation
+from dplateau.spec import FullBatch, OnePass, Run, per_step
+
+ROUNDING: Final = 1e-9
+"""Relative room for the rounding of sums; they keep twelve digits or more."""
+_WIDE: Final = 128
+"""So many look-backs are tried side by side."""
+_NARROW: Final = 8
+"""The same where every look-back costs a whole string."""
+_FORGOTTEN: Final = -300.0
+"""Steps that the later ones contract by exp(-300) are left out; the distance that they may leave behind is kept."""
+
+
+def epoch_length(run: Run) -> int:
+    """Steps after which a record is used again."""
+    if isinstance(run.sampling, FullBatch):
+        return 1
+    return run.steps if isinstance(run.sampling, OnePass) else int(run.sampling.epoch_steps(run.n))
+
+
+def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tuple[Array, int]:
+    """The least that ``cost`` takes over look-backs 0 to ``count - 1``, and one that reaches it (for the largest of several costs).
+
+    ``cost`` maps look-backs of shape (k,) to shape (..., k); ``wide`` of them are tried at once, on a grid that is refined where
+    they are least. Every look-back is a bound, so a missed minimum costs nothing but tightness.
+    """
+    best, place = np.asarray(np.inf), 0
+    tried = np.unique(np.geomspace(1, count, min(count, wide)).round().astype(np.int64)) - 1 if count else np.zeros(0, np.int64)
+    while tried.size:
+        costs = cost(tried)
+        best = np.minimum(best, costs.min(axis=-1))
+        index = int(np.argmin(costs.reshape(-1, tried.size).max(axis=0)))
+        place, low, high = (int(tried[i]) for i in (index, max(index - 1, 0), min(index + 1, tried.size - 1)))
+        if high - low <= 2:
+            break
+        tried = np.union1d(place, np.linspace(low, high, min(high - low + 1, wide)).round().astype(np.int64))
+    return best, place
+
+
+@dataclass(frozen=True)
+class ConstantSteps:
+    """Equal steps: contraction c, gap s of one use, variance v of the noise, diameter, uses one epoch ``length`` apart."""
+
+    contraction: float
+    gap: float
+    variance: float
+    diameter: float
+    length: int
+
+    def _sum(self, base: float, first: Array, last: Array) -> Array:
+        """``base^first + ... + base^last``; 0 where there is no term."""
+        first, last = np.broadcast_arrays(np.asarray(first, dtype=float), np.asarray(last, dtype=float))
+        count = np.maximum(last - first + 1, 0.0)
+        if base == 1:
+            return count
+        log = math.log(max(base, 1e-300))
+        return np.exp(first * log) * np.expm1(count * log) / np.expm1(log)
+
+    def _room(self, first: Array, last: Array) -> Array:
+        """Contracted variance of the steps with ``first`` to ``last`` steps after them."""
+        return self.variance * self._sum(self.contraction**2, first, last)
+
+    def cost(self, last: Array, previous: Array, uses: int) -> Array:
+        """The least mu^2 of a record with ``uses`` uses: ``last`` steps after the last one, ``previous`` after the one before,
+        and one epoch more after each earlier one. Shapes of ``last`` and ``previous`` are broadcast.
+        """
+        last, previous = (np.asarray(part, dtype=float)[..., None] for part in np.broadcast_arrays(last, previous))
+        c, s, far = self.contraction, self.gap, self.diameter
+
+        def string(back: Array, first_rise: Array, first_room: Array, *, begin: bool) -> Array:
+            """``back`` full epochs between the first jump and the use at ``previous``."""
+            inner = back - 1 + begin
+            middle = s * c**previous * self._sum(c**self.length, np.asarray(1.0), inner)
+            room = self._room(previous + 1, previous + inner * self.length)
+            kept = (back >= 0) if begin else (back >= 1)
+            prior, prior_room = np.where(kept, s * c**previous, 0.0), np.where(kept, self._room(last + 1, previous), 0.0)
+            parts = (
+                np.broadcast_arrays(first_rise, middle, prior, s * c**last),
+                np.broadcast_arrays(first_room, room, prior_room, self._room(np.zeros(1), last)),
+            )
+            return taut_string(np.stack(parts[0], axis=-1), np.stack(parts[1], axis=-1))
+
+        def from_diameter(back: Array) -> Array:
+            after = previous + back * self.length
+            until = np.where(back >= 1, after - self.length, last)
+            return string(back, far * c**after, self._room(until + 1, after - 1), begin=False)
+
+        zero = np.zeros(1)
+        result = string(np.array([uses - 2.0]), zero, zero, begin=True)[..., 0]
+        if math.isfinite(far):
+            alone = taut_string(far * c**last, self._room(zero, last - 1))
+            result = np.minimum(result, np.minimum(alone, least(from_diameter, uses - 1)[0]))
+        return result
+
+
+@dataclass(frozen=True)
+class VaryingSteps:
+    """Steps of any kind, from the first that is not forgotten: ``weight`` w, ``jump`` w s and ``room`` w^2 v, each of shape (T,).
+
+    ``start`` is the contracted distance that steps before the first may have left.
+    """
+
+    weight: Array
+    jump: Array
+    room: Array
+    start: float
+    diameter: float
+
+    @cached_property
+    def spent(self) -> Any:
+        """Room of all steps before each step and before the end, shape (T + 1,); in extended precision, since differences count."""
+        return np.concatenate([[0], np.cumsum(self.room, dtype=np.longdouble)])
+
+    def string(self, uses: Array, jumps: Array | None = None) -> tuple[Array, Array, Array]:
+        """Jump, room and own room of every use at the steps ``uses``, shape (K,) each."""
+        room = np.diff(np.append(self.spent[uses], self.spent[-1])).astype(float)
+        return (self.jump[uses] if jumps is None else jumps), room, self.room[uses]
+
+    def cost(self, uses: Array, jumps: Array | None = None, *, back: int | None = None) -> float:
+        """The least mu^2 of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and only one
+        look-back ``back`` (in uses) in place of the best.
+        """
+        rise, room, _ = self.string(uses, jumps)
+        result = float(taut_string(np.append(self.start, rise), np.append(float(self.spent[uses[0]]), room)))
+        if math.isinf(self.diameter):
+            return result
+        from_diameter = self.from_diameter(uses, jumps)
+        if back is None:
+            return min(result, float(least(from_diameter, uses.size, _NARROW)[0]))
+        return min(result, float(from_diameter(np.array([min(back, uses.size - 1)]))[0]))
+
+    def alone(self) -> Array:
+        """The least mu^2 of every record that is used once, by its step."""
+        left = np.cumsum(self.room[::-1], dtype=np.longdouble)[::-1].astype(float)
+        jumps = np.stack(np.broadcast_arrays(self.start, self.jump), axis=-1)
+        result = taut_string(jumps, np.stack([left[0] - left, left], axis=-1))
+        if math.isfinite(self.diameter):
+            result = np.minimum(result, taut_string((self.weight * self.diameter)[:, None], (left - self.room)[:, None]))
+        return result
+
+    def worst(self, places: list[Array]) -> float:
+        """The largest cost over records with the given uses. All are bounded at one look-back; only those that may be the largest
+        are looked at closely.
+        """
+        back = 0 if math.isinf(self.diameter) else least(self.from_diameter(places[-1]), places[-1].size, _NARROW)[1]
+        queue = [(-self.cost(uses, back=back), place, False) for place, uses in enumerate(places)]
+        heapq.heapify(queue)
+        while not queue[0][2]:
+            place = queue[0][1]
+            heapq.heapreplace(queue, (-self.cost(places[place]), place, True))
+        return -queue[0][0]
+
+    def from_diameter(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
+        """Cost of starting at the diameter, after the use so many uses before the last."""
+        rise, room, own = self.string(uses, jumps)
+
+        def cost(backs: Array) -> Array:
+            costs: list[float] = []
+            for place in uses.size - 1 - backs:
+                first = self.weight[uses[place]] * self.diameter
+                rises, rooms = np.append(first, rise[place + 1 :]), np.append(max(room[place] - own[place], 0.0), room[place + 1 :])
+                costs.append(float(taut_string(rises, rooms)))
+            return np.array(costs)
+
+        return cost
+
+
+def is_constant(run: Run) -> bool:
+    """Whether all steps are alike, so that no array of them is needed."""
+    sizes = run.sampling.divisors(run.n)
+    ragged = not isinstance(sizes, tuple) and not isinstance(run.sampling, OnePass) and run.n % sizes != 0
+    curved = bool(run.strong_convexity)
+    return not (isinstance(sizes, tuple) or isinstance(run.noise_multiplier, tuple) or isinstance(run.step_size, tuple)) and not (
+        ragged and curved
+    )
+
+
+def constant_steps(run: Run) -> ConstantSteps:
+    """The equal steps of ``run``."""
+    size, eta = float(run.sampling.divisors(run.n)), float(run.step_size or 0.0)  # type: ignore[arg-type]
+    return ConstantSteps(
+        contraction=float(contraction(run, eta)),
+        gap=eta * sensitivity(run) * run.clip_norm / size,
+        variance=float(deviation(run)) ** 2,
+        diameter=math.inf if run.diameter is None else run.diameter,
+        length=epoch_length(run),
+    )
+
+
+def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
+    """The steps of ``run`` that are not forgotten, and the number of those that are."""
+    eta, sizes = per_step(run.step_size or 0.0, run.steps), batch_sizes(run)
+    share = np.ones(run.steps)
+    length = epoch_length(run)
+    constant = run.sampling.divisors(run.n)
+    if not isinstance(constant, tuple) and not isinstance(run.sampling, (FullBatch, OnePass)) and run.n % constant:
+        share[length - 1 :: length] = (run.n % constant) / constant
+    with np.errstate(divide="ignore"):
+        logs = np.log(contraction(run, eta, least=share))
+    after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
+    gap = eta * sensitivity(run) * run.clip_norm / sizes
+    first = int(np.searchsorted(after, _FORGOTTEN)) if after[0] < _FORGOTTEN else 0
+    weight = np.exp(after[first:])
+    far = math.inf if run.diameter is None else run.diameter
+    before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum())) if first else 0.0
+    deviations = np.broadcast_to(deviation(run), (run.steps,))[first:]
+    return VaryingSteps(weight, weight * gap[first:], (weight * deviations) ** 2, before, far), first

@@ -1,0 +1,76 @@
+"""What every last-iterate bound requires of a run, with one wording for each missing piece."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dplateau.accounting.gaussian import Array
+from dplateau.spec import Run, per_step
+
+
+def greatest(value: float | tuple[float, ...]) -> float:
+    """The largest entry of a schedule."""
+    return max(value) if isinstance(value, tuple) else value
+
+
+def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, most: Array | float = 1.0) -> Array:
+    """The Lipschitz constant of a gradient step whose batch has between ``least`` and ``most`` times its public size.
+
+    The Hessian of the step's objective lies between ``m min(1, least)`` and ``M max(1, most)``, whether an l2 term is part of every
+    example's loss or added once a step.
+    """
+    low, high = (run.strong_convexity or 0.0) * np.minimum(1.0, least), (run.smoothness or math.inf) * np.maximum(1.0, most)
+    return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
+
+
+def missing(run: Run, *, diameter: bool = False, strongly_convex: bool = False, samplings: tuple[type, ...] = ()) -> str | None:
+    """Why no last-iterate bound covers ``run``, and how to meet what is missing; None where all is there.
+
+    ``diameter`` and ``strongly_convex`` ask for these as well; ``samplings``, if any, lists the covered schemes.
+    """
+    if samplings and not isinstance(run.sampling, samplings):
+        covered = ", ".join(scheme.__name__ for scheme in samplings)
+        return f"it is for sampling {covered}, the run's is {type(run.sampling).__name__}."
+    if run.released != "last":
+        return 'all iterates are released. Set released="last" if only the last one is.'
+    if run.update != "sgd":
+        return "the update is no plain gradient step (momentum, Adam or averaging): no last-iterate bound covers it."
+    if run.strong_convexity is None:
+        return "the losses are not known to be convex. State strong_convexity (0 for convex)."
+    if run.smoothness is None or run.step_size is None:
+        absent = " and ".join(name for name in ("smoothness", "step_size") if getattr(run, name) is None)
+        return f"{absent} is not stated. A gradient step is a contraction up to step_size 2/smoothness."
+    largest = greatest(run.step_size)
+    if largest * run.smoothness > 2:
+        return (
+            f"step_size {largest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is no contraction. "
+            "Lower step_size."
+        )
+    if strongly_convex and not run.strong_convexity:
+        return "the losses are not strongly convex. Add an l2 term and state strong_convexity."
+    if diameter and run.diameter is None:
+        return "the iterates are not projected on a bounded set. Give the run a diameter."
+    return None
+
+
+def deviation(run: Run) -> Array:
+    """Standard deviation of the noise that each step adds to the iterate, shape ``(steps,)`` or ``()`` where it is constant."""
+    size = run.sampling.divisors(run.n)
+    parts = (run.step_size, run.noise_multiplier)
+    if not isinstance(size, tuple) and not any(isinstance(part, tuple) for part in parts):
+        return np.asarray(run.step_size * run.noise_multiplier * run.clip_norm / size)  # type: ignore[operator]
+    return _steps(run, run.step_size) * _steps(run, run.noise_multiplier) * run.clip_norm / batch_sizes(run)
+
+
+def _steps(run: Run, value: object) -> Array:
+    return per_step(value, run.steps)  # type: ignore[arg-type]
+
+
+def batch_sizes(run: Run) -> Array:
+    """The public size that each step divides by, shape ``(steps,)``."""
+    size = run.sampling.divisors(run.n)
+    if isinstance(size, tuple) and len(size) != run.steps:
+        return np.resize(np.asarray(size, dtype=float), run.steps)
+    return _steps(run, size)

@@ -1,0 +1,98 @@
+"""The last iterate when the order is shuffled afresh in every epoch."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting import Guarantee, Proved
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.analyses.base import Analysis
+from dplateau.analyses.last_uses import ROUNDING, constant_steps, epoch_length, is_constant, least, varying_steps
+from dplateau.analyses.requirements import missing
+from dplateau.spec import Run
+from dplateau.spec import Shuffled as ShuffledSampling
+
+_POSITIONS: Final = 256
+"""Positions of a longer epoch are rounded to so many later ones."""
+
+
+class Shuffled(Analysis):
+    """delta is the mean, over the record's place in the last epoch, of that of the taut string with this place, and the last place
+    in all earlier epochs. **Proved.**
+
+    Setting: as for ``fixed-order``, but the order is uniformly random in every epoch, independent of the data and not released.
+    For steps that vary, the places of earlier epochs are replaced by one at their end with the largest jump of the epoch.
+
+    Source: ours; ``docs/proofs/shuffled.md``.
+    """
+
+    name = "shuffled"
+    source = "last iterate, mixture over the last epoch; docs/proofs/shuffled.md"
+    status = Proved
+
+    def why_not(self, run: Run) -> str | None:
+        """See ``Analysis``."""
+        return missing(run, samplings=(ShuffledSampling,))
+
+    def guarantee(self, run: Run) -> Guarantee:
+        """See ``Analysis``."""
+        places, weights = _places(run)
+        squares = _constant(run, places) if is_constant(run) else _varying(run, places)
+        mus = np.sqrt(squares) * (1 + ROUNDING)
+        return MixtureOfGaussianDP(tuple(mus.tolist()), tuple(weights.tolist()))
+
+
+def _places(run: Run) -> tuple[Array, Array]:
+    """Places in the last epoch, -1 for a record that a shorter last epoch leaves out, and their probabilities."""
+    length = epoch_length(run)
+    steps = run.steps - (math.ceil(run.steps / length) - 1) * length
+    sizes = run.sampling.divisors(run.n)
+    sizes = np.asarray(sizes) if isinstance(sizes, tuple) else np.minimum(sizes, run.n - sizes * np.arange(length))
+    group = np.ceil(np.arange(1, steps + 1) * min(_POSITIONS, steps) / steps) - 1
+    last = np.flatnonzero(np.diff(group, append=np.inf))
+    weights = np.bincount(group.astype(int), weights=sizes[:steps]) / run.n
+    left_out = float(sizes[steps:].sum()) / run.n
+    return (np.append(-1, last), np.append(left_out, weights)) if left_out else (last, weights)
+
+
+def _constant(run: Run, places: Array) -> Array:
+    length = epoch_length(run)
+    epochs = math.ceil(run.steps / length)
+    remaining = run.steps - (epochs - 1) * length
+    steps = constant_steps(run)
+    used = places[places >= 0]
+    squares = steps.cost(remaining - 1.0 - used, np.asarray(float(remaining)), epochs)
+    if places[0] >= 0:
+        return squares
+    absent = steps.cost(np.asarray(float(remaining)), np.asarray(float(remaining + length)), epochs - 1) if epochs > 1 else 0.0
+    return np.append(absent, squares)
+
+
+def _varying(run: Run, places: Array) -> Array:
+    steps, skipped = varying_steps(run)
+    length = epoch_length(run)
+    start = (math.ceil(run.steps / length) - 1) * length - skipped
+    # Within a rounded group of places, the largest jump at the last place.
+    lasts = places[places >= 0]
+    firsts = np.append(0, lasts[:-1] + 1)
+    if start <= 0:
+        # All that is not forgotten lies in the last epoch: a record is used once there, or never.
+        alone = steps.alone()
+        largest = [alone[max(first + start, 0) : max(last + start, 0) + 1].max() for first, last in zip(firsts, lasts, strict=True)]
+        unused = 0.0 if run.steps <= length else float(alone.max())
+        return np.array([unused, *largest] if places[0] < 0 else largest)
+    begins = np.arange(start % length - length if start % length else 0, start, length)
+    jumps = np.array([steps.jump[max(begin, 0) : begin + length].max() for begin in begins])
+    ends = begins + length - 1
+    squares: list[float] = []
+    back = 0 if math.isinf(steps.diameter) else least(steps.from_diameter(ends, jumps), ends.size)[1] + 1
+    if places[0] < 0:
+        squares.append(steps.cost(ends, jumps, back=back))
+    for first, last in zip(firsts, lasts, strict=True):
+        largest = steps.jump[start + first : start + last + 1].max()
+        squares.append(steps.cost(np.append(ends, start + last), np.append(jumps, largest), back=back))
+    return np.array(squares)
