@@ -92,9 +92,10 @@ class Report:
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
-        return [
-            _least([row.bound for row in self.bounds if row.bound is not None and row.bound.certifies], delta) for delta in deltas
-        ]
+        proved = [row.bound for row in self.bounds if row.bound is not None and row.bound.certifies]
+        # An analysis that another one dominates could only be asked in vain.
+        leading = {analysis.name for analysis in ANALYSES if analysis.dominated_by is None}
+        return [_least([bound for bound in proved if bound.name in leading], delta) for delta in deltas]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -253,15 +254,12 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
     epsilon, delta = real("epsilon", epsilon), _check_delta(delta, run.n)
     if vary not in VARY:
         raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
-    proved = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.why_not(run) is None]
-    if not proved:
-        raise InputError("no proved bound covers this run, so there is nothing to calibrate.")
-    # The analysis that is best at the start steers the search; any proved one certifies the answer.
-    winner = min(proved, key=lambda analysis: analysis.guarantee(run).epsilon(delta).upper)
+    leading = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]
 
     @cache
     def spent(candidate: Run) -> float:
-        return winner.guarantee(candidate).epsilon(delta).upper
+        bounds = (analysis.bound(candidate) for analysis in leading)
+        return _least([bound for bound in bounds if not isinstance(bound, NotApplicable)], delta).upper
 
     if vary == "noise_multiplier":
         return _calibrate_noise(run, epsilon, spent)

@@ -11,7 +11,7 @@ from typing import Final
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 
-_CLOSE: Final = 1.02
+_CLOSE: Final = 1.1
 """Neighbours whose ratio is smaller than this are not searched further."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
@@ -29,25 +29,29 @@ class BestOf(Guarantee):
         The guarantee of a number.
     guess, most : int
         Where to start, and the last number.
+    rough : callable, optional
+        A cheaper stand-in for ``member``, for the search alone.
     """
 
     member: Callable[[int], Guarantee]
     guess: int
     most: int
+    rough: Callable[[int], Guarantee] | None = None
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``."""
-        return self._least(lambda number: self.member(number).epsilon(delta))
+        return self._least(lambda guarantee: guarantee.epsilon(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
         """See ``Guarantee``."""
-        return self._least(lambda number: self.member(number).delta(epsilon))
+        return self._least(lambda guarantee: guarantee.delta(epsilon))
 
-    def _least(self, value: Callable[[int], Enclosure]) -> Enclosure:
-        found = cache(value)
+    def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:
+        rough = self.rough or self.member
 
+        @cache
         def cost(number: int) -> float:
-            return found(number).upper
+            return value(rough(number)).upper
 
         best = min(max(self.guess, 1), self.most)
         candidates = sorted({best, min(2 * best, self.most), max(best // 2, 1), self.most})
@@ -59,7 +63,7 @@ class BestOf(Guarantee):
                 best = self._narrowed(cost, low, best, high)
                 break
             best = further
-        return found(best)
+        return value(self.member(best))
 
     @staticmethod
     def _narrowed(cost: Callable[[int], float], low: int, best: int, high: int) -> int:

@@ -92,11 +92,14 @@ class ExactComposition(Guarantee):
         Compositions that the run dominates, for the lower ends, where ``directions`` had to be rounded upwards.
     width : float
         Aim for the width of the enclosures of epsilon.
+    lattice : bool
+        Whether to fall back on the slower lattice where the contour fails; without it the enclosure is then trivial.
     """
 
     directions: tuple[Composition, ...]
     below: tuple[Composition, ...] = ()
     width: float = WIDTH
+    lattice: bool = True
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``. The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
@@ -121,7 +124,7 @@ class ExactComposition(Guarantee):
             try:
                 return contour_delta(composition, epsilon, self.width)
             except (TooSlowError, OverflowError):
-                return self._searched(composition, epsilon)
+                return self._searched(composition, epsilon) if self.lattice else Enclosure(0.0, 1.0)
 
     def _searched(self, composition: Composition, epsilon: float) -> Enclosure:
         """The profile from its inverse, which the lattice knows; the end that certifies is looked up once more."""
@@ -160,7 +163,7 @@ class ExactComposition(Guarantee):
                 return Enclosure(0.0, 0.0)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
             result = Enclosure(0.0, composition.greatest)
-            for method in (contour_epsilon, lattice_epsilon):
+            for method in (contour_epsilon, lattice_epsilon) if self.lattice else (contour_epsilon,):
                 try:
                     found = method(composition, delta, self.width)
                 except (TooSlowError, OverflowError):

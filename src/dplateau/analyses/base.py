@@ -10,11 +10,16 @@ from dplateau.spec import Run
 
 
 class Analysis(ABC):
-    """One theorem. Concrete analyses are final and hold no state."""
+    """One theorem. Concrete analyses are final and hold no state.
+
+    The proof of a ``Proved`` analysis is ``docs/proofs/<name>.md``. ``dominated_by`` names an analysis that applies wherever this one
+    does and is never worse: searches then leave this one out.
+    """
 
     name: ClassVar[str]
     source: ClassVar[str]
     status: ClassVar[type[Bound]]
+    dominated_by: ClassVar[str | None] = None
 
     @abstractmethod
     def why_not(self, run: Run) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dplateau.accounting import GaussianDP, Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import ROUNDING, constant_steps, epoch_length, is_constant, varying_steps
+from dplateau.analyses.last_uses import constant_steps, epoch_length, is_constant, rounded_mu, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
@@ -34,7 +34,7 @@ class FixedOrder(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        return GaussianDP(math.sqrt(_worst_place(run)) * (1 + ROUNDING))
+        return GaussianDP(rounded_mu(run, _worst_place(run)))
 
 
 def _worst_place(run: Run) -> float:

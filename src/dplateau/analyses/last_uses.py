@@ -14,17 +14,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
-from dplateau.analyses.requirements import batch_sizes, contraction, deviation
+from dplateau.analyses.requirements import ROUND_OFF, batch_sizes, contraction, deviation
 from dplateau.spec import FullBatch, OnePass, Run, per_step
 
-ROUNDING: Final = 1e-9
+_ROUNDING: Final = 1e-9
 """Relative room for the rounding of sums; they keep twelve digits or more."""
 _WIDE: Final = 128
 """So many look-backs are tried side by side."""
@@ -140,8 +140,8 @@ class VaryingSteps:
         return (self.jump[uses] if jumps is None else jumps), room, self.room[uses]
 
     def cost(self, uses: Array, jumps: Array | None = None, *, back: int | None = None) -> float:
-        """The least mu^2 of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and only one
-        look-back ``back`` (in uses) in place of the best.
+        """The least mu^2 of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and two
+        look-backs (0 and ``back``, in uses) in place of the best.
         """
         rise, room, _ = self.string(uses, jumps)
         result = float(taut_string(np.append(self.start, rise), np.append(float(self.spent[uses[0]]), room)))
@@ -150,7 +150,7 @@ class VaryingSteps:
         from_diameter = self.from_diameter(uses, jumps)
         if back is None:
             return min(result, float(least(from_diameter, uses.size, _NARROW)[0]))
-        return min(result, float(from_diameter(np.array([min(back, uses.size - 1)]))[0]))
+        return min(result, float(from_diameter(np.array([0, min(back, uses.size - 1)])).min()))
 
     def alone(self) -> Array:
         """The least mu^2 of every record that is used once, by its step."""
@@ -186,6 +186,16 @@ class VaryingSteps:
             return np.array(costs)
 
         return cost
+
+
+@overload
+def rounded_mu(run: Run, squares: float) -> float: ...
+@overload
+def rounded_mu(run: Run, squares: Array) -> Array: ...
+def rounded_mu(run: Run, squares: float | Array) -> float | Array:
+    """mu of a cost, with room for rounding: ours, and that of the training loop."""
+    mus = np.sqrt(squares) * (1 + _ROUNDING) + 2 * ROUND_OFF * math.sqrt(run.steps)
+    return mus if isinstance(squares, np.ndarray) else float(mus)
 
 
 def is_constant(run: Run) -> bool:

@@ -19,6 +19,7 @@ class RenyiComposition(Analysis):
     name = "renyi-composition"
     source = "Mironov, Talwar, Zhang 2019; conversion: Canonne, Kamath, Steinke 2020, Proposition 12"
     status = Proved
+    dominated_by = "exact-composition"
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``: every run is covered."""

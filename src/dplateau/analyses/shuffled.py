@@ -11,11 +11,12 @@ from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import ROUNDING, constant_steps, epoch_length, is_constant, least, varying_steps
+from dplateau.analyses.last_uses import constant_steps, epoch_length, is_constant, least, rounded_mu, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Run
 from dplateau.spec import Shuffled as ShuffledSampling
 
+_FEW: Final = 32
 _POSITIONS: Final = 256
 """Positions of a longer epoch are rounded to so many later ones."""
 
@@ -42,7 +43,7 @@ class Shuffled(Analysis):
         """See ``Analysis``."""
         places, weights = _places(run)
         squares = _constant(run, places) if is_constant(run) else _varying(run, places)
-        mus = np.sqrt(squares) * (1 + ROUNDING)
+        mus = rounded_mu(run, squares)
         return MixtureOfGaussianDP(tuple(mus.tolist()), tuple(weights.tolist()))
 
 
@@ -89,7 +90,10 @@ def _varying(run: Run, places: Array) -> Array:
     jumps = np.array([steps.jump[max(begin, 0) : begin + length].max() for begin in begins])
     ends = begins + length - 1
     squares: list[float] = []
-    back = 0 if math.isinf(steps.diameter) else least(steps.from_diameter(ends, jumps), ends.size)[1] + 1
+    # The best look-back of each place, or one for all of many places.
+    back = None if places.size <= _FEW else 0
+    if back is not None and math.isfinite(steps.diameter):
+        back = least(steps.from_diameter(ends, jumps), ends.size)[1] + 1
     if places[0] < 0:
         squares.append(steps.cost(ends, jumps, back=back))
     for first, last in zip(firsts, lasts, strict=True):
