@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dplateau.losses import Logistic, Softmax, Squared
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
+from dplateau.spec import ROUND_OFF, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted, grid_of, progress_bar, train
 
 FALSE_ALARM = 1e-9
@@ -192,7 +192,7 @@ def test_the_bar_is_silent_unless_standard_error_is_a_terminal(terminal, monkeyp
 
 def test_the_result_is_a_frozen_record_of_the_last_iterate():
     rows, target = problem()
-    result = train(run_of(released="last"), Logistic(), rows, target)
+    result = train(run_of(released="last"), Logistic(), rows, target, dtype="float64")
     assert result.iterates is None
     assert result.weights.shape == (4,)
     assert result.run == run_of(released="last")
@@ -206,7 +206,8 @@ def test_the_result_is_a_frozen_record_of_the_last_iterate():
     [
         ({}, {"momentum": 0.5}, "post-processed"),
         ({}, {"average": 0.5}, "post-processed"),
-        ({"update": "post-processed", "released": "last"}, {"average": 0.5}, "released='all'"),
+        ({"released": "last"}, {"average": 0.5}, "post-processed"),
+        ({"released": "last"}, {"dtype": "float32"}, "double precision"),
         ({"released": "last"}, {"keep_iterates": True}, "released='all'"),
         ({"update": "post-processed"}, {"momentum": 1.0}, "momentum"),
         ({"update": "post-processed"}, {"momentum": -0.1}, "momentum"),
@@ -257,12 +258,25 @@ def test_stated_curvature_is_enforced_on_the_rows():
     rows, target = problem()
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     run = run_of(smoothness=0.26, strong_convexity=0.01, released="last")
-    names = {a.name for a in train(run, Logistic(), rows, target, l2=0.01).assumptions}
+    names = {a.name for a in train(run, Logistic(), rows, target, l2=0.01, dtype="float64").assumptions}
     assert {"smoothness", "strong convexity"} <= names
     with pytest.raises(InputError, match="smoothness"):
-        train(run, Logistic(), 1.1 * rows, target, l2=0.01)
+        train(run, Logistic(), 1.1 * rows, target, l2=0.01, dtype="float64")
+    with pytest.raises(InputError, match="smoothness"):
+        train(run, Logistic(), (1 + 1e-9) * rows, target, l2=0.01, dtype="float64")
     with pytest.raises(InputError, match="strong_convexity"):
-        train(run, Logistic(), rows, target, l2=[0.01, 0.01, 0.01, 0.0])
+        train(run, Logistic(), rows, target, l2=[0.01, 0.01, 0.01, 0.0], dtype="float64")
+
+
+def test_a_last_iterate_run_is_trained_on_a_grid_as_fine_as_its_bounds_allow():
+    run = run_of(released="last")
+    assert grid_of(run, 4, dtype="float64").spacing == grid_of(run_of(), 4, dtype="float32").spacing / 2**10
+    assert math.sqrt(4) * grid_of(run, 4, dtype="float64").spacing < ROUND_OFF * run.noise_multiplier * run.clip_norm
+    with pytest.raises(InputError, match="last-iterate"):
+        grid_of(run, 100_000, dtype="float64")
+    grid_of(run_of(), 100_000, dtype="float64")
+    with pytest.raises(InputError, match="last-iterate"):
+        grid_of(run_of(released="last", diameter=1e9), 4, dtype="float64")
 
 
 def test_softmax_counts_as_convex_only_where_clipping_never_acts():

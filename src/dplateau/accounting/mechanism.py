@@ -68,7 +68,7 @@ def _rounded(values: Array, levels: int, *, up: bool) -> Array:
     return np.maximum(moved, values) if up else np.minimum(moved, values)
 
 
-def _kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
+def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
     """The steps' law in each direction, and its mu times the noise multiplier."""
     if isinstance(run.sampling, FixedSize):
         return (Amplified,), 2.0
@@ -103,7 +103,7 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     if not isinstance(run.sampling, (Poisson, FixedSize)):
         raise TypeError(f"no composition is known for {type(run.sampling).__name__}")
     size, z = run.sampling.batch_size, run.noise_multiplier
-    kinds, shift = _kinds(run)
+    kinds, shift = step_kinds(run)
     if isinstance(size, tuple) or isinstance(z, tuple):
         rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)
         pairs, counts = _groups(rate, noise)

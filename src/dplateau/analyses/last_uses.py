@@ -21,8 +21,8 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
-from dplateau.analyses.requirements import ROUND_OFF, batch_sizes, contraction, deviation
-from dplateau.spec import FullBatch, OnePass, Run, per_step
+from dplateau.analyses.requirements import batch_sizes, contraction, deviation
+from dplateau.spec import ROUND_OFF, FullBatch, OnePass, Run, per_step
 
 _ROUNDING: Final = 1e-9
 """Relative room for the rounding of sums; they keep twelve digits or more."""

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
 from dplateau.spec import Run, per_step
-
-ROUND_OFF: Final = 1e-7
-"""Share of its noise by which a step may miss the exact gradient step: the arithmetic of the training loop. Twice this much is
-added to what every step has to absorb (``docs/proofs/fixed-order.md``, section 6)."""
 
 
 def greatest(value: float | tuple[float, ...]) -> float:

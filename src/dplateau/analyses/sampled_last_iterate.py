@@ -16,8 +16,8 @@ from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.requirements import ROUND_OFF, contraction, deviation, greatest, missing
-from dplateau.spec import FixedSize, Poisson, Run, per_step
+from dplateau.analyses.requirements import contraction, deviation, greatest, missing
+from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, per_step
 
 _BLOCKS: Final = 12
 _ROUGH_BLOCKS: Final = 4

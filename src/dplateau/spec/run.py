@@ -15,6 +15,9 @@ ADJACENCIES: Final = ("add-remove", "replace")
 RELEASED: Final = ("last", "all")
 UPDATES: Final = ("sgd", "post-processed")
 FORMAT: Final = 1
+ROUND_OFF: Final = 1e-7
+"""Share of its noise by which a step may miss the exact gradient step. Last-iterate bounds allow for so much arithmetic error, and
+training keeps to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,3 +162,8 @@ class Run:
     def is_full_batch(self) -> bool:
         """Whether every step uses every record."""
         return isinstance(self.sampling, FullBatch)
+
+    @property
+    def is_last_iterate(self) -> bool:
+        """Whether plain gradient steps are taken and only the last iterate is released, as last-iterate bounds want it."""
+        return self.released == "last" and self.update == "sgd"

@@ -15,6 +15,7 @@ from dplateau.training.grid import Grid
 
 DTYPES: Final = ("float32", "float64")
 _ROUNDING: Final = 1e-6
+_DOUBLE_ROUNDING: Final = 1e-12
 
 
 def check_options(run: Run, dtype: str, momentum: float, average: float, keep_iterates: bool) -> None:
@@ -28,9 +29,13 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
     real("average", average, inclusive=True, high=1.0)
     if (momentum or average) and run.update != "post-processed":
         raise InputError("momentum and averaging are other updates than the run's 'sgd': use a run with update='post-processed'.")
-    for name, wanted in (("average", average), ("keep_iterates", keep_iterates)):
-        if wanted and run.released != "all":
-            raise InputError(f"{name} releases more than the last iterate: use a run with released='all'.")
+    if run.is_last_iterate and dtype != "float64":
+        raise InputError(
+            "the run releases the last iterate only, and its bounds count on double precision: use dtype='float64', or "
+            "released='all'."
+        )
+    if keep_iterates and run.released != "all":
+        raise InputError("keep_iterates releases more than the last iterate: use a run with released='all'.")
 
 
 def checked_data(
@@ -74,8 +79,16 @@ def checked_start(run: Run, start: ArrayLike | None, shape: tuple[int, ...]) -> 
 
 def check_curvature(run: Run, loss: GeneralisedLinearLoss, grid: Grid, largest_row: float, l2: NDArray[np.float64]) -> None:
     """Raise ``InputError`` unless the smoothness and convexity that the run states hold for every row."""
-    slack = 1 + _ROUNDING
-    if run.smoothness is not None and loss.smoothness(largest_row) + l2.max() > run.smoothness * slack:
+    # A last-iterate bound needs what is stated, to the precision of its arithmetic; others do not use it.
+    slack = 1 + (_DOUBLE_ROUNDING if run.is_last_iterate else _ROUNDING)
+    curvature = loss.smoothness(largest_row) + float(l2.max())
+    if run.is_last_iterate and run.smoothness is not None:
+        largest = max(run.step_size) if isinstance(run.step_size, tuple) else run.step_size or 0.0
+        if curvature * largest > 2 >= run.smoothness * largest:
+            raise InputError(
+                f"step_size {largest:g} is 2/smoothness, and rounding makes some row's loss less smooth: lower it by a little."
+            )
+    if run.smoothness is not None and curvature > run.smoothness * slack:
         raise InputError(
             f"some row is too long for the run's smoothness {run.smoothness:g} with l2 up to {l2.max():g}: clip all "
             f"rows to a public norm R and state a smoothness of at least {type(loss).__name__}.smoothness(R) + l2."

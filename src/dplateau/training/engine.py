@@ -91,7 +91,7 @@ def train(
         Heavy-ball momentum, below 1. Needs a run with ``update="post-processed"``.
     average : float, default 0.0
         Fraction of the iterates, counted from the end, whose mean is returned (1: all, after Polyak). Needs a run with
-        ``update="post-processed"`` and ``released="all"``: no last-iterate bound covers an average.
+        ``update="post-processed"``: no last-iterate bound covers an average.
     start : array of shape (d,) or (d, K), optional
         First iterate; public. Zero by default.
     keep_iterates : bool, default False
