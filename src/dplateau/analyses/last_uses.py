@@ -54,7 +54,7 @@ def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tupl
         best = np.minimum(best, costs.min(axis=-1))
         index = int(np.argmin(costs.reshape(-1, tried.size).max(axis=0)))
         place, low, high = (int(tried[i]) for i in (index, max(index - 1, 0), min(index + 1, tried.size - 1)))
-        if high - low <= 2:
+        if high - place <= 1 and place - low <= 1:
             break
         tried = np.union1d(place, np.linspace(low, high, min(high - low + 1, wide)).round().astype(np.int64))
     return best, place

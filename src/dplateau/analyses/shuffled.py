@@ -17,8 +17,9 @@ from dplateau.spec import Run
 from dplateau.spec import Shuffled as ShuffledSampling
 
 _FEW: Final = 32
-_POSITIONS: Final = 256
-"""Positions of a longer epoch are rounded to so many later ones."""
+_APART: Final = 64
+_STRETCH: Final = 0.03
+"""Places with fewer steps after them are kept apart; the others are gathered over stretches whose ends have this log ratio."""
 
 
 class Shuffled(Analysis):
@@ -53,9 +54,11 @@ def _places(run: Run) -> tuple[Array, Array]:
     steps = run.steps - (math.ceil(run.steps / length) - 1) * length
     sizes = run.sampling.divisors(run.n)
     sizes = np.asarray(sizes) if isinstance(sizes, tuple) else np.minimum(sizes, run.n - sizes * np.arange(length))
-    group = np.ceil(np.arange(1, steps + 1) * min(_POSITIONS, steps) / steps) - 1
+    # The last places count most: they are kept apart, earlier ones are gathered by the steps that follow them.
+    follow = np.arange(steps)[::-1]
+    group = np.where(follow < _APART, -follow, -_APART - np.floor(np.log(np.maximum(follow, _APART) / _APART) / _STRETCH))
     last = np.flatnonzero(np.diff(group, append=np.inf))
-    weights = np.bincount(group.astype(int), weights=sizes[:steps]) / run.n
+    weights = np.add.reduceat(sizes[:steps], np.append(0, last[:-1] + 1)) / run.n
     left_out = float(sizes[steps:].sum()) / run.n
     return (np.append(-1, last), np.append(left_out, weights)) if left_out else (last, weights)
 

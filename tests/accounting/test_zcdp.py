@@ -1,0 +1,50 @@
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dplateau.accounting import GaussianDP
+from dplateau.accounting.zcdp import ZeroConcentratedDP
+
+
+def by_grid(rho: float, delta: float, greatest: float = 1e8) -> float:
+    order = 1 + np.exp(np.linspace(math.log(1e-3), math.log(greatest - 1), 400_001))
+    return max(0.0, float((rho * order + np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)).min()))
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-4, 0.01, 0.5, 5.0, 500.0])
+def test_the_best_order_is_found(rho: float) -> None:
+    found = ZeroConcentratedDP(rho).epsilon(1e-5).upper
+    assert found == pytest.approx(by_grid(rho, 1e-5), rel=1e-5, abs=1e-9)
+    assert found >= by_grid(rho, 1e-5) * (1 - 1e-6)
+    # The inverse.
+    assert ZeroConcentratedDP(rho).delta(found).upper == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_known_value() -> None:
+    # rho = mu^2/2 with mu = 1: the minimum of a/2 + log((a-1)/a) - (log delta + log a)/(a - 1).
+    assert ZeroConcentratedDP(0.5).epsilon(1e-5).upper == pytest.approx(4.728387, abs=1e-5)
+
+
+@given(log_mu=st.floats(-4, 2), log_delta=st.floats(-12, -2))
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_weaker_than_gaussian(log_mu: float, log_delta: float) -> None:
+    mu, delta = 10**log_mu, 10**log_delta
+    bound = ZeroConcentratedDP(mu**2 / 2)
+    assert bound.epsilon(delta).upper >= GaussianDP(mu).epsilon(delta).lower
+    epsilon = bound.epsilon(delta).upper
+    assert bound.delta(epsilon).upper >= GaussianDP(mu).delta(epsilon).lower
+    assert bound.mu is None
+
+
+def test_orders_beyond_the_greatest_are_not_used() -> None:
+    # Without the limit the best order is about 50.
+    limited = ZeroConcentratedDP(0.005, greatest_order=4.0)
+    assert limited.epsilon(1e-5).upper == pytest.approx(by_grid(0.005, 1e-5, 4.0), rel=1e-6)
+    assert limited.epsilon(1e-5).upper > 2 * ZeroConcentratedDP(0.005).epsilon(1e-5).upper
+    assert math.isinf(limited.divergence(5.0))

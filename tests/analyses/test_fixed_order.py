@@ -1,0 +1,181 @@
+"""The bound for fixed orders against a plain, slow account of the same lemma, closed forms and published figures."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dplateau as dp
+from dplateau.accounting import NotApplicable
+from dplateau.accounting.taut_string import taut_string
+from dplateau.analyses import FixedOrder
+from dplateau.analyses.last_uses import ConstantSteps, least
+from dplateau.analyses.requirements import contraction
+
+
+def run_of(**changes):
+    settings = {
+        "n": 60,
+        "sampling": dp.Cyclic(15),
+        "steps": 40,
+        "noise_multiplier": 3.0,
+        "step_size": 0.5,
+        "smoothness": 1.0,
+        "strong_convexity": 0.1,
+        "diameter": 4.0,
+        "adjacency": "replace",
+        "released": "last",
+    }
+    return dp.Run(**{**settings, **changes})
+
+
+def mu(run):
+    return FixedOrder().bound(run).guarantee.mu
+
+
+def slow_mu(run):
+    """Every place of the record, every start, every step one by one."""
+    scheme, steps = run.sampling, run.steps
+    sizes = scheme.divisors(run.n)
+    if isinstance(scheme, dp.FullBatch):
+        length, held = 1, [run.n]
+    elif isinstance(sizes, tuple):
+        length, held = len(sizes), sizes
+    else:
+        length = steps if isinstance(scheme, dp.OnePass) else math.ceil(run.n / sizes)
+        held = [min(sizes, run.n - k * sizes) if isinstance(scheme, dp.Cyclic) else sizes for k in range(length)]
+    divisor = [sizes[t % length] if isinstance(sizes, tuple) else sizes for t in range(steps)]
+    eta, z = (np.broadcast_to(np.asarray(part, dtype=float), (steps,)) for part in (run.step_size, run.noise_multiplier))
+    c = [float(contraction(run, eta[t], least=held[t % length] / divisor[t])) for t in range(steps)]
+    delta = 2.0 if run.adjacency == "replace" else 1.0
+    gap = [eta[t] * delta * run.clip_norm / divisor[t] for t in range(steps)]
+    noise = [(eta[t] * z[t] * run.clip_norm / divisor[t]) ** 2 for t in range(steps)]
+    w = [math.prod(c[t + 1 :]) for t in range(steps)]
+    worst = 0.0
+    for place in range(min(length, steps)):
+        best = math.inf
+        for start in range(-1, steps):
+            if start >= 0 and run.diameter is None:
+                continue
+            rise = [w[t] * gap[t] * (t % length == place) for t in range(start + 1, steps)]
+            room = [w[t] ** 2 * noise[t] for t in range(start + 1, steps)]
+            if start >= 0:
+                rise, room = [w[start] * run.diameter, *rise], [0.0, *room]
+            best = min(best, float(taut_string(np.array(rise), np.array(room))))
+        worst = max(worst, best)
+    return math.sqrt(worst)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_agrees_with_the_slow_account(data):
+    draw = data.draw
+    batch, length = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    kind = draw(st.sampled_from(["cyclic", "ragged", "sizes", "full", "one-pass"]))
+    n, steps = batch * length, draw(st.integers(1, 30))
+    scheme = {
+        "cyclic": lambda: dp.Cyclic(batch),
+        "ragged": lambda: dp.Cyclic(batch),
+        "sizes": lambda: dp.Cyclic([batch + k % 2 for k in range(length)]),
+        "full": dp.FullBatch,
+        "one-pass": lambda: dp.OnePass(batch),
+    }[kind]()
+    if kind == "ragged":
+        n = max(n - batch // 2, batch)
+    if kind == "sizes":
+        n = sum(scheme.batch_size)
+    if kind == "one-pass":
+        steps = min(steps, length)
+    positive = st.floats(0.05, 1.9)
+    run = run_of(
+        n=n,
+        sampling=scheme,
+        steps=steps,
+        noise_multiplier=draw(st.one_of(st.floats(0.5, 5.0), st.lists(st.floats(0.5, 5.0), min_size=steps, max_size=steps))),
+        step_size=draw(st.one_of(positive, st.lists(positive, min_size=steps, max_size=steps))),
+        strong_convexity=draw(st.sampled_from([0.0, 0.01, 0.5, 1.0])),
+        diameter=draw(st.sampled_from([None, 0.1, 1.0, 10.0])),
+        adjacency=draw(st.sampled_from(["replace", "add-remove"])),
+    )
+    exact = slow_mu(run)
+    assert exact * (1 - 1e-7) <= mu(run) <= exact * (1 + 1e-7) + 1e-5
+
+
+def test_published_figures():
+    cyclic = ConstantSteps(contraction=0.9999, gap=2 / 3, variance=1.0, diameter=math.inf, length=40)
+    assert math.sqrt(cyclic.cost(np.asarray(0.0), np.asarray(40.0), 50)) == pytest.approx(0.99249, abs=5e-6)
+    bounded = ConstantSteps(contraction=1.0, gap=0.2, variance=1.0, diameter=10.0, length=20)
+    assert math.sqrt(bounded.cost(np.asarray(0.0), np.asarray(20.0), 400)) == pytest.approx(0.6576, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "composed", "nearly", "more"), [(50, 30.5, 4.34, 4.32), (100, 49.9, 5.60, 5.51), (200, 83.8, 7.58, 7.09)]
+)
+def test_logistic_regression_of_bok_su_altschuler(epochs, composed, nearly, more):
+    """40 batches an epoch, a jump of 2/3 of the noise, contraction .9999 and .9998, delta 1e-5."""
+    run = run_of(n=60_000, sampling=dp.Cyclic(1500), steps=40 * epochs, diameter=None, step_size=0.05, smoothness=0.25)
+    assert dp.account(run.replace(released="all"), 1e-5).epsilon == pytest.approx(composed, abs=0.05)
+    for curvature, published in ((0.002, nearly), (0.004, more)):
+        assert dp.account(run.replace(strong_convexity=curvature), 1e-5).epsilon == pytest.approx(published, abs=0.005)
+
+
+def test_one_pass_is_the_formula_of_feldman_koren_talwar():
+    rng = np.random.default_rng(1)
+    sizes, eta, z = rng.integers(1, 9, 30), rng.uniform(0.1, 1.9, 30), rng.uniform(1, 4, 30)
+    run = run_of(
+        n=int(sizes.sum()),
+        sampling=dp.OnePass(sizes.tolist()),
+        steps=30,
+        step_size=eta.tolist(),
+        noise_multiplier=z.tolist(),
+        strong_convexity=0.0,
+        diameter=None,
+    )
+    sigma = z / sizes
+    later = np.cumsum((eta * sigma)[::-1] ** 2)[::-1]
+    assert mu(run) == pytest.approx(float((2 * eta / (sizes * np.sqrt(later))).max()), abs=2e-6)
+
+
+def test_the_bound_stops_growing():
+    short, long, longer = (mu(run_of(steps=4 * epochs, strong_convexity=0.0)) for epochs in (5, 10_000, 1_000_000))
+    assert short < long
+    assert longer <= long * 1.001
+    assert mu(run_of(steps=4_000_000, strong_convexity=0.0, diameter=None)) > 100 * short
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"released": "all"}, 'Set released="last"'),
+        ({"update": "post-processed"}, "no plain gradient step"),
+        ({"strong_convexity": None}, "State strong_convexity"),
+        ({"smoothness": None, "strong_convexity": 0.0}, "smoothness is not stated"),
+        ({"step_size": 2.1}, "exceeds 2/smoothness = 2"),
+        ({"sampling": dp.Poisson(15)}, "sampling Cyclic, OnePass, FullBatch"),
+    ],
+)
+def test_what_is_missing_is_named(changes, message):
+    bound = FixedOrder().bound(run_of(**changes))
+    assert isinstance(bound, NotApplicable)
+    assert message in bound.why_not
+
+
+@pytest.mark.parametrize("length", [1, 25])
+def test_steps_that_are_forgotten_cost_nothing(length):
+    # Contraction by 0.1 a step: after some hundred steps weights vanish in double precision.
+    run = run_of(
+        n=15 * length, sampling=dp.Cyclic(15) if length > 1 else dp.FullBatch(), steps=2000, step_size=0.95, strong_convexity=0.95
+    )
+    few = mu(run.replace(steps=4 * length + 100))
+    assert mu(run) == pytest.approx(few, rel=1e-3)
+    assert mu(run.replace(noise_multiplier=[3.0] * 2000)) == pytest.approx(mu(run), rel=1e-9)
+    assert math.isfinite(mu(run.replace(noise_multiplier=[3.0] * 2000, diameter=None)))
+
+
+def test_the_search_finds_the_least_of_a_unimodal_cost():
+    for target in (0, 1, 17, 500, 998, 999):
+        best, place = least(lambda backs, target=target: np.abs(np.log1p(backs) - math.log1p(target)) + 1.0, 1000, 8)
+        assert (float(best), place) == (1.0, target)
+    assert least(lambda backs: backs * 1.0, 0)[0] == math.inf

@@ -1,0 +1,154 @@
+"""The bound for random batches: never above composition, a plateau, and the head room of Poisson batches."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import dplateau as dp
+from dplateau.accounting import Enclosure, GaussianDP, Guarantee, NotApplicable
+from dplateau.accounting.best_of import BestOf
+from dplateau.accounting.slack import WithSlack
+from dplateau.analyses import ExactCompositionAnalysis, SampledLastIterate, SampledLastIterateRenyi
+from dplateau.analyses.sampled_last_iterate import _blocks, _contractions, _last, _spread
+
+SCHEMES = [
+    (dp.Poisson(100), "add-remove"),
+    (dp.Poisson(100), "replace"),
+    (dp.FixedSize(100), "replace"),
+    (dp.FixedSize(100), "add-remove"),
+]
+
+
+def run_of(**changes):
+    settings = {
+        "n": 4000,
+        "sampling": dp.Poisson(100),
+        "steps": 20_000,
+        "noise_multiplier": 3.0,
+        "step_size": 1.0,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "diameter": 1.0,
+        "released": "last",
+    }
+    return dp.Run(**{**settings, **changes})
+
+
+def epsilon(run, delta=1e-5):
+    return SampledLastIterate().bound(run).guarantee.epsilon(delta).upper
+
+
+def composed(run, delta=1e-5):
+    return ExactCompositionAnalysis().bound(run).guarantee.epsilon(delta).upper
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+def test_a_plateau_far_below_composition(sampling, adjacency):
+    run = run_of(sampling=sampling, adjacency=adjacency)
+    long = epsilon(run.replace(steps=1_000_000))
+    assert long == pytest.approx(epsilon(run.replace(steps=500_000)), rel=1e-3)
+    assert long < composed(run.replace(steps=1_000_000)) / 5
+    short = run.replace(steps=50)
+    assert epsilon(short) == pytest.approx(composed(short), rel=1e-9)
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+def test_contraction_helps_and_renyi_is_the_weaker_currency(sampling, adjacency):
+    run = run_of(sampling=sampling, adjacency=adjacency, step_size=0.5)
+    convex, strongly = epsilon(run), epsilon(run.replace(strong_convexity=0.05))
+    assert strongly < convex / 2
+    renyi = SampledLastIterateRenyi().bound(run).guarantee.epsilon(1e-5).upper
+    assert convex < renyi < 1.5 * convex
+    certain = SampledLastIterate().bound(run).guarantee
+    assert certain.delta(convex * 1.0001).upper <= 1.001e-5
+
+
+def test_a_certain_draw_is_the_full_batch():
+    run = run_of(n=100, sampling=dp.FixedSize(100), adjacency="replace", steps=3000, noise_multiplier=30.0)
+    full = dp.account(run.replace(sampling=dp.FullBatch()), 1e-5).epsilon
+    # Equal shifts are not the best string, but close.
+    assert full * (1 - 1e-4) <= epsilon(run) <= 1.1 * full
+
+
+def test_less_noise_more_steps_or_a_larger_set_never_cost_less():
+    base = epsilon(run_of())
+    assert epsilon(run_of(noise_multiplier=2.5)) > base
+    assert epsilon(run_of(diameter=1.5)) > base
+    assert epsilon(run_of(steps=40_000)) >= base * (1 - 1e-3)
+    assert epsilon(run_of(sampling=dp.Poisson(150))) > base
+
+
+def test_schedules_lie_between_their_extremes():
+    steps = 20_000
+    eta = np.linspace(1.0, 0.5, steps)
+    between = epsilon(run_of(step_size=eta.tolist()))
+    assert epsilon(run_of(step_size=1.0)) * 0.99 <= between <= epsilon(run_of(step_size=0.5)) * 1.01
+    noise = epsilon(run_of(noise_multiplier=np.linspace(2.5, 3.5, steps).tolist()))
+    assert epsilon(run_of(noise_multiplier=3.5)) * 0.99 <= noise <= epsilon(run_of(noise_multiplier=2.5))
+    rates = np.linspace(80, 120, steps)
+    varied = epsilon(run_of(sampling=dp.Poisson(rates.tolist())))
+    assert varied <= epsilon(run_of(sampling=dp.Poisson(120))) * 1.05
+
+
+def test_blocks_absorb_the_whole_diameter():
+    rng = np.random.default_rng(2)
+    run = run_of(
+        steps=300,
+        step_size=rng.uniform(0.2, 1.0, 300).tolist(),
+        noise_multiplier=rng.uniform(2, 4, 300).tolist(),
+        strong_convexity=0.05,
+        sampling=dp.FixedSize(100),
+    )
+    window = _last(run, 200)
+    contracted, slack = _contractions(run, window, 1e-8)
+    assert slack == 0
+    weight = np.append(np.cumprod(contracted[::-1])[::-1][1:], 1.0) * window.deviation
+    shift = _spread(weight, 0.01 / window.noise, float(contracted.prod()) * 1.0)
+    assert (weight * shift).sum() == pytest.approx(float(contracted.prod()), rel=1e-9)
+    assert (shift >= 0).all()
+    blocks = _blocks(window, contracted, 1.0, 2.0, 12)
+    assert sum(count for *_, count in blocks) == 200
+    assert len(blocks) <= 13
+    assert min(noise for _, noise, _, _ in blocks) == window.noise.min()
+
+
+def test_head_room_of_poisson_batches_is_paid_for():
+    tight, roomy = run_of(step_size=1.6), run_of(step_size=1.0)
+    assert isinstance(SampledLastIterate().bound(run_of(step_size=1.9)), NotApplicable)
+    chance = float(binom.sf(125, 4000, 100 / 4000))
+    assert chance > 1e-6
+    assert "too large for a contraction" in (SampledLastIterate().why_not(tight) or "")
+    window = _last(roomy, 1000)
+    contracted, slack = _contractions(roomy, window, 1e-9)
+    assert contracted.tolist() == [1.0]
+    assert 1000 * float(binom.sf(200, 4000, 100 / 4000)) <= slack <= 1000 * float(binom.sf(199, 4000, 100 / 4000)) * 1.001
+    assert epsilon(roomy, 1e-25) == pytest.approx(composed(roomy, 1e-25), rel=1e-6)
+
+
+def test_poisson_batches_contract_less_than_expected():
+    run = run_of(strong_convexity=0.1, step_size=0.5)
+    contracted, slack = _contractions(run, _last(run, 100), 1e-8)
+    assert slack == pytest.approx(1e-8)
+    assert 1 - 0.05 < contracted[0] < 1 - 0.05 * 0.3
+    fewest = (1 - contracted[0]) / 0.05 * 100
+    assert 100 * binom.cdf(fewest - 1.5, 3999, 100 / 4000) <= 0.5e-8
+
+
+def test_the_best_of_a_family_is_found():
+    def member(number: int) -> Guarantee:
+        return GaussianDP(0.5 + abs(math.log(number / 300)))
+
+    best = BestOf(member, 5, 100_000).epsilon(1e-5)
+    assert best.upper == pytest.approx(GaussianDP(0.5).epsilon(1e-5).upper, rel=0.15)
+    assert BestOf(member, 5, 20).epsilon(1e-5) == member(20).epsilon(1e-5)
+    assert BestOf(member, 90_000, 100_000).delta(1.0).upper == pytest.approx(GaussianDP(0.5).delta(1.0).upper, rel=0.3)
+
+
+def test_slack_is_added_to_delta():
+    inner = GaussianDP(1.0)
+    slack = WithSlack(inner, 4e-6)
+    assert slack.epsilon(1e-5).upper == pytest.approx(inner.epsilon(6e-6).upper, rel=1e-9)
+    assert slack.delta(2.0).upper == pytest.approx(inner.delta(2.0).upper + 4e-6)
+    assert slack.epsilon(3e-6) == Enclosure(0.0, math.inf)
