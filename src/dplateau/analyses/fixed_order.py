@@ -44,9 +44,5 @@ def _worst_place(run: Run) -> float:
         # Later uses are worse, one by one; so the place whose last use is the last step is worse than every other.
         steps = 1 if isinstance(run.sampling, OnePass) else run.steps
         return float(constant_steps(run).cost(np.asarray(0.0), np.asarray(float(length)), math.ceil(steps / length)))
-    steps, skipped = varying_steps(run)
-    total = steps.jump.size
-    if length >= run.steps:
-        return float(steps.alone().max())
-    places = [np.arange((place - skipped) % length, total, length) for place in range(length)]
-    return steps.worst([uses for uses in places if uses.size])
+    steps, _ = varying_steps(run)
+    return float(steps.alone().max()) if length >= steps.jump.size else steps.worst(length)

@@ -161,16 +161,30 @@ class VaryingSteps:
             result = np.minimum(result, taut_string((self.weight * self.diameter)[:, None], (left - self.room)[:, None]))
         return result
 
-    def worst(self, places: list[Array]) -> float:
-        """The largest cost over records with the given uses. All are bounded at one look-back; only those that may be the largest
-        are looked at closely.
+    def worst(self, length: int) -> float:
+        """The largest cost over the places of an epoch of ``length`` steps.
+
+        Places are told apart by their last use. A group of them costs at most what its last place would with the largest jump of
+        the group in every epoch; the most expensive group is split until it is a single place.
         """
-        back = 0 if math.isinf(self.diameter) else least(self.from_diameter(places[-1]), places[-1].size, _NARROW)[1]
-        queue = [(-self.cost(uses, back=back), place, False) for place, uses in enumerate(places)]
-        heapq.heapify(queue)
-        while not queue[0][2]:
-            place = queue[0][1]
-            heapq.heapreplace(queue, (-self.cost(places[place]), place, True))
+        missing = -self.jump.size % length
+        epochs = np.concatenate([np.zeros(missing), self.jump]).reshape(-1, length)
+
+        def members(first: int, last: int) -> tuple[Array, Array]:
+            uses = np.arange(last, epochs.size, length) - missing
+            return uses[uses >= 0], epochs[:, first : last + 1].max(axis=1)[uses >= 0]
+
+        whole = members(0, length - 1)
+        back = 0 if math.isinf(self.diameter) else least(self.from_diameter(*whole), whole[0].size, _NARROW)[1]
+        queue = [(-math.inf, 0, length - 1, False)]
+        while not queue[0][3]:
+            _, first, last, _ = heapq.heappop(queue)
+            if first == last:
+                heapq.heappush(queue, (-self.cost(*members(first, last)), first, last, True))
+                continue
+            middle = (first + last) // 2
+            for part in ((first, middle), (middle + 1, last)):
+                heapq.heappush(queue, (-self.cost(*members(*part), back=back), *part, False))
         return -queue[0][0]
 
     def from_diameter(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
@@ -236,5 +250,5 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     weight = np.exp(after[first:])
     far = math.inf if run.diameter is None else run.diameter
     before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum())) if first else 0.0
-    deviations = np.broadcast_to(deviation(run), (run.steps,))[first:]
+    deviations = (eta * per_step(run.noise_multiplier, run.steps) * run.clip_norm / sizes)[first:]
     return VaryingSteps(weight, weight * gap[first:], (weight * deviations) ** 2, before, far), first
