@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau.account import account, calibrate
 from dplateau.algorithms import NoisySGD, plan_noisy_sgd
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.spec import FullBatch, InputError, Poisson, Run
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator
 
 LOSSES = (Logistic(), Softmax(5), Squared(), Huber(), SmoothedHinge(1.0))
@@ -23,7 +23,7 @@ def plan(n=10_000, loss=None, **changes):
 def test_a_plan_is_certified_and_spends_what_it_may(loss, adjacency):
     run = plan(loss=loss, adjacency=adjacency).run
     assert 0.9999 < account(run, 1e-5).epsilon <= 1.0
-    assert (run.adjacency, run.released, run.update) == (adjacency, "all", "post-processed")
+    assert (run.adjacency, run.released, run.update) == (adjacency, "last", "post-processed")
 
 
 def test_equal_arguments_give_equal_plans():
@@ -127,3 +127,32 @@ def test_a_plan_can_be_written_by_hand():
 def test_an_impossible_plan_is_refused(changes):
     with pytest.raises(InputError, match=next(iter(changes))):
         plan(**changes)
+
+
+@pytest.mark.parametrize("sampling", [Cyclic(20), Shuffled(20), FixedSize(20), Poisson(20)])
+def test_plain_steps_are_certified_by_the_last_iterate_where_that_is_less(sampling):
+    planned = plan(sampling=sampling, momentum=0.0, average=0.0, l2=0.05, diameter=5.0, step_size=1.0, steps=3000, n=200)
+    run = planned.run
+    assert (run.update, run.released, run.strong_convexity) == ("sgd", "last", 0.05)
+    report = account(run, 1e-5)
+    assert 0.999 < report.epsilon <= 1
+    assert report.best.name in ("fixed-order", "shuffled", "sampled-last-iterate")
+    composed = calibrate(run.replace(update="post-processed"), epsilon=1.0, delta=1e-5)
+    assert run.noise_multiplier < composed.noise_multiplier / 1.5
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    result = planned.fit(rows, rows[:, 0] > 0, dtype="float64")
+    assert np.linalg.norm(result.weights) <= 2.5 * (1 + 1e-12)
+    with pytest.raises(InputError, match="double precision"):
+        planned.fit(rows, rows[:, 0] > 0)
+
+
+def test_losses_that_clipping_may_spoil_keep_to_composition():
+    run = plan(loss=Softmax(3), momentum=0.0, average=0.0, diameter=5.0).run
+    assert run.update == "post-processed"
+
+
+def test_sampling_and_batch_size_exclude_each_other():
+    with pytest.raises(InputError, match="both given"):
+        plan(sampling=Cyclic(10), batch_size=10)

@@ -152,3 +152,11 @@ def test_slack_is_added_to_delta():
     assert slack.epsilon(1e-5).upper == pytest.approx(inner.epsilon(6e-6).upper, rel=1e-9)
     assert slack.delta(2.0).upper == pytest.approx(inner.delta(2.0).upper + 4e-6)
     assert slack.epsilon(3e-6) == Enclosure(0.0, math.inf)
+
+
+def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():
+    run = run_of(strong_convexity=0.1, step_size=0.5, sampling=dp.Poisson(20), n=200)
+    once = run.replace(l2=0.1)
+    assert _contractions(once, _last(once, 10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
+    assert _contractions(run, _last(run, 10), 1e-8)[0][0] > 1 - 0.05 * 0.3
+    assert epsilon(once) < epsilon(run) / 2

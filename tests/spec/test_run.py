@@ -102,6 +102,7 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
         {"step_size": 0.1},
         {"smoothness": 1.0},
         {"strong_convexity": 0.0},
+        {"l2": 0.25, "strong_convexity": 0.5},
         {"diameter": 3.0},
         {"adjacency": "replace"},
         {"released": "last"},
@@ -165,6 +166,14 @@ def test_no_loss_is_more_convex_than_smooth() -> None:
     with pytest.raises(InputError, match="strong_convexity 2 exceeds smoothness 1"):
         Run(**BASE, smoothness=1.0, strong_convexity=2.0)
     Run(**BASE, smoothness=1.0, strong_convexity=1.0)
+
+
+def test_an_l2_term_is_part_of_the_strong_convexity():
+    with pytest.raises(InputError, match="l2 0.5 exceeds strong_convexity 0"):
+        Run(**BASE, l2=0.5)
+    run = Run(**BASE, strong_convexity=0.5, l2=0.5)
+    assert Run.from_json(run.to_json()) == run
+    assert "l2" not in Run(**BASE, strong_convexity=0.5).to_dict()
 
 
 def test_a_run_cannot_be_changed() -> None:

@@ -1,4 +1,4 @@
-"""Noisy-SGD: gradient steps on clipped, noisy gradients, all of which may be released.
+"""Noisy-SGD: gradient steps on clipped, noisy gradients, of which the last iterate, or a mean of iterates, is released.
 
 Source: Altschuler and Talwar, "Privacy of noisy stochastic gradient descent: more iterations without more privacy loss" (NeurIPS
 2022), algorithm 1; Bu, Dong, Long, Su, "Deep learning with Gaussian differential privacy" (HDSR 2020), algorithm 1, with clipping.
@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike
 
 from dplateau.account import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import FullBatch, Poisson, Run
+from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
 LARGE_BATCH: Final = 1 << 17
+_ROOM: Final = 1 + 1e-12
+"""Room for the rounding of rows that were scaled to the public norm."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def plan_noisy_sgd(
     momentum: float = 0.9,
     average: float = 0.5,
     l2: float | Sequence[float] = 0.0,
+    sampling: Sampling | None = None,
+    diameter: float | None = None,
 ) -> NoisySGD:
     """Plan a run of Noisy-SGD from public facts: it costs no privacy, and equal arguments give equal plans.
 
@@ -129,7 +133,12 @@ def plan_noisy_sgd(
     step_size : float, optional
         eta.
     momentum, average, l2 : float
-        See ``NoisySGD``.
+        See ``NoisySGD``. With neither momentum nor averaging the steps are plain gradient steps, and last-iterate bounds apply: the
+        noise is then calibrated to the least of them and of composition, and ``fit`` needs ``dtype="float64"``.
+    sampling : Sampling, optional
+        How batches are chosen, in place of ``batch_size``.
+    diameter : float, optional
+        Diameter of the ball around zero that iterates are projected on; last-iterate bounds of convex losses need it.
 
     Returns
     -------
@@ -151,23 +160,36 @@ def plan_noisy_sgd(
     n, norm = integer("n", n), real("feature_norm", feature_norm)
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     shrinkage = tuple(l2) if isinstance(l2, Sequence) else real("l2", l2, inclusive=True)
-    batch = _batch(n) if batch_size is None else real("batch_size", batch_size)
+    if sampling is None:
+        batch = _batch(n) if batch_size is None else real("batch_size", batch_size)
+        sampling = FullBatch() if batch == n else Poisson(batch)
+    elif batch_size is not None:
+        raise InputError("sampling and batch_size are both given: give one of them.")
     clip = _residual_clip(loss) if residual_clip is None else real("residual_clip", residual_clip)
     run = Run(
         n=n,
-        sampling=FullBatch() if batch == n else Poisson(batch),
+        sampling=sampling,
         steps=steps,
         noise_multiplier=1.0,
         clip_norm=clip * norm,
+        diameter=diameter,
         adjacency=adjacency,
-        released="all",
+        released="last",
         update="post-processed",
     )
     run = calibrate(run, epsilon=epsilon, delta=delta)
+    smoothness = loss.smoothness(norm) * _ROOM + float(np.max(shrinkage))
     if step_size is None:
-        noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps) / batch  # type: ignore[arg-type]
-        step_size = min(2.0, (1 - momentum) / (2 * noise)) / (loss.smoothness(norm) + float(np.max(shrinkage)))
-    return NoisySGD(run.replace(step_size=step_size), loss, momentum=momentum, average=average, l2=shrinkage)
+        divisor = sampling.divisors(n)
+        noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
+        noise /= min(divisor) if isinstance(divisor, tuple) else divisor
+        step_size = min(2.0, (1 - momentum) / (2 * noise)) / smoothness
+    run = run.replace(step_size=step_size)
+    if not momentum and not average and loss.convex_after_clipping:
+        once = float(np.min(shrinkage))
+        plain = run.replace(update="sgd", smoothness=smoothness, strong_convexity=once, l2=once)
+        run = calibrate(plain, epsilon=epsilon, delta=delta)
+    return NoisySGD(run, loss, momentum=momentum, average=average, l2=shrinkage)
 
 
 def _batch(n: int) -> int:

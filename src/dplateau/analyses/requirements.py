@@ -18,10 +18,11 @@ def greatest(value: float | tuple[float, ...]) -> float:
 def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, most: Array | float = 1.0) -> Array:
     """The Lipschitz constant of a gradient step whose batch has between ``least`` and ``most`` times its public size.
 
-    The Hessian of the step's objective lies between ``m min(1, least)`` and ``M max(1, most)``, whether an l2 term is part of every
-    example's loss or added once a step.
+    The Hessian of the step's objective is that of the l2 term and, for the rest, between ``least m`` and ``most M``; no larger
+    share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated.
     """
-    low, high = (run.strong_convexity or 0.0) * np.minimum(1.0, least), (run.smoothness or math.inf) * np.maximum(1.0, most)
+    m, M, once = run.strong_convexity or 0.0, run.smoothness or math.inf, run.l2
+    low, high = once + (m - once) * np.minimum(1.0, least), once + (M - once) * np.maximum(1.0, most)
     return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
 
 

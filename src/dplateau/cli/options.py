@@ -50,6 +50,7 @@ ClipNorm = Annotated[float | None, option("Norm that gradients are clipped to (d
 StepSize = Annotated[float | None, option("Step size.", LOSS, "--step-size")]
 Smoothness = Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")]
 StrongConvexity = Annotated[float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")]
+L2 = Annotated[float | None, option("Part of it from an l2 term that every step adds once.", LOSS, "--l2")]
 Diameter = Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")]
 Adjacency = Annotated[
     str | None,

@@ -42,9 +42,12 @@ class Run:
     step_size : float or sequence of float, optional
         eta. Needed by last-iterate bounds only.
     smoothness : float, optional
-        M: every per-example loss is M-smooth. Needed by last-iterate bounds only.
+        M: every per-example loss, with the l2 term, is M-smooth. Needed by last-iterate bounds only.
     strong_convexity : float, optional
-        m: every per-example loss is m-strongly convex; 0 means convex, None means not known to be convex.
+        m: every per-example loss, with the l2 term, is m-strongly convex; 0 means convex, None means not known to be convex.
+    l2 : float, default 0.0
+        The part of ``strong_convexity`` that is due to a term ``l2 |theta|^2 / 2`` which every step adds once, whatever its batch
+        (``dplateau.training.train`` and weight decay do). The rest is taken to be sampled with the records.
     diameter : float, optional
         D: diameter of the set that iterates are projected on; None means no projection.
     adjacency : {"add-remove", "replace"}, default "add-remove"
@@ -70,6 +73,7 @@ class Run:
     step_size: Schedule | None = None
     smoothness: float | None = None
     strong_convexity: float | None = None
+    l2: float = 0.0
     diameter: float | None = None
     adjacency: str = "add-remove"
     released: str = "all"
@@ -100,6 +104,12 @@ class Run:
             raise InputError(
                 f"strong_convexity {self.strong_convexity:g} exceeds smoothness {self.smoothness:g}: no loss has both."
             )
+        put("l2", real("l2", self.l2, inclusive=True))
+        if self.l2 > (self.strong_convexity or 0.0):
+            raise InputError(
+                f"l2 {self.l2:g} exceeds strong_convexity {self.strong_convexity or 0:g}: the l2 term is part of it, "
+                "state at least l2."
+            )
         if self.diameter is not None:
             put("diameter", real("diameter", self.diameter))
         for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES)):
@@ -116,10 +126,12 @@ class Run:
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON. ``Run.from_dict(run.to_dict()) == run``, exactly."""
+        """Plain data for JSON. ``Run.from_dict(run.to_dict()) == run``, exactly. An l2 of 0 is left out."""
         data: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "l2" and not value:
+                continue
             data[field.name] = (
                 value.to_dict() if isinstance(value, Sampling) else list(value) if isinstance(value, tuple) else value
             )

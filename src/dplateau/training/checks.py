@@ -93,6 +93,8 @@ def check_curvature(run: Run, loss: GeneralisedLinearLoss, grid: Grid, largest_r
             f"some row is too long for the run's smoothness {run.smoothness:g} with l2 up to {l2.max():g}: clip all "
             f"rows to a public norm R and state a smoothness of at least {type(loss).__name__}.smoothness(R) + l2."
         )
+    if run.l2 > l2.min() * slack:
+        raise InputError(f"the run states l2 {run.l2:g}, which exceeds the least l2 coefficient {l2.min():g}: add l2.")
     if run.strong_convexity is None:
         return
     if run.strong_convexity > l2.min() * slack:
