@@ -169,7 +169,7 @@ def test_no_loss_is_more_convex_than_smooth() -> None:
 
 
 def test_an_l2_term_is_part_of_the_strong_convexity():
-    with pytest.raises(InputError, match="l2 0.5 exceeds strong_convexity 0"):
+    with pytest.raises(InputError, match=r"l2 0\.5 exceeds strong_convexity 0"):
         Run(**BASE, l2=0.5)
     run = Run(**BASE, strong_convexity=0.5, l2=0.5)
     assert Run.from_json(run.to_json()) == run
