@@ -136,14 +136,19 @@ def test_poisson_batches_contract_less_than_expected():
     assert 100 * binom.cdf(fewest - 1.5, 3999, 100 / 4000) <= 0.5e-8
 
 
-def test_the_best_of_a_family_is_found():
+@pytest.mark.parametrize(("best", "most"), [(300, 100_000), (1, 7), (7, 7), (2, 3), (90_000, 100_000), (1, 1)])
+def test_the_best_of_a_family_is_found(best, most):
     def member(number: int) -> Guarantee:
-        return GaussianDP(0.5 + abs(math.log(number / 300)))
+        return GaussianDP(0.5 + abs(math.log(number / best)))
 
-    best = BestOf(member, 5, 100_000).epsilon(1e-5)
-    assert best.upper == pytest.approx(GaussianDP(0.5).epsilon(1e-5).upper, rel=0.15)
-    assert BestOf(member, 5, 20).epsilon(1e-5) == member(20).epsilon(1e-5)
-    assert BestOf(member, 90_000, 100_000).delta(1.0).upper == pytest.approx(GaussianDP(0.5).delta(1.0).upper, rel=0.3)
+    family = BestOf(member, most, member)
+    assert family.epsilon(1e-5).upper == pytest.approx(GaussianDP(0.5).epsilon(1e-5).upper, rel=0.15)
+    assert family.delta(1.0).upper == pytest.approx(GaussianDP(0.5).delta(1.0).upper, rel=0.5)
+
+
+def test_the_last_member_counts_whatever_the_search_says():
+    family = BestOf(lambda number: GaussianDP(1 / number), 50, lambda number: GaussianDP(float(number)))
+    assert family.epsilon(1e-5) == GaussianDP(1 / 50).epsilon(1e-5)
 
 
 def test_slack_is_added_to_delta():

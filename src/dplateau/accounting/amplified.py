@@ -112,7 +112,7 @@ class Amplified(StepLaw):
             inner = np.log1p(np.expm1(size) / self.q)
             return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, inner))
         h = self._threshold(np.maximum(size, self._inner))
-        outer = log_subtract(self._log_mixture_above(h), np.exp(size), log_ndtr(-h - self.shift))
+        outer = log_subtract(self._log_mixture_above(h), 1.0, size + log_ndtr(-h - self.shift))
         inner = np.logaddexp(
             math.log1p(-self.q) + log_gdp_delta(self.shift, size), math.log(self.q) + log_gdp_delta(self.shift + self.mu, size)
         )

@@ -20,23 +20,22 @@ _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 class BestOf(Guarantee):
     """The least epsilon (or delta) of a family of valid guarantees, numbered from 1 to ``most``.
 
-    The search starts at ``guess``, doubles both ways while that helps, and narrows the best stretch down. It may miss the best
-    member; whichever it finds holds.
+    Powers of two below ``most`` are tried, and the best stretch is narrowed down; the result is compared with that of ``most``. The
+    search may miss the best member; whichever it finds holds.
 
     Attributes
     ----------
     member : callable
         The guarantee of a number.
-    guess, most : int
-        Where to start, and the last number.
-    rough : callable, optional
+    most : int
+        The last number.
+    rough : callable
         A cheaper stand-in for ``member``, for the search alone.
     """
 
     member: Callable[[int], Guarantee]
-    guess: int
     most: int
-    rough: Callable[[int], Guarantee] | None = None
+    rough: Callable[[int], Guarantee]
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``."""
@@ -47,38 +46,21 @@ class BestOf(Guarantee):
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
     def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:
-        rough = self.rough or self.member
-
         @cache
         def cost(number: int) -> float:
-            return value(rough(number)).upper
+            return value(self.rough(number)).upper
 
-        best = min(max(self.guess, 1), self.most)
-        candidates = sorted({best, min(2 * best, self.most), max(best // 2, 1), self.most})
-        best = min(candidates, key=cost)
-        while 1 < best < self.most:
-            low, high = max(best // 2, 1), min(2 * best, self.most)
-            further = min((low, high), key=cost)
-            if cost(further) >= cost(best):
-                best = self._narrowed(cost, low, best, high)
-                break
-            best = further
-        return value(self.member(best))
-
-    @staticmethod
-    def _narrowed(cost: Callable[[int], float], low: int, best: int, high: int) -> int:
-        """Golden section in the logarithm."""
-        while high / low > _CLOSE and high - low > 2:
-            wider_right = high / best > best / low
-            ratio = (high / best if wider_right else low / best) ** (1 - _GOLDEN)
-            middle = round(best * ratio)
-            middle = min(max(middle, low + 1), high - 1)
-            if middle == best:
-                middle += 1 if wider_right else -1
+        tried = sorted({max(self.most >> k, 1) for k in range(self.most.bit_length())})
+        place = min(range(len(tried)), key=lambda index: cost(tried[index]))
+        low, best, high = tried[max(place - 1, 0)], tried[place], tried[min(place + 1, len(tried) - 1)]
+        while high / low > _CLOSE and max(high - best, best - low) > 1:
+            upwards = high - best > 1 and (high / best > best / low or best - low <= 1)
+            middle = round(best * (high / best if upwards else low / best) ** (1 - _GOLDEN))
+            middle = min(max(middle, best + 1), high - 1) if upwards else max(min(middle, best - 1), low + 1)
             if cost(middle) < cost(best):
-                low, best, high = (best, middle, high) if middle > best else (low, middle, best)
-            elif middle > best:
+                low, best, high = (best, middle, high) if upwards else (low, middle, best)
+            elif upwards:
                 high = middle
             else:
                 low = middle
-        return best
+        return min((value(self.member(number)) for number in {best, self.most}), key=lambda enclosure: enclosure.upper)

@@ -22,6 +22,8 @@ _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _LEAST: Final = 1e-18
 """The least delta that is searched for."""
+_GREATEST: Final = (1 - 1e-9, 0.999, 0.9, 0.5)
+"""The greatest ones."""
 
 
 class Guarantee(ABC):
@@ -92,14 +94,11 @@ class ExactComposition(Guarantee):
         Compositions that the run dominates, for the lower ends, where ``directions`` had to be rounded upwards.
     width : float
         Aim for the width of the enclosures of epsilon.
-    lattice : bool
-        Whether to fall back on the slower lattice where the contour fails; without it the enclosure is then trivial.
     """
 
     directions: tuple[Composition, ...]
     below: tuple[Composition, ...] = ()
     width: float = WIDTH
-    lattice: bool = True
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``. The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
@@ -124,14 +123,18 @@ class ExactComposition(Guarantee):
             try:
                 return contour_delta(composition, epsilon, self.width)
             except (TooSlowError, OverflowError):
-                return self._searched(composition, epsilon) if self.lattice else Enclosure(0.0, 1.0)
+                return self._searched(composition, epsilon)
 
     def _searched(self, composition: Composition, epsilon: float) -> Enclosure:
         """The profile from its inverse, which the lattice knows; the end that certifies is looked up once more."""
         known = cache(lambda x: self._direction(composition, math.exp(x)))
-        low, high, room = math.log(_LEAST), math.log1p(-1e-9), 1e-6
+        low, room = math.log(_LEAST), 1e-6
         if known(low).upper <= epsilon:
             return Enclosure(0.0, _LEAST)
+        # Close to 1 the lattice may fail: then a smaller delta has to do as the upper end.
+        high = next((x for x in map(math.log, _GREATEST) if known(x).upper < epsilon), None)
+        if high is None:
+            return Enclosure(0.0, 1.0)
         upper = min(root(lambda x: known(x).upper - epsilon, low, high, xtol=room) + 2 * room, high)
         if known(upper).upper > epsilon:
             return Enclosure(0.0, 1.0)
@@ -163,7 +166,7 @@ class ExactComposition(Guarantee):
                 return Enclosure(0.0, 0.0)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
             result = Enclosure(0.0, composition.greatest)
-            for method in (contour_epsilon, lattice_epsilon) if self.lattice else (contour_epsilon,):
+            for method in (contour_epsilon, lattice_epsilon):
                 try:
                     found = method(composition, delta, self.width)
                 except (TooSlowError, OverflowError):

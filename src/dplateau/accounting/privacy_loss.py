@@ -42,6 +42,9 @@ ANGLES: Final = np.linspace(0.05, 3.0, 24)
 _BENDS: Final = [(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)]
 MOST: Final = 100_000
 """Greatest number of quadrature nodes of one step."""
+_FAR: Final = 1e300
+_CELLS: Final = 4096
+_ROUNDS: Final = 8
 _MARGIN: Final = 0.9
 """The log of a tail bound is used with this factor, for the rounding and the step of its own sum."""
 
@@ -212,7 +215,7 @@ class PoissonRemove(StepLaw):
     def log_delta(self, epsilon: Array) -> Array:
         h = self._threshold(epsilon)
         if self.shift:
-            return log_subtract(self._log_mixture_above(h), np.exp(epsilon), log_ndtr(-h - self.shift))
+            return log_subtract(self._log_mixture_above(h), 1.0, epsilon + log_ndtr(-h - self.shift))
         return log_subtract(math.log(self.q) + log_ndtr(self.mu - h), np.expm1(epsilon) + self.q, log_ndtr(-h))
 
     def log_above(self, epsilon: Array) -> Array:
@@ -243,7 +246,7 @@ class PoissonAdd(StepLaw):
     def log_delta(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
         if self.shift:
-            return log_subtract(log_ndtr(h + self.shift), np.exp(epsilon), self.log_above(epsilon))
+            return log_subtract(log_ndtr(h + self.shift), 1.0, epsilon + self.log_above(epsilon))
         kept = np.exp(epsilon) * np.maximum(np.expm1(-epsilon) + self.q, 0.0)
         with np.errstate(divide="ignore"):
             return log_subtract(np.log(kept) + log_ndtr(h), self.q * np.exp(epsilon), log_ndtr(h - self.mu))
@@ -307,7 +310,7 @@ class PoissonReplace(StepLaw):
         size = np.abs(epsilon)
         h = self._meeting(size)
         if self.shift:
-            log_delta = log_subtract(self._log_mixture_above(h), np.exp(size), self._log_mirrored_above(h))
+            log_delta = log_subtract(self._log_mixture_above(h), 1.0, size + self._log_mirrored_above(h))
             return symmetric_log_delta(epsilon, log_delta)
         with np.errstate(divide="ignore"):
             missed = np.log((1 - self.q) * np.expm1(size)) + log_ndtr(-h)
@@ -327,19 +330,26 @@ class PoissonReplace(StepLaw):
 
 
 def _crossing(rising: Callable[[Array], Array], level: Array) -> Array:
-    """Where a rising function that is unbounded both ways passes ``level``: doubled out from 0, then bisected."""
+    """Where a smooth rising function that is unbounded both ways passes ``level``: a table, then false position in its cells."""
     level = np.asarray(level, dtype=float)
-    low, high = np.full(level.shape, -1.0), np.full(level.shape, 1.0)
-    for _ in range(200):
-        above, below = rising(low) > level, rising(high) < level
-        if not (above.any() or below.any()):
-            break
-        low, high = np.where(above, 2 * low, low), np.where(below, 2 * high, high)
-    for _ in range(100):
-        middle = (low + high) / 2
-        under = rising(middle) < level
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return (low + high) / 2
+    low, high = -1.0, 1.0
+    while rising(np.array(low)) > level.min() and low > -_FAR:
+        low *= 2
+    while rising(np.array(high)) < level.max() and high < _FAR:
+        high *= 2
+    x = np.sinh(np.linspace(math.asinh(low), math.asinh(high), _CELLS))
+    values = rising(x)
+    cell = np.clip(np.searchsorted(values, level), 1, x.size - 1)
+    left, right, below, above = x[cell - 1], x[cell], values[cell - 1], values[cell]
+    middle = left
+    for _ in range(_ROUNDS):
+        share = (level - below) / np.where(above > below, above - below, 1.0)
+        middle = left + (right - left) * np.clip(share, 0.0, 1.0)
+        found = rising(middle)
+        under = found < level
+        left, below = np.where(under, middle, left), np.where(under, found, below)
+        right, above = np.where(under, right, middle), np.where(under, above, found)
+    return middle
 
 
 def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:

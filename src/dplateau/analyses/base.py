@@ -13,7 +13,7 @@ class Analysis(ABC):
     """One theorem. Concrete analyses are final and hold no state.
 
     The proof of a ``Proved`` analysis is ``docs/proofs/<name>.md``. ``dominated_by`` names an analysis that applies wherever this
-    one does and is never worse: searches then leave this one out.
+    one does and is no worse, up to what its search may miss: searches then leave this one out.
     """
 
     name: ClassVar[str]

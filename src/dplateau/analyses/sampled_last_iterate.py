@@ -16,7 +16,7 @@ from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.requirements import contraction, deviation, greatest, missing
+from dplateau.analyses.requirements import contraction, deviation, missing
 from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, per_step
 
 _BLOCKS: Final = 12
@@ -92,33 +92,20 @@ class _LookBack(Guarantee):
         return min((self._best(budget).delta(epsilon) for budget in _budgets(self.run)), key=lambda enclosure: enclosure.upper)
 
     def _best(self, budget: float) -> BestOf:
-        run = self.run
-        q, mu = greatest(run.sampling.divisors(run.n)) / run.n, sensitivity(run) / _least(run.noise_multiplier)
-        sigma, far = float(np.min(deviation(run))), run.diameter or math.inf
-        each = q * math.sqrt(math.expm1(min(mu**2, 50.0)))
-        guess = far / (sigma * each)
-        c = float(np.max(contraction(run, greatest(run.step_size or 0.0))))
-        if c < 1:
-            guess = min(guess, 1 + math.log1p(far / sigma) / -math.log(max(c, 1e-9)))
+        """The look-backs; they are searched by their Renyi divergences, in few blocks and in the first direction alone."""
         return BestOf(
-            lambda steps: self._member(steps, budget),
-            max(1, round(min(guess, run.steps))),
-            run.steps,
-            lambda steps: self._member(steps, budget, rough=True),
+            lambda steps: self._member(steps, budget, _BLOCKS, self.renyi),
+            self.run.steps,
+            lambda steps: self._member(steps, budget, _ROUGH_BLOCKS, True, directions=1),
         )
 
-    def _member(self, steps: int, budget: float, *, rough: bool = False) -> Guarantee:
-        """The bound of one look-back; a rough one has few blocks, and the first direction alone."""
+    def _member(self, steps: int, budget: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
+        kind = RenyiDP if renyi else ExactComposition
         if steps == self.run.steps:
-            return self._composed(compositions(self.run)[0])
+            return kind(compositions(self.run)[0][:directions])
         window = _last(self.run, steps)
         contracted, slack = _contractions(self.run, window, budget)
-        directions = _shifted(self.run, window, contracted, _ROUGH_BLOCKS if rough else _BLOCKS)
-        return WithSlack(self._composed(directions[:1] if rough else directions), slack)
-
-    def _composed(self, directions: tuple[Composition, ...]) -> Guarantee:
-        # Where the contour fails the look-back is far too short.
-        return RenyiDP(directions) if self.renyi else ExactComposition(directions, lattice=False)
+        return WithSlack(kind(_shifted(self.run, window, contracted, blocks)[:directions]), slack)
 
 
 @dataclass(frozen=True)
@@ -216,10 +203,6 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
     k = (total + np.cumsum(w * m)) / np.maximum(np.cumsum(w**2), 1e-300)
     j = int(np.flatnonzero(k * w >= m)[-1])
     return np.maximum(k[j] * weight - mean, 0.0)
-
-
-def _least(value: float | tuple[float, ...]) -> float:
-    return min(value) if isinstance(value, tuple) else value
 
 
 def _budgets(run: Run) -> tuple[float, ...]:

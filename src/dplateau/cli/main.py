@@ -11,6 +11,7 @@ import typer
 
 from dplateau import __version__
 from dplateau.cli.account import account
+from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
 from dplateau.cli.schema import schema
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, account, calibrate, schema):
+for command in (train, demo, account, calibrate, audit, schema):
     app.command()(command)
 
 

@@ -1,0 +1,72 @@
+"""Noisy gradient descent as Langevin dynamics (Ryffel, Bach, Pointcheval)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dplateau.accounting import Guarantee, Proved
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.mechanism import sensitivity
+from dplateau.analyses.base import Analysis
+from dplateau.analyses.closed_forms import concentrated
+from dplateau.analyses.requirements import deviation, greatest, missing
+from dplateau.spec import FullBatch, Run, Sampling, per_step
+
+
+class Langevin(Analysis):
+    """``D_a <= 4 a L^2/(m n^2 s^2) (1 - exp(-m/2 sum of eta_k))`` for full batches, the iterate's noise being sqrt(2 eta_k) s.
+    **Proved.**
+
+    With ``eta_k = 1/(2 M + m k/2)`` the last factor is at most m K/(4 M + m K), with constant steps it is
+    ``1 - exp(-m eta K/2)``. Under add-remove L^2 becomes L^2/4.
+
+    Setting: m-strongly convex, M-smooth losses, full batches, any step sizes below 1/smoothness, noise whose variance is
+    proportional to the step size. The random start of the paper is not needed: the shifts of ``docs/proofs/fixed-order.md`` cost
+    no more than twice this.
+
+    Source: Ryffel, Bach, Pointcheval 2022, Theorem 3.2, Corollaries 3.2 and 3.3, for full batches only.
+    """
+
+    name = "langevin"
+    source = "Ryffel, Bach, Pointcheval 2022, Theorem 3.2, full batches"
+    status = Proved
+    dominated_by = "fixed-order"
+
+    def why_not(self, run: Run) -> str | None:
+        """See ``Analysis``."""
+        return uncovered(run, FullBatch)
+
+    def guarantee(self, run: Run) -> Guarantee:
+        """See ``Analysis``."""
+        return concentrated(run, dynamics(run))
+
+
+def uncovered(run: Run, sampling: type[Sampling]) -> str | None:
+    """Why the theorem's formula does not describe ``run``; None where it does."""
+    reason = missing(run, strongly_convex=True, samplings=(sampling,))
+    if reason is not None or run.step_size is None or run.smoothness is None:
+        return reason
+    largest = greatest(run.step_size)
+    if largest * run.smoothness >= 1:
+        return f"step_size {largest:g} is not below 1/smoothness = {1 / run.smoothness:g}. Lower step_size."
+    variances = _variances(run)
+    if variances.max() > variances.min() * (1 + 1e-9):
+        return (
+            "the variance of the iterate's noise is not proportional to step_size. Let noise_multiplier fall as the square root "
+            "of 1/step_size."
+        )
+    return None
+
+
+def dynamics(run: Run) -> float:
+    """The theorem's formula, per unit of the order."""
+    m, total = run.strong_convexity or 0.0, float(per_step(run.step_size or 0.0, run.steps).sum())
+    gap = sensitivity(run) * run.clip_norm / run.n
+    return gap**2 / (m * float(_variances(run).min())) * -math.expm1(-m / 2 * total)
+
+
+def _variances(run: Run) -> Array:
+    """s^2 of each step: half the variance of the iterate's noise over the step size."""
+    return deviation(run) ** 2 / (2 * np.asarray(run.step_size, dtype=float))

@@ -1,0 +1,122 @@
+"""The plateau of noisy SGD as a formula (Altschuler, Talwar): what the privacy loss grows like, and when it stops growing.
+
+The theorems hold up to a constant that is not stated. Their proofs' last displays give it: with the noise split in halves and
+``S_a <= 2 a q^2/s^2`` (Lemma 2.12), looking back R steps costs ``a (4 R d^2/n^2 + D^2/(eta^2 R))/sigma^2`` in the convex case,
+d = 2 L (L under add-remove). ``Asymptotic`` all the same: that lemma bounds the printed direction of one sampled step, which is
+not the pair that sampling needs under replace.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting import Asymptotic, Guarantee
+from dplateau.accounting.mechanism import sensitivity
+from dplateau.accounting.zcdp import ZeroConcentratedDP
+from dplateau.analyses.base import Analysis
+from dplateau.analyses.closed_forms import batch_size, equal_steps, scalar, unequal
+from dplateau.analyses.requirements import missing
+from dplateau.spec import FixedSize, Poisson, Run
+
+_LEAST_ORDER: Final = 1.001
+
+
+class NoisySgdPlateau(Analysis):
+    """``D_a <= C a L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))}``, C = 17 (5 under add-remove). **Asymptotic.**
+
+    Setting: convex smooth losses, random batches of less than a fifth of the records, projection on a set of diameter D,
+    constant step size up to ``2/smoothness``, ``sigma > 8 sqrt(2) L/b``, orders up to that of Lemma 2.12.
+
+    Source: Altschuler, Talwar 2022, Theorem 3.1.
+    """
+
+    name = "noisy-sgd-plateau"
+    source = "Altschuler, Talwar 2022, Theorem 3.1"
+    status = Asymptotic
+
+    def why_not(self, run: Run) -> str | None:
+        """See ``Analysis``."""
+        return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or _outside(run)
+
+    def guarantee(self, run: Run) -> Guarantee:
+        """See ``Analysis``."""
+        per_look = (4 * sensitivity(run) ** 2 + 1) * (run.clip_norm / (run.n * _sigma(run))) ** 2
+        return ZeroConcentratedDP(per_look * min(run.steps, self.burn_in(run)), greatest_order(run))
+
+    def burn_in(self, run: Run) -> float:
+        """T-bar: after so many steps, more steps cost nothing."""
+        return math.ceil((run.diameter or 0.0) * run.n / (run.clip_norm * scalar(run.step_size)))
+
+
+class NoisySgdStronglyConvexPlateau(Analysis):
+    """``D_a <= a (4 R d^2/n^2 + c^(2R) D^2/eta^2)/sigma^2``, ``R = min{T, T-bar}``, T-bar about log(...)/log(1/c). **Asymptotic.**
+
+    Setting: as for ``NoisySgdPlateau``, strongly convex losses, step size below ``2/smoothness``; c is the contraction of a step.
+
+    Source: Altschuler, Talwar 2022, Theorem 5.1 through (5.3).
+    """
+
+    name = "noisy-sgd-plateau-strong"
+    source = "Altschuler, Talwar 2022, Theorem 5.1"
+    status = Asymptotic
+
+    def why_not(self, run: Run) -> str | None:
+        """See ``Analysis``."""
+        reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize)) or _outside(run)
+        if reason is None and equal_steps(run).factor >= 1:
+            return "the gradient step does not contract: step_size must be below 2/smoothness. Lower step_size."
+        return reason
+
+    def guarantee(self, run: Run) -> Guarantee:
+        """See ``Analysis``."""
+        look = min(run.steps, self.burn_in(run))
+        far = (run.diameter or 0.0) / scalar(run.step_size)
+        drawn = 4 * look * (sensitivity(run) * run.clip_norm / run.n) ** 2
+        # Back to the start both runs agree.
+        left = 0.0 if look == run.steps else far**2 * math.exp(2 * look * equal_steps(run).log_factor)
+        return ZeroConcentratedDP((drawn + left) / _sigma(run) ** 2, greatest_order(run))
+
+    def burn_in(self, run: Run) -> float:
+        """T-bar: ``log(a D^2 log(1/c)/(eta^2 sigma_1^2 Q)) / (2 log(1/c))``, Q the sampled step, at least 1.
+
+        a and sigma cancel. The proof's choice is of this order; this one balances its two terms.
+        """
+        rate = -equal_steps(run).log_factor
+        far = (run.diameter or 0.0) / scalar(run.step_size)
+        ratio = far**2 * rate * run.n**2 / (2 * (sensitivity(run) * run.clip_norm) ** 2)
+        return max(1, math.ceil(math.log(ratio) / (2 * rate))) if ratio > 1 else 1
+
+
+def _sigma(run: Run) -> float:
+    """The noise on the mean gradient."""
+    return scalar(run.noise_multiplier) * run.clip_norm / batch_size(run)
+
+
+def _outside(run: Run) -> str | None:
+    reason = unequal(run)
+    if reason is not None:
+        return reason
+    z, rate = scalar(run.noise_multiplier), batch_size(run) / run.n
+    if z <= 4 * math.sqrt(2) * sensitivity(run):
+        least = "8 sqrt(2)" if run.adjacency == "replace" else "4 sqrt(2)"
+        return f"noise_multiplier {z:g} is not above {least}: the theorem is for more noise (sigma > 8 sqrt(2) L/b)."
+    if rate >= 0.2:
+        return f"the sampling rate {rate:g} is not below 1/5: Lemma 2.12 is for smaller batches."
+    if greatest_order(run) <= _LEAST_ORDER:
+        return "no order meets the conditions of Lemma 2.12. Raise noise_multiplier."
+    return None
+
+
+def greatest_order(run: Run) -> float:
+    """The largest order for which Lemma 2.12 bounds the sampled step with half of the noise variance."""
+    rate, noise = batch_size(run) / run.n, scalar(run.noise_multiplier)
+    noise /= math.sqrt(2) * sensitivity(run)
+    orders = 1 + np.geomspace(_LEAST_ORDER - 1, 1e8, 4000)
+    log = np.log1p(1 / (rate * (orders - 1)))
+    below = log + np.log(rate * orders) + 1 / (2 * noise**2)
+    fits = (orders <= log * noise**2 / 2 - math.log(noise**2)) & (orders * below <= log**2 * noise**2 / 2 - math.log(5 * noise**2))
+    first = int(np.argmin(fits)) if not fits.all() else orders.size
+    return float(orders[first - 1]) if first else 1.0

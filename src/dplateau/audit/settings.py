@@ -1,0 +1,96 @@
+"""Random small runs, reproducible one by one, in which the walls, the batches and the schedules all matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Sampling, Shuffled, per_step
+from dplateau.spec.schedule import Schedule, integer
+
+VERSION: Final = 1
+"""Of the stream: a seed and an index mean the same run as long as this stays."""
+
+LEVELS: Final = 4
+"""Values that a schedule takes: every one more is a kernel more."""
+
+_Random: TypeAlias = np.random.Generator
+
+
+def setting(seed: int, index: int) -> Run:
+    """The run with the given index in the stream of ``seed``."""
+    random = np.random.default_rng([integer("seed", seed, low=0), integer("index", index, low=0), VERSION])
+    kind = SAMPLINGS[str(random.choice(sorted(SAMPLINGS)))]
+    n = round(_between(random, 2, 40))
+    steps = round(_between(random, 1, 300))
+    if kind is OnePass:
+        steps = min(steps, n)
+    scheme = _sampling(random, kind, n, steps)
+    noise = _schedule(random, _between(random, 0.4, 8.0), steps, 0.2, grows=True)
+    smoothness = _between(random, 0.1, 10.0)
+    step_size = _schedule(random, _between(random, 0.05, 2.0) / smoothness, steps, 0.3, grows=False)
+    convexity = 0.0 if random.random() < 0.5 else smoothness * _between(random, 0.01, 1.0)
+    # The walls are so far away that the iterate gets there within one step, or within many, or hardly.
+    deviations = np.divide(per_step(step_size, steps) * per_step(noise, steps), _divisors(scheme, n, steps))
+    widest = min(float(deviations.max()), 2 * float(deviations.min()))
+    return Run(
+        n=n,
+        sampling=scheme,
+        steps=steps,
+        noise_multiplier=noise,
+        step_size=step_size,
+        smoothness=smoothness,
+        strong_convexity=convexity,
+        diameter=widest * _between(random, 0.5, 30.0),
+        adjacency=str(random.choice(["add-remove", "replace"])),
+        released="last",
+    )
+
+
+def _divisors(scheme: Sampling, n: int, steps: int) -> NDArray[np.float64]:
+    return np.resize(np.asarray(scheme.divisors(n), dtype=float), steps)
+
+
+def settings(seed: int, first: int = 0) -> Iterator[Run]:
+    """The endless stream of ``seed``, from index ``first`` on."""
+    return (setting(seed, index) for index in count(first))
+
+
+def _between(random: _Random, low: float, high: float) -> float:
+    """Uniform in the logarithm, with three digits so that a finding is easy to read; never above ``high``."""
+    return min(float(f"{math.exp(random.uniform(math.log(low), math.log(high))):.3g}"), high)
+
+
+def _schedule(random: _Random, value: float, steps: int, share: float, *, grows: bool) -> Schedule:
+    """A constant, or (with probability ``share``) a schedule between the value and up to four times more (or less)."""
+    if random.random() >= share:
+        return value
+    path = np.arange(steps) * LEVELS // steps if random.random() < 0.5 else random.integers(0, LEVELS, steps)
+    scale = 1 + 3 * random.random() * path / (LEVELS - 1)
+    return tuple((value * scale if grows else value / scale).tolist())
+
+
+def _sampling(random: _Random, kind: type[Sampling], n: int, steps: int) -> Sampling:
+    if kind is FullBatch:
+        return FullBatch()
+    varied = random.random() < 0.25
+    if kind is Poisson:
+        rate = _between(random, 0.02, 1.0)
+        rates = n * rate * random.uniform(0.3, 1.0, LEVELS)
+        return Poisson(tuple(random.choice(rates, steps).tolist()) if varied else n * rate)
+    most = n // steps if kind is OnePass else n
+    if kind is FixedSize or kind is OnePass:
+        size = round(_between(random, 1, most))
+        sizes = tuple(random.choice(random.integers(1, size + 1, LEVELS), steps).tolist())
+        return (FixedSize if kind is FixedSize else OnePass)(sizes if varied else size)
+    size = round(_between(random, 1, n))
+    epochs = Cyclic if kind is Cyclic else Shuffled
+    if not varied:
+        return epochs(size)
+    cuts = np.flatnonzero(random.random(n - 1) < 1 / size) + 1
+    return epochs(tuple(np.diff(cuts, prepend=0, append=n).tolist()))

@@ -1,0 +1,125 @@
+"""``dplateau audit``: try to break the bounds, by exact laws of bad data sets in one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
+
+if TYPE_CHECKING:
+    from dplateau.analyses import Analysis
+    from dplateau.audit.journal import Summary
+
+WHAT = "What is audited"
+
+
+def audit(
+    settings: Annotated[int, o.option("How many random runs to try.", WHAT, "--settings")] = 2000,
+    seed: Annotated[int, o.option("Of the stream of runs.", WHAT, "--seed")] = 0,
+    analysis: Annotated[
+        list[str] | None, o.option("Only this analysis; may be repeated.", WHAT, "--analysis", metavar="NAME")
+    ] = None,
+    output: Annotated[
+        Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", metavar="FILE")
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Try to break every bound on random runs; exit status 1 if a proved one does.
+
+    On an interval, with losses of affine gradient, the law of the last iterate
+    is known exactly. A search picks data sets that are bad for privacy; no
+    bound may then say less than their exact epsilon. An analysis that ends with
+    an error is a failure too.
+
+    [bold]Examples[/]
+
+    dplateau audit
+
+    dplateau audit --settings 100000 --output findings.jsonl
+    """
+    from dplateau.audit.journal import append, header, read, summaries
+
+    count, seed = integer("--settings", settings), integer("--seed", seed, low=0)
+    chosen = _chosen(analysis)
+    findings = [] if output is None else read(output, header(seed, chosen))[:count]
+    try:
+        with _progress(count) as done:
+            done(len(findings))
+            for finding in _rest(chosen, count, seed, len(findings)):
+                findings.append(finding)
+                if output is not None:
+                    append(output, finding)
+                done(len(findings))
+    except KeyboardInterrupt:
+        if findings and not json:
+            show(_page(summaries(chosen, findings), findings, seed))
+        raise
+    rows = summaries(chosen, findings)
+    wrong = [f for f in findings if any(v["failed"] or (v["broken"] and v["status"] == "Proved") for v in f["verdicts"])]
+    if json:
+        show_json({"settings": count, "seed": seed, "analyses": [vars(row) for row in rows], "wrong": wrong})
+    else:
+        show(_page(rows, findings, seed))
+        for finding in wrong:
+            show_json(finding)
+    return 1 if wrong else 0
+
+
+def _chosen(names: Sequence[str] | None) -> list[Analysis]:
+    from dplateau.analyses import ANALYSES
+
+    known = [analysis.name for analysis in ANALYSES]
+    for name in names or ():
+        if name not in known:
+            raise InputError(f"--analysis is {name!r}: expected one of {', '.join(known)}.")
+    return [analysis for analysis in ANALYSES if not names or analysis.name in names]
+
+
+def _rest(analyses: Sequence[Analysis], count: int, seed: int, first: int) -> Iterator[dict[str, Any]]:
+    from dplateau.audit import audit
+
+    return (finding.to_dict() for finding in audit(analyses, count - first, seed=seed, first=first))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar on standard error, silent where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("settings"))
+    times = (TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("remaining"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("audit", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _page(rows: Sequence[Summary], findings: Sequence[dict[str, Any]], seed: int) -> RenderableType:
+    """A table of the analyses, and what could not be computed."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("analysis", "status", "settings", "largest", "median", "broken"):
+        table.add_column(name, justify="left" if name in {"analysis", "status", "broken"} else "right", no_wrap=True)
+    for row in rows:
+        numbers = ("-" if value is None else f"{value:.4f}" for value in (row.largest, row.median))
+        verdict = f"{len(row.broken):,}" if row.broken else "no" if row.settings else "-"
+        style = "bold red" if row.broken and row.status == "Proved" else "" if row.status == "Proved" else "dim"
+        table.add_row(row.analysis, row.status, f"{row.settings:,}", *numbers, verdict, style=style)
+    failed = sum(finding["epsilon"] is None for finding in findings)
+    notes = [f"{len(findings):,} settings of seed {seed}; largest and median: exact epsilon over the bound's, 1 is tight."]
+    for row in rows:
+        if row.broken:
+            notes.append(f"{row.analysis} is refuted {len(row.broken):,} times, first in setting {row.broken[0]}.")
+        if row.failed:
+            notes.append(f"{row.analysis} ended with an error {len(row.failed):,} times, first in setting {row.failed[0]}.")
+    if failed:
+        notes.append(f"{failed:,} of them without exact laws: there the noise is too small for double precision.")
+    return Group(table, "", *(Text(note, "dim") for note in notes))

@@ -1,0 +1,202 @@
+"""Noisy SGD with random batches: against the formula, the exact law of a random walk, and composition."""
+
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import dplateau as dp
+from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.renyi import renyi_divergence
+from dplateau.accounting.terms import Composition, Repeated
+from dplateau.analyses import RenyiComposition
+from dplateau.analyses.altschuler_talwar_sgd import NoisySgd, NoisySgdSchedule, NoisySgdStronglyConvex, _contraction
+from dplateau.analyses.base import Analysis
+
+from .lemma import final_law, hockey_stick, renyi
+
+ALL = [NoisySgd(), NoisySgdStronglyConvex(), NoisySgdSchedule()]
+
+
+def sampled(sampling: object = None, **changes: object) -> dp.Run:
+    values = {
+        "n": 1000,
+        "sampling": sampling or dp.FixedSize(20),
+        "steps": 5000,
+        "noise_multiplier": 3.0,
+        "step_size": 0.5,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "diameter": 0.5,
+        "adjacency": "replace",
+        "released": "last",
+    }
+    return dp.Run(**(values | changes))
+
+
+def one(order: float, *laws: StepLaw) -> float:
+    return max(renyi_divergence(Composition((Repeated(law, 1),)), order) for law in laws)
+
+
+def by_search(order: float, laws: tuple[tuple[type[StepLaw], float], ...], q: float, far: np.ndarray) -> float:
+    """The formula, over a fine grid of splits and every look-back; far is mu_1 by look-back at the whole noise."""
+    looks = np.arange(1.0, far.size + 1)
+    best = far.size * one(order, *(kind(q, shift) for kind, shift in laws))
+    for share in np.linspace(0.01, 0.999, 250):
+        step = one(order, *(kind(q, shift / math.sqrt(share)) for kind, shift in laws))
+        best = min(best, float((looks * step + order * far**2 / (2 * (1 - share))).min()))
+    return best
+
+
+LAWS = {
+    ("fixed-size", "replace"): ((Amplified, 2.0),),
+    ("fixed-size", "add-remove"): ((Amplified, 2.0),),
+    ("poisson", "replace"): ((PoissonReplace, 1.0),),
+    ("poisson", "add-remove"): ((PoissonRemove, 1.0), (PoissonAdd, 1.0)),
+}
+
+
+@pytest.mark.parametrize(("kind", "adjacency"), LAWS)
+@pytest.mark.parametrize("order", [1.5, 3.0, 8.0])
+def test_the_formula(kind: str, adjacency: str, order: float) -> None:
+    sampling = dp.Poisson(20) if kind == "poisson" else dp.FixedSize(20)
+    z, noise = 3.0, 0.5 * 3.0 / 20
+    laws = tuple((law, shift / z) for law, shift in LAWS[kind, adjacency])
+    run = sampled(sampling, adjacency=adjacency)
+    looks = np.arange(1.0, 5001)
+    wanted = by_search(order, laws, 0.02, 0.5 / (noise * np.sqrt(looks)))
+    found, outside = NoisySgd().guarantee(run).point(order, 1e-5)
+    assert wanted * (1 - 1e-3) <= found <= wanted * 1.01
+    assert outside <= 1e-12
+
+    if kind == "fixed-size":
+        strong = run.replace(strong_convexity=0.01)
+        c = 1 - 0.5 * 0.01 * (0.95 if adjacency == "add-remove" else 1.0)
+        far = c**looks * 0.5 / noise * np.sqrt((1 - c**2) / (1 - c ** (2 * looks)))
+        wanted = by_search(order, laws, 0.02, far)
+        assert wanted * (1 - 1e-3) <= NoisySgdStronglyConvex().guarantee(strong).point(order, 1e-5)[0] <= wanted * 1.01
+
+    eta = 0.5 / np.sqrt(np.arange(1.0, 5001))
+    wanted = by_search(order, laws, 0.02, 0.5 / np.sqrt(np.cumsum((eta[::-1] * z / 20) ** 2)))
+    found = NoisySgdSchedule().guarantee(run.replace(step_size=eta.tolist())).point(order, 1e-5)[0]
+    assert wanted * (1 - 1e-3) <= found <= wanted * 1.01
+
+
+def walk(diameter: float, *, adjacency: str, z: float = 1.5, steps: int = 60, n: int = 10, c: float = 1.0) -> dp.Run:
+    """Linear losses on a line: the record pulls by 1 or by -1, all others do not."""
+    return sampled(
+        dp.Poisson(2.0) if c == 1 else dp.FixedSize(2),
+        n=n,
+        steps=steps,
+        noise_multiplier=z,
+        step_size=1e-3,
+        smoothness=1.0 if c == 1 else 1000 * (1 - c),
+        strong_convexity=0.0 if c == 1 else 1000 * (1 - c),
+        diameter=1e-3 * diameter,
+        adjacency=adjacency,
+    )
+
+
+@pytest.mark.parametrize("diameter", [2.0, 6.0, 20.0])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_never_below_the_truth(diameter: float, adjacency: str) -> None:
+    """In units of the step size: moves of 1/2 with probability 1/5, noise 3/4."""
+    run = walk(diameter, adjacency=adjacency)
+    assert NoisySgd().why_not(run) is None
+    law = final_law([(0.8, 0.0), (0.2, 0.5)], 0.75, run.steps, diameter / 2)
+    other = law[::-1] if adjacency == "replace" else final_law([(1.0, 0.0)], 0.75, run.steps, diameter / 2)
+    guarantee = NoisySgd().guarantee(run)
+    for order in (1.5, 2.0, 4.0, 8.0):
+        truth = max(renyi(law, other, order), renyi(other, law, order))
+        assert guarantee.point(order, 1e-5)[0] >= truth * 0.98
+    epsilon = guarantee.epsilon(1e-3).upper
+    assert max(hockey_stick(law, other, epsilon), hockey_stick(other, law, epsilon)) <= 1e-3
+    # Looser than the truth, by a known factor at most: the bound is not infinite.
+    assert guarantee.point(2.0, 1e-5)[0] <= 60 * max(renyi(law, other, 2.0), renyi(other, law, 2.0))
+
+
+def test_strongly_convex_never_below_the_truth() -> None:
+    run = walk(8.0, adjacency="replace", c=0.8)
+    law = final_law([(0.8, 0.0), (0.2, 0.5)], 0.75, run.steps, 4.0, factor=0.8)
+    guarantee = NoisySgdStronglyConvex().guarantee(run)
+    for order in (1.5, 2.0, 4.0):
+        assert guarantee.point(order, 1e-5)[0] >= renyi(law, law[::-1], order) * 0.98
+    assert guarantee.epsilon(1e-5).upper < NoisySgd().guarantee(run).epsilon(1e-5).upper
+
+
+@pytest.mark.parametrize("sampling", [dp.FixedSize(20), dp.Poisson(20)])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_a_plateau_below_composition(sampling: object, adjacency: str) -> None:
+    run = sampled(sampling, adjacency=adjacency, diameter=0.2)
+    here = NoisySgd().guarantee(run).epsilon(1e-5).upper
+    later = NoisySgd().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
+    assert later <= here * (1 + 1e-6)
+    composed = RenyiComposition().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
+    assert later < 0.5 * composed
+    # Few steps: back to the start, it is composition.
+    few = run.replace(steps=3, diameter=100.0)
+    assert NoisySgd().guarantee(few).epsilon(1e-5).upper == pytest.approx(
+        RenyiComposition().guarantee(few).epsilon(1e-5).upper, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("analysis", ALL, ids=lambda analysis: analysis.name)
+def test_contracts(analysis: Analysis) -> None:
+    run = sampled(diameter=0.2, strong_convexity=0.01)
+    if isinstance(analysis, NoisySgdSchedule):
+        run = run.replace(step_size=np.linspace(0.5, 0.3, 5000).tolist())
+    assert analysis.why_not(run) is None
+    guarantee = analysis.guarantee(run)
+    begin = time.perf_counter()
+    here = guarantee.epsilon(1e-5).upper
+    assert time.perf_counter() - begin < 3
+    assert 0 < here < math.inf
+    assert guarantee.epsilon(1e-6).upper > here
+    assert guarantee.delta(here).upper == pytest.approx(1e-5, rel=0.05)
+    assert analysis.guarantee(run.replace(noise_multiplier=4.0)).epsilon(1e-5).upper < here
+    for changes, words in (
+        ({"released": "all"}, "released"),
+        ({"update": "post-processed"}, "no plain gradient step"),
+        ({"strong_convexity": None}, "not known to be convex"),
+        ({"diameter": None}, "diameter"),
+        ({"noise_multiplier": (1.0,) * 5000}, "constant"),
+        ({"sampling": dp.Cyclic(20)}, "it is for sampling Poisson, FixedSize"),
+        ({"sampling": dp.FixedSize(1000)}, "FullBatch"),
+    ):
+        assert words in (analysis.why_not(run.replace(**changes)) or "")
+    assert "strongly convex" in (NoisySgdStronglyConvex().why_not(sampled()) or "")
+    assert "alike" in (NoisySgdSchedule().why_not(sampled()) or "")
+
+
+def test_large_poisson_batches_go_to_delta() -> None:
+    # 2/(eta M) = 4/3: a batch of more than 26 instead of 20 records is no contraction, and that is not rare.
+    steep = sampled(dp.Poisson(20), step_size=1.5)
+    assert "more than 26.67 records" in (NoisySgd().why_not(steep) or "")
+    assert NoisySgd().why_not(steep.replace(sampling=dp.FixedSize(20))) is None
+    rare = sampled(dp.Poisson(20), step_size=0.79, diameter=0.3)
+    guarantee = NoisySgd().guarantee(rare)
+    # P[Bin(1000, .02) + 1 > 50], and no more than a tenth of delta is spent on it.
+
+    assert guarantee.escape == pytest.approx(binom.sf(49, 1000, 0.02), rel=1e-3)
+    bound, outside = guarantee.point(4.0, 1e-6)
+    assert 0 < outside <= 1e-7
+    assert outside / guarantee.escape == pytest.approx(round(outside / guarantee.escape))
+    assert guarantee.point(4.0, 0.0)[0] >= bound
+    assert guarantee.divergence(4.0) == pytest.approx(5000 * one(4.0, PoissonReplace(0.02, 1 / 3)))
+
+
+def test_small_poisson_batches_contract_less() -> None:
+    run = sampled(dp.Poisson(200), n=10_000, strong_convexity=0.1)
+    fixed = run.replace(sampling=dp.FixedSize(200))
+
+    factor, escape = _contraction(run)
+    assert _contraction(fixed) == (pytest.approx(0.95), 0.0)
+    assert 0.95 < factor < 1
+    assert 0 < escape < 1e-17
+    assert "may be empty" in (NoisySgdStronglyConvex().why_not(run.replace(sampling=dp.Poisson(5))) or "")

@@ -1,0 +1,93 @@
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.accounting import Asymptotic
+from dplateau.accounting.privacy_loss import PoissonAdd
+from dplateau.accounting.renyi import renyi_divergence
+from dplateau.accounting.terms import Composition, Repeated
+from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdPlateau, NoisySgdStronglyConvexPlateau, greatest_order
+from dplateau.analyses.refuted import PrintedNoisySgd, PrintedNoisySgdStronglyConvex
+
+
+def noisy(**changes: object) -> dp.Run:
+    values = {
+        "n": 10_000,
+        "sampling": dp.FixedSize(100),
+        "steps": 100_000,
+        "noise_multiplier": 20.0,
+        "step_size": 0.5,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "diameter": 1.0,
+        "adjacency": "replace",
+        "released": "last",
+    }
+    return dp.Run(**(values | changes))
+
+
+def test_by_hand() -> None:
+    # sigma = 20/100; T-bar = 1 * 10,000/0.5; 17 L^2/(n^2 sigma^2) T-bar.
+    run = noisy()
+    assert NoisySgdPlateau().burn_in(run) == 20_000
+    assert NoisySgdPlateau().guarantee(run).rho == pytest.approx(17 / (1e8 * 0.04) * 20_000)
+    assert NoisySgdPlateau().guarantee(run.replace(steps=500)).rho == pytest.approx(17 / (1e8 * 0.04) * 500)
+    assert NoisySgdPlateau().guarantee(run.replace(adjacency="add-remove")).rho == pytest.approx(5 / (1e8 * 0.04) * 20_000)
+    assert NoisySgdPlateau().status is Asymptotic
+
+
+def test_the_constant_follows_from_the_printed_bound() -> None:
+    """At every order that is allowed the formula is above what its proof starts from, before constants are dropped."""
+    run = noisy()
+    most = greatest_order(run)
+    assert 2 < most < 1e6
+    for order in np.geomspace(1.5, most, 6):
+        assert NoisySgdPlateau().guarantee(run).divergence(float(order)) >= PrintedNoisySgd().guarantee(run).divergence(
+            float(order)
+        )
+    strong = run.replace(strong_convexity=0.01)
+    for order in np.geomspace(1.5, greatest_order(strong), 6):
+        claimed = NoisySgdStronglyConvexPlateau().guarantee(strong).divergence(float(order))
+        assert claimed >= PrintedNoisySgdStronglyConvex().guarantee(strong).divergence(float(order))
+    assert math.isinf(NoisySgdPlateau().guarantee(run).divergence(1.01 * most))
+
+
+def test_the_lemma_of_the_sampled_step() -> None:
+    """Lemma 2.12 up to the greatest order: S_a <= 2 a q^2/s^2, with s = 20/(2 sqrt(2))."""
+    run, s = noisy(), 20 / (2 * math.sqrt(2))
+    for order in np.geomspace(1.1, greatest_order(run), 8):
+        step = renyi_divergence(Composition((Repeated(PoissonAdd(0.01, 1 / s), 1),)), float(order))
+        assert step <= 2 * order * 0.01**2 / s**2
+
+
+def test_burn_in_of_strongly_convex_losses() -> None:
+    run = noisy(strong_convexity=0.01)
+    steps = NoisySgdStronglyConvexPlateau().burn_in(run)
+    assert steps < NoisySgdPlateau().burn_in(run)
+    # It balances the two terms: no other look-back is better by more than rounding to whole steps.
+    look, c, far = np.arange(1.0, 20_000), 1 - 0.005, 2.0
+    cost = (16 * look / 1e8 + c ** (2 * look) * far**2) / 0.04
+    assert NoisySgdStronglyConvexPlateau().guarantee(run).rho == pytest.approx(float(cost.min()), rel=1e-4)
+    more = NoisySgdStronglyConvexPlateau().guarantee(run.replace(steps=10**7)).rho
+    assert more == NoisySgdStronglyConvexPlateau().guarantee(run).rho
+    assert NoisySgdStronglyConvexPlateau().guarantee(run.replace(noise_multiplier=40.0)).rho == pytest.approx(more / 4)
+
+
+@pytest.mark.parametrize("analysis", [NoisySgdPlateau(), NoisySgdStronglyConvexPlateau()])
+def test_not_applicable(analysis: NoisySgdPlateau | NoisySgdStronglyConvexPlateau) -> None:
+    run = noisy(strong_convexity=0.01)
+    assert analysis.why_not(run) is None
+    for changes, words in (
+        ({"noise_multiplier": 11.0}, "not above 8 sqrt(2)"),
+        ({"noise_multiplier": 5.0, "adjacency": "add-remove"}, "not above 4 sqrt(2)"),
+        ({"sampling": dp.FixedSize(2000)}, "not below 1/5"),
+        ({"diameter": None}, "diameter"),
+        ({"step_size": (0.5,) * 100_000}, "constant"),
+        ({"sampling": dp.Cyclic(100)}, "it is for sampling"),
+    ):
+        assert words in (analysis.why_not(run.replace(**changes)) or "")
