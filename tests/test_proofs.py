@@ -1,6 +1,5 @@
 """No bound may call itself proved without a proof: the page that is named like the file of its analysis."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def test_a_proved_analysis_has_a_page_with_its_statement(analysis):
 
 @pytest.mark.parametrize("analysis", [a for a in ANALYSES if not a.status.certifies], ids=lambda analysis: analysis.name)
 def test_what_is_not_proved_is_marked_so_in_its_docstring(analysis):
-    assert f"**{analysis.status.__name__}.**" in re.sub(r"\s+", " ", type(analysis).__doc__ or "")
+    assert f"**{analysis.status.__name__}" in (type(analysis).__doc__ or "")
 
 
 def test_every_refuted_analysis_lives_with_the_refuted_ones():

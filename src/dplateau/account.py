@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from textwrap import fill
 from typing import Any, Final
 
 from dplateau.accounting import Bound, Enclosure, NotApplicable
@@ -113,14 +114,28 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """A plain-text table of every analysis."""
-        covered = f"{self.run.adjacency}, {self.run.released} iterates released"
-        head = f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({covered})"
-        lines = [head, "", f"{'analysis':<20}{'status':<13}{'epsilon':<13}source, or why it does not apply"]
+        """A plain-text table of every analysis: proved values, the least first, then values without a guarantee, then the rest."""
+        lines = [
+            f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({self.run.adjacency}, released: {self.run.released})"
+        ]
+        values = sorted(((row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None), key=lambda pair: pair[0])
+        width = max((len(row.name) for _, row in values), default=0) + 2
+        for head, proved in (("proved", True), ("no guarantee", False)):
+            rows = [(value, row) for value, row in values if (row.status == "Proved") is proved]
+            lines += ["", f"{head:<{width + 2}}{'epsilon':<10}source"] if rows else []
+            for value, row in rows:
+                mark, source = "*" if row is self.best else " ", row.source if proved else f"{row.status}: {row.source}"
+                lines.append(f"{mark} {row.name:<{width}}{rounded_up(value):<10}{source}")
+        reasons: dict[str, list[str]] = {}
         for row in self.bounds:
-            value = "-" if row.epsilon is None else rounded_up(row.epsilon.upper)
-            mark = "*" if row is self.best else " "
-            lines.append(f"{mark}{row.name:<19}{row.status:<13}{value:<13}{row.why_not or row.source}")
+            if row.epsilon is None:
+                reasons.setdefault(row.why_not or "", []).append(row.name)
+        lines += ["", "not applicable, because"] if reasons else []
+        for reason, names in reasons.items():
+            lines += [
+                f"  {reason}",
+                fill(", ".join(names), 80, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False),
+            ]
         return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])
 
 

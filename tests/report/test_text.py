@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import dplateau as dp
+from dplateau.account import Report, Row
+from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.report.text import as_text, certificate_text, report_text, rounded_up, run_facts
 
 
@@ -49,15 +51,84 @@ def test_assumptions_stand_together_by_who_saw_to_them(certificate):
     assert text.count("chosen without looking") == 2
 
 
+FULL = dp.Run(n=60_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=50.0)
+
+
+def row(status, name, value=None, why_not=None):
+    kind = {kind.__name__: kind for kind in (Proved, Asymptotic, Conjectured, Refuted)}[status]
+    epsilon = None if value is None else Enclosure(0.0, value)
+    bound = None if value is None else kind(name, "nowhere", GaussianDP(1.0))
+    return Row(name, status, f"where {name} is from", epsilon, why_not, bound)
+
+
+def lines(*rows):
+    return as_text(report_text(Report(FULL, 1e-5, rows))).splitlines()
+
+
 def test_the_table_shows_every_bound_and_marks_the_least():
-    report = dp.account(dp.Run(n=60_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=50.0))
+    report = dp.account(FULL)
     text = as_text(report_text(report))
     assert max(map(len, text.splitlines())) <= 80
-    for row in report.bounds:
-        assert row.name in text
-        assert row.status in text
+    for bound in report.bounds:
+        assert bound.name in text
+        assert bound.status == "Proved" or bound.status in text
     assert [line for line in text.splitlines() if line.startswith("* exact-composition")]
     assert "the limit is for Poisson" in text
+
+
+def test_proved_values_come_first_and_the_others_are_called_no_guarantee():
+    shown = lines(
+        row("Refuted", "too-good", 0.1),
+        row("Proved", "worse", 3.0),
+        row("Proved", "silent", why_not="it rains."),
+        row("Conjectured", "believed", 0.2),
+        row("Proved", "best", 2.0),
+        row("Asymptotic", "limit", 0.15),
+        row("Proved", "hopeless", float("inf")),
+    )
+    firsts = [line.split()[0] if line[0] != "*" else line.split()[1] for line in shown if line]
+    order = ["proved", "best", "worse", "hopeless", "no", "too-good", "limit", "believed", "not", "it", "silent"]
+    assert [first for first in firsts if first in order] == order
+    assert [line for line in shown if line.startswith("* ")] == [shown[firsts_at(shown, "best")], shown[-1]]
+    for name, status in (("too-good", "Refuted"), ("limit", "Asymptotic"), ("believed", "Conjectured")):
+        assert f"{status}: where {name}" in shown[firsts_at(shown, name)]
+    assert shown[firsts_at(shown, "hopeless")].split()[1] == "inf"
+
+
+def firsts_at(shown, name):
+    return next(i for i, line in enumerate(shown) if line.lstrip("* ").startswith(f"{name} "))
+
+
+def test_a_reason_is_given_once():
+    shown = lines(
+        row("Proved", "a", 1.0),
+        row("Proved", "b", why_not="the iterates are not projected."),
+        row("Proved", "c", why_not="it is for sampling Cyclic, OnePass, the run's is FullBatch."),
+        row("Refuted", "d", why_not="the iterates are not projected."),
+        row("Refuted", "e", why_not="it is for sampling Shuffled, the run's is FullBatch."),
+    )
+    start = shown.index("not applicable, because")
+    assert shown[start + 1 : start + 5] == [
+        "  the iterates are not projected.",
+        "      b, d (Refuted)",
+        "  the run's sampling is FullBatch, and each is for another one.",
+        "      c (Cyclic, OnePass), e (Shuffled; Refuted)",
+    ]
+
+
+def test_analyses_of_other_samplings_are_found_by_their_words():
+    """The wording is shared by every analysis; if it changes, the table must follow."""
+    text = " ".join(as_text(report_text(dp.account(FULL))).split())
+    assert "the run's sampling is FullBatch, and each is for another one. shuffled (Shuffled)" in text
+    assert "it is for sampling" not in text
+
+
+def test_nothing_to_show_is_no_error():
+    text = "\n".join(lines(row("Proved", "a", why_not="it rains.")))
+    assert "nothing is proved" in text
+    assert "it rains." in text
+    assert "no guarantee" not in text
+    assert "not applicable" not in "\n".join(lines(row("Proved", "a", 1.0)))
 
 
 def test_colour_only_where_there_is_any():

@@ -21,9 +21,8 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
 
-from dplateau.accounting import Guarantee, Proved
+from dplateau.accounting import Guarantee, Proved, binomial
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
@@ -140,12 +139,7 @@ def _too_large(run: Run) -> float:
         return 0.0
     size = batch_size(run)
     most = math.floor(2 * size / (greatest(run.step_size or 0.0) * (run.smoothness or math.inf)) * (1 - 1e-12))
-    return _above(run.n, size / run.n, most - 1)
-
-
-def _above(n: int, rate: float, most: int) -> float:
-    """``P[Bin(n, rate) > most]``, rounded up."""
-    return min(float(binom.sf(most, n, rate)) * (1 + 1e-6), 1.0) if most < n else 0.0
+    return float(binomial.more_than(most - 1, run.n, size / run.n))
 
 
 def _contraction(run: Run) -> tuple[float, float]:
@@ -155,11 +149,11 @@ def _contraction(run: Run) -> tuple[float, float]:
     if isinstance(run.sampling, Poisson):
         # The record of the larger data set is left out below and counted above.
         rate = size / run.n
-        low = int(binom.ppf(_TAIL, run.n - 1, rate))
+        low = int(binomial.fewest(run.n - 1, rate, _TAIL))
         allowed = math.floor(2 * size / (scalar(run.step_size) * (run.smoothness or math.inf)) * (1 - 1e-12))
-        high = min(int(binom.isf(_TAIL, run.n, rate)) + 1, allowed)
+        high = min(int(binomial.most(run.n, rate, _TAIL)) + 1, allowed)
         least, most = low / size, high / size
-        escape = _above(run.n, rate, high - 1) + float(binom.cdf(low - 1, run.n - 1, rate)) * (1 + 1e-6)
+        escape = float(binomial.more_than(high - 1, run.n, rate)) + float(binomial.fewer_than(low, run.n - 1, rate))
     elif run.adjacency == "add-remove":
         least = 1 - 1 / size  # The place of an absent record is empty.
     factor = float(np.nextafter(contraction(run, scalar(run.step_size), least=least, most=most), 2.0))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from scipy.stats import binom
 
-from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
+from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, binomial, compositions
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity, step_kinds
@@ -28,7 +27,7 @@ _BUDGET: Final = 1e-3
 """Share of delta that may go to batches that are too small to contract as much as expected."""
 _BUDGETS: Final = (1e-6, 1e-9, 1e-12, 1e-15, 1e-18)
 _UP: Final = 1 + 1e-9
-"""Room for rounding, in the tails of the binomial and in the shifts."""
+"""Room for the rounding of the shifts."""
 
 
 class SampledLastIterate(Analysis):
@@ -131,7 +130,7 @@ def _last(run: Run, steps: int) -> _Window:
 def _too_large(run: Run, window: _Window) -> Array:
     """Probability that so many others are drawn that the step is no contraction."""
     allowed = 2 / (window.step_size * (run.smoothness or math.inf)) * window.size
-    return binom.sf(np.floor(allowed * (1 - 1e-12)), run.n, window.rate) * _UP
+    return binomial.more_than(allowed * (1 - 1e-12), run.n, window.rate)
 
 
 def _contractions(run: Run, window: _Window, budget: float) -> tuple[Array, float]:
@@ -141,17 +140,14 @@ def _contractions(run: Run, window: _Window, budget: float) -> tuple[Array, floa
     if run.strong_convexity:
         # Between these sizes all batches of the window lie, but for the budget: half of it for each end.
         each = budget / (2 * window.steps)
-        fewest = binom.ppf(each, run.n - 1, window.rate)
-        fewest -= binom.cdf(fewest - 1, run.n - 1, window.rate) * _UP > each
-        most = binom.isf(each, run.n, window.rate)
-        most += binom.sf(most, run.n, window.rate) * _UP > each
-        contracted = contraction(run, window.step_size, np.maximum(fewest, 0.0) / window.size, most / window.size)
+        least, largest = binomial.fewest(run.n - 1, window.rate, each), binomial.most(run.n, window.rate, each)
+        contracted = contraction(run, window.step_size, least / window.size, largest / window.size)
         if contracted.max() <= 1:
             return contracted, budget
     return np.ones(window.rate.size), window.steps / window.rate.size * float(_too_large(run, window).sum())
 
 
-def _shifted(run: Run, window: _Window, contracted: Array, most: int) -> tuple[Composition, ...]:
+def _shifted(run: Run, window: _Window, contracted: Array, limit: int) -> tuple[Composition, ...]:
     """The steps of the window, in each direction, with shifts that absorb the diameter.
 
     The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the diameter do.
@@ -162,7 +158,7 @@ def _shifted(run: Run, window: _Window, contracted: Array, most: int) -> tuple[C
         shift = far / (window.steps * float(window.deviation[0])) + 2 * ROUND_OFF
         blocks = [(float(window.rate[0]), float(window.noise[0]), shift, window.steps)]
     else:
-        blocks = _blocks(window, contracted, far, unit, most)
+        blocks = _blocks(window, contracted, far, unit, limit)
     whole = sum(count * (shift + sensitivity(run) / noise) ** 2 for rate, noise, shift, count in blocks if rate == 1)
     return tuple(
         Composition(
@@ -173,7 +169,7 @@ def _shifted(run: Run, window: _Window, contracted: Array, most: int) -> tuple[C
     )
 
 
-def _blocks(window: _Window, contracted: Array, far: float, unit: float, most: int) -> list[tuple[float, float, float, int]]:
+def _blocks(window: _Window, contracted: Array, far: float, unit: float, limit: int) -> list[tuple[float, float, float, int]]:
     """Rate, noise multiplier, shift and number of steps of at most so many blocks, rates rounded up and noise down."""
     full = np.ones(window.steps)
     with np.errstate(divide="ignore"):
@@ -187,7 +183,7 @@ def _blocks(window: _Window, contracted: Array, far: float, unit: float, most: i
     change = np.abs(np.diff(np.log(rate))) + np.abs(np.diff(np.log(noise)))
     change = change + 4 * np.abs(np.diff(shift)) / max(float(shift.max()), 1e-300) + 1e3 * (np.diff(shift > 0) != 0)
     along = np.append(0.0, np.cumsum(np.minimum(change, 1.0)))
-    block = np.floor(along / max(float(along[-1]), 1e-9) * most * (1 - 1e-9)).astype(int)
+    block = np.floor(along / max(float(along[-1]), 1e-9) * limit * (1 - 1e-9)).astype(int)
     found: list[tuple[float, float, float, int]] = []
     for here in (np.flatnonzero(block == k) for k in np.unique(block)):
         mean = float((weight[here] * shift[here]).sum() / max(float(weight[here].sum()), 1e-300))
@@ -201,7 +197,7 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
     w, m = weight[order], mean[order]
     # With the first j + 1 steps shifted, k = (total + sum of w m) / (sum of w^2); j is the largest that keeps all shifts >= 0.
     k = (total + np.cumsum(w * m)) / np.maximum(np.cumsum(w**2), 1e-300)
-    j = int(np.flatnonzero(k * w >= m)[-1])
+    j = int(np.flatnonzero(k * w >= m).max(initial=0))
     return np.maximum(k[j] * weight - mean, 0.0)
 
 

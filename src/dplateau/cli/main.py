@@ -14,6 +14,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.report import ContradictionError
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, account, calibrate, audit, schema):
+for command in (train, demo, account, calibrate, plot_plateau, audit, schema):
     app.command()(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -18,6 +19,9 @@ from dplateau.spec.assumption import HOW
 from dplateau.spec.schedule import Schedule
 
 WIDTH = 80
+PROVED = "Proved"
+OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is \w+\.")
+"""A reason that many analyses have, with the schemes that each is for."""
 SHOWN = 5
 BATCHES = {
     "poisson": "Poisson batches of {size} expected rows",
@@ -28,6 +32,7 @@ BATCHES = {
     "full": "all rows in every step",
 }
 RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
+FINAL_MODEL = "the final model only"
 ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
 
 
@@ -72,21 +77,51 @@ def run_facts(run: Run) -> list[tuple[str, RenderableType]]:
         ("protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"),
         ("training", f"{run.steps:,} steps ({_count(run.epochs)} epochs), {batches}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
-        ("released", RELEASED[run.released]),
+        ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]
 
 
-def bounds_table(report: Report | Certificate, best: str | None) -> Table:
-    """Every analysis, its status, and its epsilon or the reason why there is none."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, justify in (("analysis", "left"), ("status", "left"), ("epsilon", "right")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("source, or why it does not apply", ratio=1)
+def bounds_table(report: Report) -> RenderableType:
+    """What every analysis says: proved values, the least first; values without a guarantee; and why the others have none."""
+    values = sorted(((row.epsilon.upper, row) for row in report.bounds if row.epsilon is not None), key=lambda pair: pair[0])
+    proved, others = ([pair for pair in values if (pair[1].status == PROVED) is wanted] for wanted in (True, False))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "right"):
+        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column(ratio=1)
+    if proved:
+        table.add_row("proved", "epsilon", "source", style="dim")
+    for value, row in proved:
+        best = row is report.best
+        table.add_row(("* " if best else "  ") + row.name, rounded_up(value), row.source, style="bold" if best else "")
+    if proved and others:
+        table.add_row()
+    if others:
+        table.add_row(Text("no guarantee", "yellow"), "epsilon", "why it is none, and source", style="dim")
+    for value, row in others:
+        table.add_row(f"  {row.name}", rounded_up(value), f"{row.status}: {row.source}", style="dim")
+    declined = _declined(report)
+    return Group(table, "", *declined) if declined and values else Group(table, *declined)
+
+
+def _declined(report: Report) -> list[RenderableType]:
+    """The analyses that say nothing, under the reason that they share; those of another sampling come last, whichever it is."""
+    reasons: dict[str, list[str]] = {}
+    elsewhere: list[str] = []
     for row in report.bounds:
-        epsilon = "-" if row.epsilon is None else rounded_up(row.epsilon.upper)
-        style = "bold" if row.name == best else "" if row.status == "Proved" else "dim"
-        table.add_row(("* " if row.name == best else "  ") + row.name, row.status, epsilon, row.why_not or row.source, style=style)
-    return table
+        if row.epsilon is not None:
+            continue
+        covered = OTHER_SAMPLING.fullmatch(row.why_not or "")
+        remarks = [covered[1]] if covered else []
+        remarks += [row.status] if row.status != PROVED else []
+        shown = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
+        (elsewhere if covered else reasons.setdefault(row.why_not or "", [])).append(shown)
+    if elsewhere:
+        reasons[f"the run's sampling is {type(report.run.sampling).__name__}, and each is for another one."] = elsewhere
+    lines: list[RenderableType] = [Text("not applicable, because", "dim")] if reasons else []
+    for reason, names in reasons.items():
+        lines += [Padding(reason, (0, 0, 0, 2)), Padding(Text(", ".join(names), "dim"), (0, 0, 0, 6))]
+    return lines
 
 
 def report_text(report: Report) -> RenderableType:
@@ -98,7 +133,7 @@ def report_text(report: Report) -> RenderableType:
         "",
         facts(*run_facts(report.run)),
         "",
-        bounds_table(report, best.name if best else None),
+        bounds_table(report),
         "",
         Text("* the least proved bound. Only a proved bound may certify a release.", "dim"),
     )

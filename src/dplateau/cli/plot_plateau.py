@@ -1,0 +1,89 @@
+"""``dplateau plot-plateau``: epsilon against steps, as a picture or as numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show_json
+from dplateau.report import Certificate
+from dplateau.spec import InputError
+
+Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
+To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to")]
+All = Annotated[
+    bool,
+    o.option("Also the proved bounds that another one is never worse than.", o.RESULT, "--all", metavar=""),
+]
+
+
+def plot_plateau(
+    run: o.RunFile = None,
+    n: o.N = None,
+    sampling: o.SamplingKind = None,
+    batch_size: o.BatchSize = None,
+    steps: o.Steps = None,
+    epochs: o.Epochs = None,
+    noise_multiplier: o.NoiseMultiplier = None,
+    clip_norm: o.ClipNorm = None,
+    step_size: o.StepSize = None,
+    smoothness: o.Smoothness = None,
+    strong_convexity: o.StrongConvexity = None,
+    diameter: o.Diameter = None,
+    adjacency: o.Adjacency = None,
+    released: o.Released = None,
+    delta: o.Delta = None,
+    output: Output = None,
+    to: To = None,
+    all: All = False,
+    json: o.Json = False,
+) -> None:
+    """Draw what a run costs after any number of steps, and where more steps cost nothing.
+
+    Proved bounds are solid lines; what is no guarantee is thin and dashed.
+
+    [bold]Example[/]
+
+    dplateau plot-plateau --n 60000 --sampling cyclic --batch-size 1500
+    --steps 8000 --noise-multiplier 3 --step-size 0.05 --smoothness 0.25
+    --strong-convexity 0.004 --released last --output plateau.svg
+    """
+    from dplateau.report.plateau import plateau, step_numbers
+    from dplateau.report.plateau_picture import check_picture, plot_plateau
+
+    given = {
+        "n": n,
+        "sampling": sampling,
+        "batch_size": batch_size,
+        "steps": steps,
+        "epochs": epochs,
+        "noise_multiplier": noise_multiplier,
+        "clip_norm": clip_norm,
+        "step_size": step_size,
+        "smoothness": smoothness,
+        "strong_convexity": strong_convexity,
+        "diameter": diameter,
+        "adjacency": adjacency,
+        "released": released,
+    }
+    if output is None and not json:
+        raise InputError("--output is missing: name the picture, plateau.svg for example; or give --json for the numbers.")
+    start = o.run_in(run)
+    start = start.run if isinstance(start, Certificate) else start
+    described = o.run_of(start, **given)
+    numbers = step_numbers(described, to)
+    if output is not None:
+        check_picture(output)
+    with Console(stderr=True).status(f"accounting for {len(numbers)} numbers of steps"):
+        found = plateau(described, o.DELTA if delta is None else delta, numbers, dominated=all)
+    if output is not None:
+        plot_plateau(found, output)
+    if json:
+        show_json(found.to_dict())
+    elif found.begins is not None:
+        print(f"{output}: the plateau begins at about {found.begins:,} steps.")
+    else:
+        print(f"{output}: no plateau up to {numbers[-1]:,} steps.")

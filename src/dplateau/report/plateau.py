@@ -1,0 +1,193 @@
+"""How epsilon grows with the number of steps, and where it stops growing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from dplateau.account import account
+from dplateau.accounting import NotApplicable
+from dplateau.analyses import ANALYSES, Analysis
+from dplateau.spec import Cyclic, FixedSize, InputError, OnePass, Poisson, Run, Shuffled
+from dplateau.spec.schedule import Schedule, integer
+
+POINTS: Final = 40
+FLAT: Final = 0.01
+"""On the plateau more steps cost at most this share more."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One analysis, over numbers of steps.
+
+    Attributes
+    ----------
+    name, status : str
+        The analysis, and how far it may be trusted.
+    epsilons : tuple of float
+        One for each number of steps: what certificates would use; infinite where the analysis does not apply.
+    """
+
+    name: str
+    status: str
+    epsilons: tuple[float, ...]
+
+    @property
+    def certifies(self) -> bool:
+        """Whether the analysis is ``Proved``."""
+        return self.status == "Proved"
+
+    @property
+    def drawn(self) -> list[int]:
+        """Where the epsilon has a place on a logarithmic axis."""
+        return [k for k, value in enumerate(self.epsilons) if 0 < value < math.inf]
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """What a run costs after any number of steps.
+
+    Attributes
+    ----------
+    run : Run
+        The run.
+    delta : float
+        The delta that every epsilon here belongs to.
+    steps : tuple of int
+        Numbers of steps, increasing.
+    lines : tuple of Line
+        The analyses that apply somewhere.
+    """
+
+    run: Run
+    delta: float
+    steps: tuple[int, ...]
+    lines: tuple[Line, ...]
+
+    @cached_property
+    def certified(self) -> tuple[float, ...]:
+        """The least proved epsilon after each number of steps; infinite where there is none."""
+        proved = [line.epsilons for line in self.lines if line.certifies]
+        return tuple(min(values) for values in zip(*proved, strict=True)) if proved else (math.inf,) * len(self.steps)
+
+    @property
+    def begins(self) -> int | None:
+        """The first of ``steps`` from which on the certified epsilon stays within 1 % of its last value.
+
+        None unless that holds over the last half of the range, at least.
+        """
+        last = self.certified[-1]
+        if not math.isfinite(last):
+            return None
+        outside = [k for k, value in enumerate(self.certified) if abs(value - last) > FLAT * last]
+        first = self.steps[outside[-1] + 1 if outside else 0]
+        return first if 2 * first <= self.steps[-1] else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; None where there is no finite epsilon."""
+        return {
+            "delta": self.delta,
+            "begins": self.begins,
+            "steps": list(self.steps),
+            "certified": _finite(self.certified),
+            "analyses": [{"name": line.name, "status": line.status, "epsilons": _finite(line.epsilons)} for line in self.lines],
+            "run": self.run.to_dict(),
+        }
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
+
+
+def plateau(run: Run, delta: float = 1e-5, steps: Sequence[int] | None = None, *, dominated: bool = False) -> Plateau:
+    """Ask every analysis what ``run`` costs after each of many numbers of steps.
+
+    Parameters
+    ----------
+    run : Run
+        What is computed and released; its own number of steps only sets the default range.
+    delta : float, default 1e-5
+        In (0, 1), as for ``account``.
+    steps : sequence of int, optional
+        Numbers of steps; ``step_numbers(run)`` by default. A run with one value a step is cut to its first steps, so it has no
+        more than its own.
+    dominated : bool, default False
+        Also ask the proved analyses that another one is never worse than.
+
+    Raises
+    ------
+    InputError
+        ``delta`` is not in (0, 1), or there are no such numbers of steps.
+
+    Examples
+    --------
+    >>> import dplateau as dp
+    >>> run = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=9.0, step_size=0.1, smoothness=1.0,
+    ...              strong_convexity=0.5, released="last")
+    >>> plateau(run, steps=[10, 100, 1_000]).begins
+    100
+    """
+    delta = account(run, delta).delta  # refuses, or warns of, the same deltas
+    numbers = step_numbers(run) if steps is None else tuple(sorted({integer("steps", number) for number in steps}))
+    if not numbers:
+        raise InputError("steps is empty: expected at least one number of steps.")
+    runs = [first_steps(run, number) for number in numbers]
+    asked = [a for a in ANALYSES if dominated or a.dominated_by is None or not a.status.certifies]
+    lines = (Line(a.name, a.status.__name__, tuple(_epsilon(a, each, delta) for each in runs)) for a in asked)
+    return Plateau(run, delta, numbers, tuple(line for line in lines if min(line.epsilons) < math.inf))
+
+
+def _epsilon(analysis: Analysis, run: Run, delta: float) -> float:
+    bound = analysis.bound(run)
+    return math.inf if isinstance(bound, NotApplicable) else bound.guarantee.epsilon(delta).upper
+
+
+def step_numbers(run: Run, to: int | None = None) -> tuple[int, ...]:
+    """About 40 numbers of steps up to ``to``, evenly spaced in the logarithm; whole epochs where the order has any.
+
+    By default up to four times the run's own steps, or as many as it can have.
+    """
+    if to is not None:
+        most = integer("to", to)
+    elif _scheduled(run):
+        most = run.steps
+    else:
+        most = 4 * run.steps
+        if isinstance(run.sampling, OnePass):
+            most = min(most, int(run.sampling.epoch_steps(run.n)))
+    unit = int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (Cyclic, Shuffled)) else 1
+    unit = unit if unit <= most else 1
+    numbers = {unit * round(count) for count in np.geomspace(1, most // unit, POINTS)}
+    return tuple(sorted(numbers | ({run.steps} if run.steps <= most and run.steps % unit == 0 else set())))
+
+
+def _scheduled(run: Run) -> list[str]:
+    """What is given step by step."""
+    by_step: dict[str, object] = {"noise_multiplier": run.noise_multiplier, "step_size": run.step_size}
+    if isinstance(run.sampling, (Poisson, FixedSize, OnePass)):
+        by_step["batch_size"] = run.sampling.batch_size
+    return [name for name, value in by_step.items() if isinstance(value, tuple)]
+
+
+def first_steps(run: Run, steps: int) -> Run:
+    """The run with so many steps; the first ones, where it has one value a step."""
+    scheduled = _scheduled(run)
+    if scheduled and steps > run.steps:
+        raise InputError(
+            f"{steps} steps are asked for, but {' and '.join(scheduled)} has one value for each of the run's {run.steps} steps: "
+            f"ask for at most {run.steps}, or give one number in place of the sequence."
+        )
+
+    def cut(value: Schedule) -> Schedule:
+        return value[:steps] if isinstance(value, tuple) else value
+
+    sampling = run.sampling
+    if isinstance(sampling, (Poisson, FixedSize, OnePass)):
+        sampling = replace(sampling, batch_size=cut(sampling.batch_size))
+    step_size = None if run.step_size is None else cut(run.step_size)
+    return run.replace(steps=steps, sampling=sampling, noise_multiplier=cut(run.noise_multiplier), step_size=step_size)

@@ -1,0 +1,231 @@
+"""The picture of a plateau: readable in black and white, and for eyes that do not tell all colours apart."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.report.plateau import Line, Plateau
+from dplateau.report.text import BATCHES, spread
+from dplateau.spec import InputError, UncertifiedError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TEXT: Final = 8.5
+"""Size of letters, in points."""
+PICTURES: Final = ("png", "svg", "pdf")
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette, which colour-blind eyes tell apart, without its yellow."""
+MARKERS: Final = "os^DvPX*<>"
+DASHES: Final = {"Asymptotic": (0, (6, 2)), "Conjectured": (0, (6, 2, 1, 2)), "Refuted": (0, (1, 1.5))}
+
+
+def check_picture(path: str | Path) -> str:
+    """The format of a picture file, by its ending.
+
+    Raises
+    ------
+    InputError
+        No such format, no such folder, or matplotlib is not installed: better before computing than after it.
+    """
+    _figure_type()
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in PICTURES:
+        raise InputError(f"{path} does not end in {', '.join('.' + kind for kind in PICTURES)}: name the picture accordingly.")
+    parent = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    return kind
+
+
+def _figure_type() -> type[Figure]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.") from None
+    return Figure
+
+
+def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
+    """Draw epsilon against steps.
+
+    Proved bounds are solid lines, on a grey band along the least of them; all others are thin, dashed or dotted, with their status
+    beside the name.
+
+    Parameters
+    ----------
+    plateau : Plateau
+        The numbers.
+    path : str or Path, optional
+        Where to write the picture: png, svg or pdf, whole or not at all. One that exists is replaced.
+
+    Raises
+    ------
+    InputError
+        matplotlib is not installed, or the file cannot be written.
+    UncertifiedError
+        No proved bound gives a finite epsilon anywhere.
+    """
+    figure_type = _figure_type()
+    kind = None if path is None else check_picture(path)
+    if min(plateau.certified) == math.inf:
+        raise UncertifiedError(
+            f"no proved bound gives a finite epsilon at delta {plateau.delta:g}: raise delta or the noise multiplier."
+        )
+    lines = [line for line in plateau.lines if line.drawn]
+    if not lines:
+        raise InputError(f"every epsilon is 0 at delta {plateau.delta:g}, which a logarithmic axis cannot show: lower delta.")
+    labels = 1.25 * TEXT * 0.5 * max(len(_label(line, plateau)) for line in lines) + 30
+    width, height = 7.6, max(4.4, 1.6 + 0.2 * len(lines))
+    figure = figure_type(figsize=(width, height))
+    axes = figure.add_axes((0.1, 0.5 / height, 0.885 - labels / (72 * width), 1 - 1.05 / height))
+    _draw_axes(axes, plateau, lines)
+    _draw_lines(axes, plateau, lines)
+    _draw_labels(axes, plateau, lines)
+    if plateau.begins is not None:
+        _draw_beginning(axes, plateau, plateau.begins)
+    if path is not None and kind is not None:
+        _write(Path(path), _picture(figure, kind))
+    return figure
+
+
+def _draw_axes(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    shown = [line.epsilons[k] for line in lines for k in line.drawn]
+    decades = max(math.log10(max(shown) / min(shown)), 0.5)
+    first, last = plateau.steps[0], plateau.steps[-1]
+    axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=f"epsilon at delta = {plateau.delta:g}")
+    axes.set_xlim((first, last) if first < last else (first / 2, first * 2))
+    # Below all lines there is room for words.
+    axes.set_ylim(min(shown) / 10 ** (0.2 * decades), min(shown) * 10 ** (1.05 * decades))
+    for axis, many in ((axes.xaxis, last > 100 * first), (axes.yaxis, decades > 2.5)):
+        axis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+        axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10))))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(which="both", labelsize=TEXT, color="0.5")
+    run = plateau.run
+    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+    noise = f"noise multiplier {spread(run.noise_multiplier)}, {run.adjacency}, released: {run.released}"
+    axes.set_title(f"{run.n:,} rows, {batches}\n{noise}", loc="left", fontsize=TEXT, color="0.3")
+
+
+def _style(lines: list[Line]) -> dict[str, dict[str, Any]]:
+    """How each line is drawn: colours and markers in turn, so that no two lines share both."""
+    styles: dict[str, dict[str, Any]] = {}
+    for k, line in enumerate(sorted(lines, key=lambda line: not line.certifies)):
+        colour = COLOURS[k % len(COLOURS)]
+        styles[line.name] = {"color": colour, "linewidth": 1.1, "linestyle": DASHES.get(line.status, "-"), "zorder": 3}
+        if line.certifies:
+            every = max(1, len(line.drawn) // 8)
+            styles[line.name] |= {"linewidth": 2.2, "zorder": 4, "marker": MARKERS[k % len(MARKERS)], "markersize": 5.5}
+            styles[line.name] |= {"markevery": line.drawn[k % every :: every]}
+    return styles
+
+
+def _draw_lines(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
+    styles = _style(lines)
+    (band,) = axes.plot(plateau.steps, _visible(plateau.certified), color="0.83", linewidth=9, zorder=2)
+    band.set(solid_capstyle="round", label="least proved bound")
+    for line in lines:
+        axes.plot(plateau.steps, _visible(line.epsilons), clip_on=False, **styles[line.name])
+    axes.legend(loc="upper left", frameon=False, fontsize=TEXT, handlelength=1.6)
+
+
+def _visible(values: Sequence[float]) -> list[float]:
+    """Gaps in place of what a logarithmic axis cannot show."""
+    return [value if 0 < value < math.inf else math.nan for value in values]
+
+
+def _label(line: Line, plateau: Plateau) -> str:
+    end = line.drawn[-1]
+    status = "" if line.certifies else f" ({line.status})"
+    where = "" if end == len(plateau.steps) - 1 else f" at {plateau.steps[end]:,}"
+    value = line.epsilons[end]
+    return f"{line.name}{status}  {rounded_up(value, 3) if value < 1000 else f'{math.ceil(value):,}'}{where}"
+
+
+def _draw_labels(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
+    """The name and the last value of every line beside its end, moved up or down so that no two overlap."""
+    styles = _style(lines)
+    lines = sorted(lines, key=lambda line: line.epsilons[line.drawn[-1]])
+    low, high = np.log(axes.get_ylim())
+    wanted = np.array([(math.log(line.epsilons[line.drawn[-1]]) - low) / (high - low) for line in lines])
+    room = 1.5 * TEXT / axes.bbox.height * axes.figure.dpi / 72 * np.arange(len(lines))
+    places = np.clip(isotonic_regression(wanted - room).x, 0, max(0, 1 - room[-1])) + room
+    for line, place in zip(lines, places, strict=True):
+        end = line.drawn[-1]
+        leader = {"arrowstyle": "-", "linewidth": 0.6, "color": "0.6", "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
+        axes.annotate(
+            _label(line, plateau),
+            (plateau.steps[end], line.epsilons[end]),
+            (1.04, float(place)),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=TEXT,
+            fontweight="bold" if line.certifies and line.epsilons[end] == plateau.certified[-1] else "normal",
+            color=styles[line.name]["color"],
+            arrowprops=leader if end == len(plateau.steps) - 1 else None,
+            annotation_clip=False,
+        )
+
+
+def _draw_beginning(axes: Axes, plateau: Plateau, begins: int) -> None:
+    """A line down from the beginning of the plateau, and words at its foot."""
+    level = plateau.certified[plateau.steps.index(begins)]
+    axes.vlines(begins, axes.get_ylim()[0], level, colors="0.4", linewidth=0.8, linestyles=(0, (2, 2)), zorder=1)
+    left = begins**2 > plateau.steps[0] * plateau.steps[-1]
+    axes.annotate(
+        f"plateau from about\n{float(f'{begins:.2g}'):,.0f} steps on",
+        (begins, axes.get_ylim()[0]),
+        (-5 if left else 5, 5),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        fontsize=TEXT,
+    )
+
+
+def _picture(figure: Figure, kind: str) -> bytes:
+    """The file's content; the same for the same figure, so without a date."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "dplateau"}):
+        figure.savefig(
+            buffer, format=kind, dpi=200, metadata={"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+        )
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Into a hidden file beside it first, which is then renamed."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
