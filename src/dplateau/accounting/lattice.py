@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.special import log_ndtr
 
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
 from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
@@ -117,7 +117,7 @@ def _tangents(step: _Step, low: int, high: int, h: float) -> _Law:
     y = np.exp(e)
     width = np.append(y[0], np.diff(y))
     slope = np.append(lowered[0], np.diff(lowered)) / width - (np.append(low - 1, k[:-1]) < 0)
-    convex = isotonic_regression(slope, weights=width).x
+    convex = isotonic(slope, width)
     return _Law(np.maximum(y * np.diff(np.append(np.minimum(convex, 0.0), 0.0)), 0.0), low, 0.0)
 
 

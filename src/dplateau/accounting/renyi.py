@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.roots import minimum
 from dplateau.accounting.terms import Composition
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
@@ -84,8 +84,7 @@ class RenyiDP(Guarantee):
     @staticmethod
     def _least(f: Callable[[float], float]) -> float:
         """The least value of f over log(order - 1) that a short search finds: every order is a bound."""
-        found: Any = minimize_scalar(f, bounds=_SEARCH, method="bounded", options={"xatol": 0.02})
-        return float(found.fun)
+        return minimum(f, *_SEARCH, xtol=0.02)[1]
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``."""

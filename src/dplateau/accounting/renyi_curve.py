@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.renyi import convert
+from dplateau.accounting.roots import minimum
 
 _LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
@@ -73,5 +73,4 @@ class RenyiCurve(Guarantee):
         values = [f(1 + math.exp(each)) for each in x]
         best = int(np.argmin(values))
         around = float(x[max(best - 1, 0)]), float(x[min(best + 1, self.tried - 1)])
-        found: Any = minimize_scalar(lambda each: f(1 + math.exp(each)), bounds=around, method="bounded", options={"xatol": 0.01})
-        return min(float(found.fun), values[best])
+        return min(minimum(lambda each: f(1 + math.exp(each)), *around, xtol=0.01)[1], values[best])

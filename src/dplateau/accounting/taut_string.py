@@ -10,12 +10,12 @@ Proof: ``docs/proofs/fixed-order.md``, section 3.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from dplateau.accounting.gaussian import Array
+from dplateau.accounting.roots import isotonic
 
 _SHORT: Final = 6
 """Strings with at most so many jumps are solved side by side, by the min-max formula."""
@@ -55,5 +55,4 @@ def _long(rise: Array, room: Array) -> float:
     if not has_room.any() or waiting[-1] > waiting[has_room][-1]:
         return float("inf") if waiting[-1] > 0 else 0.0
     jumps, room = np.diff(waiting[has_room], prepend=0.0), room[has_room]
-    result: Any = isotonic_regression(jumps / room, weights=room)
-    return float((result.x**2) @ room)
+    return float((isotonic(jumps / room, room) ** 2) @ room)

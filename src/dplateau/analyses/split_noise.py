@@ -17,15 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.renyi_curve import RenyiCurve
+from dplateau.accounting.roots import minimum
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.closed_forms import log_contraction
 
@@ -84,10 +84,7 @@ class SplitNoise(RenyiCurve):
             bound, look = self._look_back(step, order / (2 * (1 - share)), most)
             return bound, look * self.escape
 
-        found: Any = minimize_scalar(
-            lambda x: min(at(x)[0], 1e9), bounds=(-4.0, 7.0), method="bounded", options={"xatol": 0.05, "maxiter": 10}
-        )
-        return min(best, at(float(found.x)))
+        return min(best, at(minimum(lambda x: min(at(x)[0], 1e9), -4.0, 7.0, xtol=0.05, most=10)[0]))
 
     def _step(self, order: float, share: float) -> float:
         shift = max(self.shift / math.sqrt(share), _FAINT)

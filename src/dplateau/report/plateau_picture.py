@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from dplateau.accounting.enclosure import rounded_up
+from dplateau.accounting.roots import isotonic
 from dplateau.report.plateau import Line, Plateau
 from dplateau.report.text import BATCHES, spread
 from dplateau.spec import InputError, UncertifiedError
@@ -173,7 +173,7 @@ def _draw_labels(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
     low, high = np.log(axes.get_ylim())
     wanted = np.array([(math.log(line.epsilons[line.drawn[-1]]) - low) / (high - low) for line in lines])
     room = 1.5 * TEXT / axes.bbox.height * axes.figure.dpi / 72 * np.arange(len(lines))
-    places = np.clip(isotonic_regression(wanted - room).x, 0, max(0, 1 - room[-1])) + room
+    places = np.clip(isotonic(wanted - room, np.ones(len(lines))), 0, max(0, 1 - room[-1])) + room
     for line, place in zip(lines, places, strict=True):
         end = line.drawn[-1]
         leader = {"arrowstyle": "-", "linewidth": 0.6, "color": "0.6", "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
