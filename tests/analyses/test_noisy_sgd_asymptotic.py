@@ -11,7 +11,7 @@ from dplateau.accounting import Asymptotic
 from dplateau.accounting.privacy_loss import PoissonAdd
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdPlateau, NoisySgdStronglyConvexPlateau, greatest_order
+from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdPlateau, NoisySgdStronglyConvexPlateau, burn_in, greatest_order
 from dplateau.analyses.refuted import PrintedNoisySgd, PrintedNoisySgdStronglyConvex
 
 
@@ -91,3 +91,16 @@ def test_not_applicable(analysis: NoisySgdPlateau | NoisySgdStronglyConvexPlatea
         ({"sampling": dp.Cyclic(100)}, "it is for sampling"),
     ):
         assert words in (analysis.why_not(run.replace(**changes)) or "")
+
+
+def test_the_burn_in_of_a_run_whatever_its_batches():
+    settings = {"n": 1000, "steps": 10, "noise_multiplier": 3.0, "step_size": 0.5, "smoothness": 1.0, "strong_convexity": 0.0}
+    for sampling in (dp.Cyclic(10), dp.Shuffled(10), dp.Poisson(10), dp.FullBatch()):
+        run = dp.Run(sampling=sampling, diameter=2.0, released="last", **settings)
+        assert burn_in(run) == 4000  # D n / (L eta)
+        curved = burn_in(run.replace(strong_convexity=0.1))
+        assert 20 < curved < 1000
+        assert curved < burn_in(run.replace(strong_convexity=0.01)) < 4000
+    assert burn_in(run.replace(diameter=None)) is None
+    assert burn_in(run.replace(released="all")) is None
+    assert burn_in(run.replace(step_size=[0.5] * 10)) is None

@@ -12,6 +12,7 @@ from dplateau.analyses.noisy_cgd import NoisyCgd as NoisyCgd
 from dplateau.analyses.noisy_gd import NoisyGd as NoisyGd
 from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdPlateau as NoisySgdPlateau
 from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdStronglyConvexPlateau as NoisySgdStronglyConvexPlateau
+from dplateau.analyses.noisy_sgd_asymptotic import burn_in as burn_in
 from dplateau.analyses.pnsgd import Pnsgd as Pnsgd
 from dplateau.analyses.refuted.langevin_minibatches import LangevinMinibatches as LangevinMinibatches
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySgd as PrintedNoisySgd

@@ -120,3 +120,15 @@ def greatest_order(run: Run) -> float:
     fits = (orders <= log * noise**2 / 2 - math.log(noise**2)) & (orders * below <= log**2 * noise**2 / 2 - math.log(5 * noise**2))
     first = int(np.argmin(fits)) if not fits.all() else orders.size
     return float(orders[first - 1]) if first else 1.0
+
+
+def burn_in(run: Run) -> float | None:
+    """T-bar of a run with equal steps and a diameter, whatever its batches: about where the last iterate's cost stops growing.
+
+    It is meant up to a constant. None where no last-iterate bound covers the run, or where it has no plateau of this kind.
+    """
+    if missing(run, diameter=True) is not None or unequal(run) is not None:
+        return None
+    if not run.strong_convexity:
+        return NoisySgdPlateau().burn_in(run)
+    return NoisySgdStronglyConvexPlateau().burn_in(run) if equal_steps(run).factor < 1 else None

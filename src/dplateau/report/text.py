@@ -12,6 +12,7 @@ from rich.text import Text
 
 from dplateau.account import Report
 from dplateau.accounting.enclosure import rounded_up
+from dplateau.analyses import burn_in
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
 from dplateau.spec import Run
@@ -124,6 +125,12 @@ def _declined(report: Report) -> list[RenderableType]:
     return lines
 
 
+def _plateau(run: Run) -> list[tuple[str, RenderableType]]:
+    """From which step on more steps cost nothing, by the formula of Altschuler and Talwar, where the last iterate has a plateau."""
+    steps = burn_in(run)
+    return [] if steps is None else [("plateau", f"from some {float(f'{steps:.2g}'):,.0f} steps on, up to a constant")]
+
+
 def report_text(report: Report) -> RenderableType:
     """What ``dplateau account`` shows."""
     best = report.best
@@ -131,7 +138,7 @@ def report_text(report: Report) -> RenderableType:
     return Group(
         headline(report.epsilon, report.delta, status, good=best is not None),
         "",
-        facts(*run_facts(report.run)),
+        facts(*run_facts(report.run), *_plateau(report.run)),
         "",
         bounds_table(report),
         "",
