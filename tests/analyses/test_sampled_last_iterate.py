@@ -141,13 +141,13 @@ def test_the_best_of_a_family_is_found(best, most):
     def member(number: int) -> Guarantee:
         return GaussianDP(0.5 + abs(math.log(number / best)))
 
-    family = BestOf(member, most, member)
+    family = BestOf(member, most, most, member)
     assert family.epsilon(1e-5).upper == pytest.approx(GaussianDP(0.5).epsilon(1e-5).upper, rel=0.15)
     assert family.delta(1.0).upper == pytest.approx(GaussianDP(0.5).delta(1.0).upper, rel=0.5)
 
 
 def test_the_last_member_counts_whatever_the_search_says():
-    family = BestOf(lambda number: GaussianDP(1 / number), 50, lambda number: GaussianDP(float(number)))
+    family = BestOf(lambda number: GaussianDP(1 / number), 50, 20, lambda number: GaussianDP(float(number)))
     assert family.epsilon(1e-5) == GaussianDP(1 / 50).epsilon(1e-5)
 
 
@@ -165,3 +165,8 @@ def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():
     assert _contractions(once, _last(once, 10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
     assert _contractions(run, _last(run, 10), 1e-8)[0][0] > 1 - 0.05 * 0.3
     assert epsilon(once) < epsilon(run) / 2
+
+
+def test_a_very_long_run_is_accounted_for_at_once():
+    run = run_of(sampling=dp.FixedSize(100), strong_convexity=0.01, step_size=0.5)
+    assert epsilon(run.replace(steps=10**9)) == pytest.approx(epsilon(run), rel=0.02)

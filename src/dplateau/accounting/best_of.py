@@ -20,8 +20,8 @@ _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 class BestOf(Guarantee):
     """The least epsilon (or delta) of a family of valid guarantees, numbered from 1 to ``most``.
 
-    Powers of two below ``most`` are tried, and the best stretch is narrowed down; the result is compared with that of ``most``. The
-    search may miss the best member; whichever it finds holds.
+    Numbers up to ``limit`` are tried, each half of the next, and the best stretch is narrowed down; the result is compared with
+    that of ``most``. The search may miss the best member; whichever it finds holds.
 
     Attributes
     ----------
@@ -29,12 +29,15 @@ class BestOf(Guarantee):
         The guarantee of a number.
     most : int
         The last number.
+    limit : int
+        The last number that is searched.
     rough : callable
         A cheaper stand-in for ``member``, for the search alone.
     """
 
     member: Callable[[int], Guarantee]
     most: int
+    limit: int
     rough: Callable[[int], Guarantee]
 
     def epsilon(self, delta: float) -> Enclosure:
@@ -50,7 +53,7 @@ class BestOf(Guarantee):
         def cost(number: int) -> float:
             return value(self.rough(number)).upper
 
-        tried = sorted({max(self.most >> k, 1) for k in range(self.most.bit_length())})
+        tried = sorted({max(self.limit >> k, 1) for k in range(self.limit.bit_length())})
         place = min(range(len(tried)), key=lambda index: cost(tried[index]))
         low, best, high = tried[max(place - 1, 0)], tried[place], tried[min(place + 1, len(tried) - 1)]
         while high / low > _CLOSE and max(high - best, best - low) > 1:

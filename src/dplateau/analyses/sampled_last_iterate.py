@@ -26,6 +26,8 @@ _UNLIKELY: Final = 1e-6
 _BUDGET: Final = 1e-3
 """Share of delta that may go to batches that are too small to contract as much as expected."""
 _BUDGETS: Final = (1e-6, 1e-9, 1e-12, 1e-15, 1e-18)
+_NOTHING: Final = 12.0
+"""A distance below exp(-12) of the noise is nothing."""
 _UP: Final = 1 + 1e-9
 """Room for the rounding of the shifts."""
 
@@ -95,8 +97,18 @@ class _LookBack(Guarantee):
         return BestOf(
             lambda steps: self._member(steps, budget, _BLOCKS, self.renyi),
             self.run.steps,
+            self._furthest(budget),
             lambda steps: self._member(steps, budget, _ROUGH_BLOCKS, True, directions=1),
         )
+
+    def _furthest(self, budget: float) -> int:
+        """Looking back further than this, nothing is left of a diameter, so it only adds steps."""
+        run, last = self.run, _last(self.run, 1)
+        c = float(_contractions(run, last, budget / run.steps)[0][0])
+        if c == 1 or isinstance(run.step_size, tuple):
+            return run.steps
+        left = math.log1p((run.diameter or 0.0) / float(last.deviation[0])) + _NOTHING
+        return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
 
     def _member(self, steps: int, budget: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
         kind = RenyiDP if renyi else ExactComposition
