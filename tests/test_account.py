@@ -217,3 +217,29 @@ def test_the_report() -> None:
     assert "add-remove" in declined["why_not"]
     assert dp.account(poisson().replace(sampling=dp.FullBatch(), steps=4), 1e-5).mu == 2.0
     assert report.mu is None
+
+
+@pytest.mark.parametrize("z", [1e-4, 1e-3, 0.02, 1e6])
+@pytest.mark.parametrize("kind", ["poisson", "fixed-size", "cyclic", "shuffled", "full"])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_extreme_noise_gives_an_answer_or_infinity_and_never_an_error(z, kind, adjacency):
+    scheme = {"poisson": dp.Poisson, "fixed-size": dp.FixedSize, "cyclic": dp.Cyclic, "shuffled": dp.Shuffled}.get(kind)
+    run = dp.Run(
+        n=2000,
+        sampling=scheme(100) if scheme else dp.FullBatch(),
+        steps=300,
+        noise_multiplier=z,
+        step_size=0.05,
+        smoothness=0.25,
+        strong_convexity=0.004,
+        diameter=10.0,
+        adjacency=adjacency,
+        released="last",
+    )
+    for steps in (1, 300):
+        report = dp.account(run.replace(steps=steps), 1e-5)
+        assert report.epsilon >= 0
+        if z < 1:
+            assert report.epsilon > 30
+        else:
+            assert report.epsilon < 0.01

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -14,7 +15,7 @@ from dplateau.accounting.contour import WIDTH, contour_delta, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_epsilon
-from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
+from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.roots import root
 from dplateau.accounting.terms import Composition, Repeated
 
@@ -122,7 +123,7 @@ class ExactComposition(Guarantee):
         with np.errstate(all="ignore"):
             try:
                 return contour_delta(composition, epsilon, self.width)
-            except (TooSlowError, OverflowError):
+            except (ArithmeticError, ValueError):
                 return self._searched(composition, epsilon)
 
     def _searched(self, composition: Composition, epsilon: float) -> Enclosure:
@@ -155,23 +156,31 @@ class ExactComposition(Guarantee):
         return result
 
     def _direction(self, composition: Composition, delta: float) -> Enclosure:
-        terms = composition.terms
-        if not terms:
+        if not composition.terms:
             return GaussianDP(composition.gaussian).epsilon(delta)
-        if not composition.gaussian:
-            if composition.steps == 1 and isinstance(terms[0], Repeated):
-                return _single(terms[0].law, delta)
-            # Nobody can tell the two runs apart by more than the sum of the steps' total variations.
-            if sum(term.variation() for term in terms) * (1 + SLACK) <= delta:
-                return Enclosure(0.0, 0.0)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
-            result = Enclosure(0.0, composition.greatest)
-            for method in (contour_epsilon, lattice_epsilon):
-                try:
-                    found = method(composition, delta, self.width)
-                except (TooSlowError, OverflowError):
-                    continue
-                result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
-                if result.width <= self.width:
-                    break
+            return self._shortcut(composition, delta) or self._composed(composition, delta)
+
+    @staticmethod
+    def _shortcut(composition: Composition, delta: float) -> Enclosure | None:
+        """The answer for one step, and for steps that nobody can tell apart."""
+        terms = composition.terms
+        with suppress(ArithmeticError, ValueError):
+            if not composition.gaussian and composition.steps == 1 and isinstance(terms[0], Repeated):
+                return _single(terms[0].law, delta)
+            # Two runs cannot be told apart by more than the sum of the steps' total variations.
+            if not composition.gaussian and sum(term.variation() for term in terms) * (1 + SLACK) <= delta:
+                return Enclosure(0.0, 0.0)
+        return None
+
+    def _composed(self, composition: Composition, delta: float) -> Enclosure:
+        result = Enclosure(0.0, composition.greatest)
+        for method in (contour_epsilon, lattice_epsilon):
+            try:
+                found = method(composition, delta, self.width)
+            except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
+                continue
+            result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
+            if result.width <= self.width:
+                break
         return result

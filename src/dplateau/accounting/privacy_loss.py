@@ -39,6 +39,7 @@ from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES: Final = np.linspace(0.05, 3.0, 24)
+_SHIFTS: Final = np.linspace(2.0, 16.0, 8)
 _BENDS: Final = [(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)]
 MOST: Final = 100_000
 """Greatest number of quadrature nodes of one step."""
@@ -149,8 +150,10 @@ class StepLaw(ABC):
 
     def _step(self, c: float, omega: float, log_tolerance: float) -> float:
         """The widest trapezoid step in g that keeps the error within the tolerance."""
-        shift = ANGLES / self.mu
-        growth = shift**2 / 2 + omega * (self.turns * ANGLES + self.shift * shift) - c * np.log(np.cos(ANGLES / 2))
+        # Small angles are for small mu, where the Gaussian alone limits the shift of the line.
+        angles = np.concatenate([ANGLES, np.minimum(self.mu * _SHIFTS, ANGLES[-1])])
+        shift = angles / self.mu
+        growth = shift**2 / 2 + omega * (self.turns * angles + self.shift * shift) - c * np.log(np.cos(angles / 2))
         return float((2 * math.pi * shift / (growth + math.log(4.0) - log_tolerance)).max())
 
     def _reach(self, c: float, log_tolerance: float) -> float:
