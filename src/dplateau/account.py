@@ -79,7 +79,9 @@ class Report:
         """The least ``Proved`` bound; None where there is no finite one."""
         proved = [row for row in self.bounds if row.bound is not None and row.bound.certifies and row.epsilon is not None]
         finite = [row for row in proved if row.epsilon is not None and math.isfinite(row.epsilon.upper)]
-        return min(finite, key=lambda row: row.epsilon.upper if row.epsilon else math.inf, default=None)
+        least = min((row.epsilon.upper for row in finite if row.epsilon), default=0.0)
+        # Closed forms of the same bound differ by a rounding: the first in the table counts.
+        return next((row for row in finite if row.epsilon and row.epsilon.upper <= least * (1 + 1e-12)), None)
 
     @property
     def epsilon(self) -> float:

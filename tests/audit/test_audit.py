@@ -224,3 +224,14 @@ class _Failing(_Thin):
     def epsilon(self, delta):
         self.first = self.first or delta
         return self.honest.epsilon(delta) if delta == self.first else 1.0 / 0.0
+
+
+def test_some_runs_state_an_l2_term_and_instances_respect_it():
+    runs = [setting(0, index) for index in range(60)]
+    stated = [run for run in runs if run.l2]
+    assert {run.l2 == run.strong_convexity for run in stated} == {True, False}
+    assert any(run.strong_convexity and not run.l2 for run in runs)
+    instance = worst_instance(stated[0], 1e-3, tries=3)
+    assert instance.l2 >= stated[0].l2
+    with pytest.raises(InputError, match="the run's"):
+        check_instance(stated[0], replace(instance, l2=stated[0].l2 / 2))

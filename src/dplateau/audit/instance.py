@@ -101,8 +101,8 @@ def check_instance(run: Run, instance: Instance) -> None:
         raise InputError(f"position is {instance.position}: expected 0 to {places(run) - 1}.")
     if not abs(instance.start) <= half * (1 + _ROOM):
         raise InputError(f"start is {instance.start:g}: expected at most {half:g} in absolute value.")
-    if not 0 <= instance.l2 < math.inf:
-        raise InputError(f"l2 is {instance.l2:g}: expected a finite number >= 0.")
+    if not run.l2 * (1 - _ROOM) <= instance.l2 < math.inf:
+        raise InputError(f"l2 is {instance.l2:g}: expected a finite number >= {run.l2:g}, the run's.")
     for gradient in {instance.first, instance.second, *instance.others} - {None}:
         assert gradient is not None
         total, room = gradient.curvature + instance.l2, _ROOM * smoothness

@@ -81,7 +81,7 @@ def known_cases(run: Run) -> Iterator[Instance]:
     yield random_walks(run)
     for l2, total in ((convexity, convexity), (0.0, convexity), (convexity, smoothness), (0.0, min(smoothness, steepest / half))):
         least, other = convexity - l2, Gradient(total - l2, 0.0)
-        if max(least, other.curvature) * half > steepest or total < convexity:
+        if max(least, other.curvature) * half > steepest or total < convexity or l2 < run.l2:
             continue
         up, down = (Gradient(least, sign * (steepest - least * half)) for sign in (-1, 1))
         first = None if run.adjacency == "add-remove" else down
@@ -105,7 +105,7 @@ def _moved(random: _Random, run: Run, instance: Instance, spread: float) -> Inst
     half, smoothness, convexity = check_run(run)
     chosen = random.random(_COORDINATES) < 0.35
     shift: list[float] = np.where(chosen, spread * random.standard_normal(_COORDINATES), 0.0).tolist()
-    l2 = min(max(instance.l2 + shift[0] * smoothness, 0.0), smoothness) if convexity else 0.0  # else it would only contract
+    l2 = min(max(instance.l2 + shift[0] * smoothness, run.l2), smoothness) if convexity else 0.0  # else it would only contract
 
     def gradient(old: Gradient, curvature: float, offset: float) -> Gradient:
         low, high = max(convexity - l2, 0.0), min(smoothness - l2, run.clip_norm / half)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Sampling, Shuffled, per_step
 from dplateau.spec.schedule import Schedule, integer
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the stream: a seed and an index mean the same run as long as this stays."""
 
 LEVELS: Final = 4
@@ -24,7 +24,7 @@ _Random: TypeAlias = np.random.Generator
 
 def setting(seed: int, index: int) -> Run:
     """The run with the given index in the stream of ``seed``."""
-    random = np.random.default_rng([integer("seed", seed, low=0), integer("index", index, low=0), VERSION])
+    random = np.random.default_rng([integer("seed", seed, low=0), integer("index", index, low=0), 1])
     kind = SAMPLINGS[str(random.choice(sorted(SAMPLINGS)))]
     n = round(_between(random, 2, 40))
     steps = round(_between(random, 1, 300))
@@ -46,10 +46,16 @@ def setting(seed: int, index: int) -> Run:
         step_size=step_size,
         smoothness=smoothness,
         strong_convexity=convexity,
+        l2=_l2(np.random.default_rng([seed, index, 1, 1]), convexity),
         diameter=widest * _between(random, 0.5, 30.0),
         adjacency=str(random.choice(["add-remove", "replace"])),
         released="last",
     )
+
+
+def _l2(random: _Random, convexity: float) -> float:
+    """The part of the strong convexity that every step adds once: none, all, or some of it."""
+    return convexity * float(random.choice([0.0, 0.0, 1.0, random.random()]))
 
 
 def _divisors(scheme: Sampling, n: int, steps: int) -> NDArray[np.float64]:
