@@ -120,7 +120,10 @@ class Report:
         lines = [
             f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({self.run.adjacency}, released: {self.run.released})"
         ]
-        values = sorted(((row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None), key=lambda pair: pair[0])
+        values = sorted(
+            ((row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None),
+            key=lambda pair: (pair[1] is not self.best, pair[0]),
+        )
         width = max((len(row.name) for _, row in values), default=0) + 2
         for head, proved in (("proved", True), ("no guarantee", False)):
             rows = [(value, row) for value, row in values if (row.status == "Proved") is proved]
