@@ -84,6 +84,13 @@ class Report:
         return next((row for row in finite if row.epsilon and row.epsilon.upper <= least * (1 + 1e-12)), None)
 
     @property
+    def ranked(self) -> list[tuple[float, Row]]:
+        """Every row that has an epsilon, with its upper end: the certified one, then the others, the least first."""
+        best = self.best
+        values = [(row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None]
+        return sorted(values, key=lambda pair: (pair[1] is not best, pair[0]))
+
+    @property
     def epsilon(self) -> float:
         """The certified epsilon at ``delta``: the upper end of the least ``Proved`` bound; infinite where there is none."""
         return self.best.epsilon.upper if self.best is not None and self.best.epsilon is not None else math.inf
@@ -120,10 +127,7 @@ class Report:
         lines = [
             f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({self.run.adjacency}, released: {self.run.released})"
         ]
-        values = sorted(
-            ((row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None),
-            key=lambda pair: (pair[1] is not self.best, pair[0]),
-        )
+        values = self.ranked
         width = max((len(row.name) for _, row in values), default=0) + 2
         for head, proved in (("proved", True), ("no guarantee", False)):
             rows = [(value, row) for value, row in values if (row.status == "Proved") is proved]
@@ -144,7 +148,8 @@ class Report:
         return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])
 
 
-def _check_delta(delta: float, n: int) -> float:
+def checked_delta(delta: float, n: int) -> float:
+    """``delta``, if it is one; with a ``PrivacyWarning`` at the caller's caller where it is too large for n records."""
     delta = real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / n:.3g}.")
@@ -192,7 +197,7 @@ def account(run: Run, delta: float = 1e-5) -> Report:
     >>> round(dp.account(run, delta=1e-5).epsilon, 4)
     0.8645
     """
-    delta = _check_delta(delta, run.n)
+    delta = checked_delta(delta, run.n)
     return Report(run, delta, tuple(_row(analysis, run, delta) for analysis in ANALYSES))
 
 
@@ -271,7 +276,7 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
     >>> round(dp.calibrate(run, epsilon=2.0, delta=1e-5).noise_multiplier, 3)
     2.127
     """
-    epsilon, delta = real("epsilon", epsilon), _check_delta(delta, run.n)
+    epsilon, delta = real("epsilon", epsilon), checked_delta(delta, run.n)
     if vary not in VARY:
         raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
     leading = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]

@@ -88,3 +88,11 @@ def test_the_gaussian_profile_is_the_formula() -> None:
     formula = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
     assert guarantee.delta(epsilon).lower <= formula * (1 + 1e-11)
     assert guarantee.delta(epsilon).upper == pytest.approx(formula, rel=1e-10)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_a_profile_that_overflows_is_trivial_and_no_error(adjacency) -> None:
+    run = dp.Run(n=100, sampling=dp.Poisson(10), steps=1, noise_multiplier=1e-3, adjacency=adjacency)
+    found = ExactCompositionAnalysis().guarantee(run).delta(1.0)
+    assert 0 <= found.lower <= found.upper <= 1
+    assert found.upper >= 0.05

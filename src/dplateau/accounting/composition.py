@@ -117,11 +117,11 @@ class ExactComposition(Guarantee):
         terms = composition.terms
         if not terms:
             return GaussianDP(composition.gaussian).delta(epsilon)
-        if composition.steps == 1 and not composition.gaussian and isinstance(terms[0], Repeated):
-            value = math.exp(float(terms[0].law.log_delta(np.array(epsilon))))
-            return Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
         with np.errstate(all="ignore"):
             try:
+                if composition.steps == 1 and not composition.gaussian and isinstance(terms[0], Repeated):
+                    value = math.exp(float(terms[0].law.log_delta(np.array(epsilon))))
+                    return Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
                 return contour_delta(composition, epsilon, self.width)
             except (ArithmeticError, ValueError):
                 return self._searched(composition, epsilon)

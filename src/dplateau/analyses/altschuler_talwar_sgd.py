@@ -27,7 +27,7 @@ from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import batch_size, scalar, unequal
+from dplateau.analyses.closed_forms import batch_size, not_random, scalar, unequal
 from dplateau.analyses.requirements import contraction, deviation, greatest, missing
 from dplateau.analyses.split_noise import SplitNoise, absorbed
 from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run
@@ -119,8 +119,8 @@ def _no_schedule(run: Run) -> str | None:
 
 def _sampled(run: Run) -> str | None:
     """Why the batches are not random enough, or the steps too long for the largest of them."""
-    if run.sampling.divisors(run.n) == run.n:
-        return "every batch holds every record. Use sampling=FullBatch()."
+    if reason := not_random(run):
+        return reason
     if (escape := _too_large(run)) * run.n > 1:
         largest = 2 * batch_size(run) / (greatest(run.step_size or 0.0) * (run.smoothness or 0.0))
         return (

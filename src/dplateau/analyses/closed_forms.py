@@ -83,6 +83,12 @@ def uneven(run: Run) -> str | None:
     return None
 
 
+def not_random(run: Run) -> str | None:
+    """Why the batches of ``run`` are not random; None where they are."""
+    whole = run.sampling.divisors(run.n) == run.n
+    return "every batch holds every record. Use sampling=FullBatch()." if whole else None
+
+
 def equal_steps(run: Run) -> EqualSteps:
     """The constants of a run for which ``unequal`` is None."""
     size, eta = batch_size(run), scalar(run.step_size)

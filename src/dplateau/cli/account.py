@@ -38,25 +38,10 @@ def account(
 
     dplateau account --run adult-model/certificate.json
     """
+    given = o.given_in(locals())
     from dplateau.account import account
     from dplateau.report.text import report_text
 
-    given = {
-        "n": n,
-        "sampling": sampling,
-        "batch_size": batch_size,
-        "steps": steps,
-        "epochs": epochs,
-        "noise_multiplier": noise_multiplier,
-        "clip_norm": clip_norm,
-        "step_size": step_size,
-        "smoothness": smoothness,
-        "strong_convexity": strong_convexity,
-        "l2": l2,
-        "diameter": diameter,
-        "adjacency": adjacency,
-        "released": released,
-    }
     start = o.run_in(run)
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):

@@ -46,6 +46,7 @@ def calibrate(
 
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
+    given = o.given_in(locals())
     from dplateau.account import account, calibrate
     from dplateau.report.text import calibration_text
 
@@ -53,22 +54,6 @@ def calibrate(
     if vary not in VARY:
         raise InputError(f"--vary is {vary!r}: expected one of {', '.join(VARY)}.")
     name = vary.replace("-", "_")
-    given = {
-        "n": n,
-        "sampling": sampling,
-        "batch_size": batch_size,
-        "steps": steps,
-        "epochs": epochs,
-        "noise_multiplier": noise_multiplier,
-        "clip_norm": clip_norm,
-        "step_size": step_size,
-        "smoothness": smoothness,
-        "strong_convexity": strong_convexity,
-        "l2": l2,
-        "diameter": diameter,
-        "adjacency": adjacency,
-        "released": released,
-    }
     start = o.run_in(run)
     start = start.run if isinstance(start, Certificate) else start
     if start is None:

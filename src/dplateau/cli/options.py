@@ -20,6 +20,23 @@ LOSS: Final = "The loss and its domain (for last-iterate bounds)"
 GUARANTEE: Final = "The guarantee"
 RESULT: Final = "The result"
 DELTA: Final = 1e-5
+DESCRIBES: Final = (
+    "n",
+    "sampling",
+    "batch_size",
+    "steps",
+    "epochs",
+    "noise_multiplier",
+    "clip_norm",
+    "step_size",
+    "smoothness",
+    "strong_convexity",
+    "l2",
+    "diameter",
+    "adjacency",
+    "released",
+)
+"""Options that describe a run; every command that takes a run has them all."""
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
@@ -66,6 +83,11 @@ def run_in(file: Path | None) -> Run | Certificate | None:
     from dplateau.report.certificate_json import read_run_or_certificate
 
     return None if file is None else read_run_or_certificate(file)
+
+
+def given_in(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options that describe a run, out of all arguments of a command (its ``locals()`` before it names anything else)."""
+    return {name: arguments[name] for name in DESCRIBES if name in arguments}
 
 
 def run_of(run: Run | None, **given: Any) -> Run:

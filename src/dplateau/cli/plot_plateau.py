@@ -32,6 +32,7 @@ def plot_plateau(
     step_size: o.StepSize = None,
     smoothness: o.Smoothness = None,
     strong_convexity: o.StrongConvexity = None,
+    l2: o.L2 = None,
     diameter: o.Diameter = None,
     adjacency: o.Adjacency = None,
     released: o.Released = None,
@@ -51,24 +52,10 @@ def plot_plateau(
     --steps 8000 --noise-multiplier 3 --step-size 0.05 --smoothness 0.25
     --strong-convexity 0.004 --released last --output plateau.svg
     """
+    given = o.given_in(locals())
     from dplateau.report.plateau import plateau, step_numbers
     from dplateau.report.plateau_picture import check_picture, plot_plateau
 
-    given = {
-        "n": n,
-        "sampling": sampling,
-        "batch_size": batch_size,
-        "steps": steps,
-        "epochs": epochs,
-        "noise_multiplier": noise_multiplier,
-        "clip_norm": clip_norm,
-        "step_size": step_size,
-        "smoothness": smoothness,
-        "strong_convexity": strong_convexity,
-        "diameter": diameter,
-        "adjacency": adjacency,
-        "released": released,
-    }
     if output is None and not json:
         raise InputError("--output is missing: name the picture, plateau.svg for example; or give --json for the numbers.")
     start = o.run_in(run)

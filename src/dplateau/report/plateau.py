@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import account
+from dplateau.account import checked_delta
 from dplateau.accounting import NotApplicable
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import Cyclic, FixedSize, InputError, OnePass, Poisson, Run, Shuffled
@@ -132,7 +132,7 @@ def plateau(run: Run, delta: float = 1e-5, steps: Sequence[int] | None = None, *
     >>> plateau(run, steps=[10, 100, 1_000]).begins
     100
     """
-    delta = account(run, delta).delta  # refuses, or warns of, the same deltas
+    delta = checked_delta(delta, run.n)
     numbers = step_numbers(run) if steps is None else tuple(sorted({integer("steps", number) for number in steps}))
     if not numbers:
         raise InputError("steps is empty: expected at least one number of steps.")

@@ -84,10 +84,7 @@ def run_facts(run: Run) -> list[tuple[str, RenderableType]]:
 
 def bounds_table(report: Report) -> RenderableType:
     """What every analysis says: proved values, the least first; values without a guarantee; and why the others have none."""
-    values = sorted(
-        ((row.epsilon.upper, row) for row in report.bounds if row.epsilon is not None),
-        key=lambda pair: (pair[1] is not report.best, pair[0]),
-    )
+    values = report.ranked
     proved, others = ([pair for pair in values if (pair[1].status == PROVED) is wanted] for wanted in (True, False))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for justify in ("left", "right"):

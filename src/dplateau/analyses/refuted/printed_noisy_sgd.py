@@ -11,7 +11,7 @@ from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.privacy_loss import PoissonAdd
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import batch_size, scalar, unequal
+from dplateau.analyses.closed_forms import batch_size, not_random, scalar, unequal
 from dplateau.analyses.requirements import contraction, deviation, missing
 from dplateau.analyses.split_noise import SplitNoise, absorbed
 from dplateau.spec import FixedSize, Poisson, Run, per_step
@@ -33,7 +33,7 @@ class PrintedNoisySgd(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or _not_random(run)
+        return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or not_random(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
@@ -53,7 +53,7 @@ class PrintedNoisySgdStronglyConvex(Analysis):
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
         reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize))
-        return reason or unequal(run) or _not_random(run)
+        return reason or unequal(run) or not_random(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
@@ -73,7 +73,7 @@ class PrintedNoisySgdSchedule(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        reason = missing(run, diameter=True, samplings=(Poisson, FixedSize)) or _not_random(run)
+        reason = missing(run, diameter=True, samplings=(Poisson, FixedSize)) or not_random(run)
         if reason is None and not isinstance(run.step_size, tuple):
             return "all steps are alike: it is for a step_size that changes."
         return reason or unequal(run.replace(step_size=1.0))
@@ -89,11 +89,6 @@ class PrintedNoisySgdSchedule(Analysis):
                 return (run.diameter or 0.0) * np.sqrt(looks - 1) / (sigma * travel[looks.astype(np.int64) - 1])
 
         return _printed(run, lambda looks: np.where(looks > 1, far(np.maximum(looks, 2)), np.inf))
-
-
-def _not_random(run: Run) -> str | None:
-    whole = run.sampling.divisors(run.n) == run.n
-    return "every batch holds every record. Use sampling=FullBatch()." if whole else None
 
 
 def _printed(run: Run, far: Callable[[Array], Array]) -> SplitNoise:
