@@ -8,6 +8,7 @@ from dplateau.spec.run import ADJACENCIES as ADJACENCIES
 from dplateau.spec.run import RELEASED as RELEASED
 from dplateau.spec.run import ROUND_OFF as ROUND_OFF
 from dplateau.spec.run import Run as Run
+from dplateau.spec.runs import Runs as Runs
 from dplateau.spec.sampling import SAMPLINGS as SAMPLINGS
 from dplateau.spec.sampling import Cyclic as Cyclic
 from dplateau.spec.sampling import FixedSize as FixedSize

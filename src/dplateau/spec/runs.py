@@ -1,0 +1,89 @@
+"""``Runs``: several runs on the same records, one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dplateau.spec.errors import InputError
+from dplateau.spec.run import FORMAT, Run
+from dplateau.spec.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Several runs on the same records: phases of one training, or one model after the other.
+
+    Each run may start from what earlier ones released, and look at it. Their number and their parameters are fixed in advance; where
+    they are chosen on the way, use ``dplateau.Filter``.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        At least one, in the order in which they took place, all with the same ``n`` and ``adjacency``.
+
+    Raises
+    ------
+    InputError
+        There is no run, or they differ in ``n`` or ``adjacency``.
+    """
+
+    runs: tuple[Run, ...]
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        object.__setattr__(self, "runs", tuple(runs))
+        if not self.runs:
+            raise InputError("there is no run to compose: give at least one.")
+        for run in self.runs:
+            if not isinstance(run, Run):
+                raise InputError(f"expected runs, got {type(run).__name__}.")
+        for name in ("n", "adjacency"):
+            if len(found := {getattr(run, name) for run in self.runs}) > 1:
+                values = " and ".join(str(value) for value in sorted(found))
+                raise InputError(f"the runs differ in {name} ({values}): only runs on the same records compose to one guarantee.")
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.runs[0].n
+
+    @property
+    def adjacency(self) -> str:
+        """What neighbouring data sets differ in."""
+        return self.runs[0].adjacency
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps of all runs."""
+        return sum(run.steps for run in self.runs)
+
+    @property
+    def released(self) -> str:
+        """ "last" if every run releases its last iterate only, "all" otherwise."""
+        return "last" if all(run.released == "last" for run in self.runs) else "all"
+
+    @property
+    def noise_multiplier(self) -> tuple[Schedule, ...]:
+        """The noise of each run."""
+        return tuple(run.noise_multiplier for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. ``Runs.from_dict(runs.to_dict()) == runs``, exactly."""
+        return {"format": FORMAT, "runs": [run.to_dict() for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Runs:
+        """The runs that ``to_dict`` wrote; raises ``InputError`` as ``Run.from_dict`` does."""
+        if not isinstance(data, dict) or set(data) != {"format", "runs"} or not isinstance(data["runs"], list):
+            raise InputError('composed runs must be a JSON object with "format" and a list "runs".')
+        if data["format"] != FORMAT:
+            raise InputError(f"the runs have format {data['format']!r}: this version reads format {FORMAT}.")
+        return cls(Run.from_dict(run) for run in data["runs"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, in hexadecimal."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
