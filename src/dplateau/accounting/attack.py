@@ -1,0 +1,68 @@
+"""What a trade-off function says about an attacker, in words that need no mathematics.
+
+The attacker knows all other records, sees what was released, and tells one of two neighbouring data sets from the other: an alarm says
+"the record is there". The *false-positive rate* is how often the alarm is wrong where the record is absent, the *true-positive rate* how
+often it is raised where the record is present. No attack has more than ``1 - f(false-positive rate)``.
+
+Source: Dong, Roth, Su 2022, section 2; Kulynych, Gomez, Kaissis, Calmon, Troncoso, "Attack-aware noise calibration" (NeurIPS 2024).
+"""
+
+from __future__ import annotations
+
+from dplateau.accounting.trade_offs.base import TradeOff
+from dplateau.spec import InputError
+
+
+def _rate(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise InputError(f"{name} is {value:g}: expected a number in [0, 1].")
+    return float(value)
+
+
+def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:
+    """The largest true-positive rate at a false-positive rate: ``1 - f(alpha)``, rounded up.
+
+    Parameters
+    ----------
+    f : TradeOff
+        Of the release.
+    false_positive_rate : float
+        In [0, 1].
+    """
+    return 1 - f.enclosure(_rate("false_positive_rate", false_positive_rate)).lower
+
+
+def advantage(f: TradeOff) -> float:
+    """The largest difference of the two rates: ``delta(0)``, the total variation distance; 0 is a coin toss, 1 certainty."""
+    return max(f.delta(0.0), f.inverse.delta(0.0))
+
+
+def accuracy(f: TradeOff) -> float:
+    """The largest share of right answers where the record is present in one half of all cases: ``(1 + advantage)/2``."""
+    return (1 + advantage(f)) / 2
+
+
+def posterior(f: TradeOff, false_positive_rate: float, prior: float = 0.5) -> float:
+    """How sure an attacker can be, after an alarm, that the record is there: the largest posterior probability.
+
+    Parameters
+    ----------
+    f : TradeOff
+        Of the release.
+    false_positive_rate : float
+        In [0, 1]; of the attack that raised the alarm. At 0 the answer is 1 unless f(0) = 1.
+    prior : float, default 0.5
+        How sure the attacker was before, in (0, 1).
+
+    Returns
+    -------
+    float
+        By Bayes' rule ``prior tpr / (prior tpr + (1 - prior) fpr)``; the prior itself where there is never an alarm. The posterior odds
+        are the prior odds times ``tpr / fpr``.
+    """
+    fpr = _rate("false_positive_rate", false_positive_rate)
+    if not 0 < prior < 1:
+        raise InputError(f"prior is {prior:g}: expected a number in (0, 1).")
+    tpr = true_positive_rate(f, fpr)
+    alarms = prior * tpr + (1 - prior) * fpr
+    return prior * tpr / alarms if alarms > 0 else prior

@@ -1,0 +1,207 @@
+"""Trade-off functions, held as their profile.
+
+``f = T(P, Q)`` maps a type I error alpha to the least type II error of a test of P against Q. It is convex, continuous and at most
+``1 - alpha``. Its convex conjugate is the privacy profile of (Q, P): for every real epsilon
+
+    ``delta(epsilon) = 1 + f*(-e^epsilon) = sup over events S of Q(S) - e^epsilon P(S)``,
+
+and back again ``f(alpha) = sup over epsilon of 1 - delta(epsilon) - e^epsilon alpha``. A closed form for epsilon >= 0, of f and of
+its inverse ``T(Q, P)``, is all that a class has to give: ``delta(-e) = 1 - e^-e + e^-e delta_inverse(e)``.
+
+Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); Bu, Dong, Long, Su 2020 (P2), sections 2.1, 2.2, Appendix A.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.roots import root
+from dplateau.spec import InputError
+from dplateau.spec.schedule import real
+
+if TYPE_CHECKING:
+    from dplateau.accounting.trade_offs.piecewise import Piecewise
+
+_FAR: Final = 600.0
+"""The largest |epsilon| that is looked at."""
+_ROOM: Final = 1e-11
+"""Room for rounding in enclosures of closed forms."""
+
+
+class TradeOff(ABC):
+    """A trade-off function. ``f(alpha)`` is never above the true value, but for rounding."""
+
+    @abstractmethod
+    def log_delta_above(self, epsilon: Array) -> Array:
+        """``log delta(epsilon)``, elementwise, for ``epsilon >= 0``; never below the true value, but for rounding."""
+
+    @abstractmethod
+    def log_alpha_above(self, epsilon: Array) -> Array:
+        """Log of the type I error of the test ``dQ/dP > e^epsilon``, for ``epsilon >= 0``: minus delta's slope in e^epsilon."""
+
+    @property
+    @abstractmethod
+    def inverse(self) -> TradeOff:
+        """``T(Q, P)``: the inverse function, where f has one."""
+
+    @property
+    def certain(self) -> float:
+        """``1 - f(0)``: the probability of an outcome that P never has."""
+        return 0.0
+
+    @property
+    def greatest(self) -> float:
+        """The supremum of the finite values of ``log dQ/dP``."""
+        return math.inf
+
+    # The profile at any epsilon.
+
+    def log_delta(self, epsilon: Array) -> Array:
+        """``log delta(epsilon)`` at any real ``epsilon``, elementwise."""
+        epsilon = np.asarray(epsilon, dtype=float)
+        size, below = np.abs(epsilon), np.minimum(epsilon, -1e-300)
+        with np.errstate(divide="ignore"):
+            mirrored = np.logaddexp(np.log(-np.expm1(below)), below + self.inverse.log_delta_above(size))
+        return np.minimum(np.where(epsilon < 0, mirrored, self.log_delta_above(size)), 0.0)
+
+    def log_alpha(self, epsilon: Array) -> Array:
+        """Log of the type I error of the test ``dQ/dP > e^epsilon`` at any real ``epsilon``."""
+        epsilon = np.asarray(epsilon, dtype=float)
+        size, back = np.abs(epsilon), self.inverse
+        with np.errstate(divide="ignore"):
+            below = np.log(np.maximum(1 - np.exp(back.log_beta_above(size)), 0.0))
+        return np.where(epsilon < 0, below, self.log_alpha_above(size))
+
+    def log_beta_above(self, epsilon: Array) -> Array:
+        """Log of the power ``1 - f(alpha)`` of that test, for ``epsilon >= 0``."""
+        return np.minimum(np.logaddexp(self.log_delta_above(epsilon), epsilon + self.log_alpha_above(epsilon)), 0.0)
+
+    def delta(self, epsilon: float) -> float:
+        """``1 + f*(-e^epsilon)``: the least delta at any real ``epsilon``, for this order of P and Q."""
+        return math.exp(float(self.log_delta(np.asarray(epsilon, dtype=float))))
+
+    def conjugate(self, slope: float) -> float:
+        """The convex conjugate ``f*(slope) = sup over alpha of slope alpha - f(alpha)``, for a slope <= 0."""
+        if not slope <= 0:
+            raise InputError(f"slope is {slope:g}: a trade-off function falls, so its conjugate is asked at slopes <= 0.")
+        return 0.0 if slope == 0 else self.delta(math.log(-slope)) - 1
+
+    def epsilon(self, delta: float) -> float:
+        """The least ``epsilon >= 0`` with ``delta(epsilon) <= delta``; infinite where there is none."""
+        target = math.log(probability("delta", delta))
+
+        def excess(x: float) -> float:
+            return max(float(self.log_delta(np.asarray(x))) - target, -1e3)
+
+        if excess(0.0) <= 0:
+            return 0.0
+        high = 1.0
+        while excess(high) > 0:
+            high *= 2
+            if high > _FAR:
+                return math.inf
+        return root(excess, 0.0, high, xtol=1e-15)
+
+    # The function itself.
+
+    def __call__(self, alpha: Any) -> Any:
+        """``f(alpha)``, elementwise, for alpha in [0, 1]; a float for a float.
+
+        Raises
+        ------
+        InputError
+            An alpha is outside [0, 1].
+        """
+        at = np.asarray(alpha, dtype=float)
+        if not ((at >= 0) & (at <= 1)).all():
+            raise InputError("alpha is a type I error: expected numbers in [0, 1].")
+        value = self.values(at)
+        return float(value) if at.ndim == 0 else value
+
+    @abstractmethod
+    def values(self, alpha: Array) -> Array:
+        """``f(alpha)`` for an array in [0, 1]."""
+
+    def enclosure(self, alpha: float) -> Enclosure:
+        """``f(alpha)``, enclosed."""
+        value = self(alpha)
+        return Enclosure(max(value - _ROOM, 0.0), min(value + _ROOM, 1.0))
+
+    def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Piecewise:
+        """The maximum of supporting lines: a piecewise linear function that is nowhere above f, and touches it ``points`` times.
+
+        ``least`` is the smallest delta that decides the range of epsilons.
+        """
+        from dplateau.accounting.trade_offs.piecewise import envelope
+
+        sides = [_spread(side, points // 2, least) for side in (self, self.inverse)]
+        epsilon = np.unique(np.concatenate([sides[0], -sides[1]]))
+        return envelope(epsilon, np.exp(self.log_delta(epsilon)), np.exp(self.inverse.log_delta(-epsilon)))
+
+    # New ones from old ones.
+
+    def subsampled(self, p: float) -> TradeOff:
+        """``f_p = p f + (1 - p) Id``: P against the mixture of P and Q that a record sampled with probability p leads to."""
+        from dplateau.accounting.trade_offs.operations import Subsampled
+
+        return self if p == 1 else Subsampled(self, p)
+
+    @property
+    def symmetrized(self) -> TradeOff:
+        """``min{f, f^-1}**``: what holds in both orders of P and Q if f does in one (P2, section 2.2)."""
+        from dplateau.accounting.trade_offs.operations import minimum
+
+        return minimum(self, self.inverse)
+
+    def amplified(self, p: float) -> TradeOff:
+        """``C_p(f) = min{f_p, f_p^-1}**``."""
+        return self.subsampled(p).symmetrized
+
+    def group(self, size: int) -> TradeOff:
+        """For data sets that differ in ``size`` records, each of them f: ``1 - (1 - f) o ... o (1 - f)``, never above it."""
+        return self.polygon().group(size)
+
+    def __matmul__(self, other: TradeOff) -> TradeOff:
+        """``f @ g``: the tensor product ``T(P x P', Q x Q')``."""
+        from dplateau.accounting.trade_offs.product import product
+
+        return product([(self, 1), (other, 1)])
+
+    def __pow__(self, times: int) -> TradeOff:
+        """``f ** n``: the n-fold tensor product."""
+        from dplateau.accounting.trade_offs.product import product
+
+        return product([(self, times)])
+
+
+def probability(name: str, value: float) -> float:
+    """``value``, if it is in (0, 1]."""
+    value = real(name, value)
+    if value > 1:
+        raise InputError(f"{name} is {value:g}: expected a probability in (0, 1].")
+    return value
+
+
+def _spread(f: TradeOff, points: int, least: float) -> Array:
+    """Epsilons >= 0 whose deltas run from delta(0) to ``least``: dense where the curve bends."""
+    last = f.epsilon(min(max(least, f.certain * (1 + 1e-9) + least), 0.5))
+    last = min(last, f.greatest) if math.isfinite(f.greatest) else last
+    if not 0 < last < math.inf:
+        return np.zeros(1)
+    # Between two lines f is missed by about (e^epsilon |d alpha / d epsilon|) step^2 / 8: most points go where that is large, the
+    # others evenly, and evenly in the fourth root of alpha, for plots on a logarithmic scale.
+    fine = np.linspace(0.0, last, 20 * points)
+    alpha = np.exp(f.log_alpha_above(fine))
+    fallen = np.maximum(-np.diff(alpha), 0.0)
+    found = [np.linspace(0.0, last, points // 4 + 2)]
+    for share, density in ((2, np.sqrt(np.exp(fine[1:]) * fallen)), (4, -np.diff(alpha**0.25))):
+        place = np.append(0.0, np.cumsum(density))
+        if place[-1] > 0:
+            found.append(np.interp(np.linspace(0, place[-1], points // share), place, fine))
+    return np.unique(np.concatenate(found))

@@ -1,0 +1,98 @@
+"""The least mu whose Gaussian trade-off lies below another one, but for a floor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtri
+
+from dplateau.accounting.composition import GaussianDP, Guarantee
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import gdp_mu
+from dplateau.accounting.trade_offs.base import probability
+
+_CLOSE: Final = 1e-6
+"""Relative width at which the search stops."""
+_ROUNDS: Final = 200
+_ROOM: Final = 1e-9
+
+
+def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
+    """The least mu with ``delta(epsilon) <= delta_mu(epsilon) + floor`` for every epsilon, enclosed.
+
+    The run is then ``(G_mu - floor)``-DP: no attacker does better than against mu-GDP by more than ``floor``, in probability. Every
+    epsilon and delta that mu-GDP gives holds with ``delta + floor``. **Proved** where the guarantee is
+    (``docs/proofs/trade-offs.md``, section 3).
+
+    Without a floor the answer for a run with sampling is of no use: far in the tails such a run looks like one without sampling, so that
+    its least mu is that of the run without sampling.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The statement.
+    floor : float, default 1e-10
+        In (0, 1); well below every delta of interest.
+
+    Returns
+    -------
+    Enclosure
+        mu; the upper end certifies. Infinite where the profile does not fall to the floor.
+    """
+    floor = probability("floor", floor)
+    if isinstance(guarantee, GaussianDP):
+        return Enclosure(guarantee.parameter, guarantee.parameter) if floor < 1 else Enclosure(0.0, 0.0)
+    last = guarantee.epsilon(floor).upper
+    if not last < math.inf:
+        return Enclosure(0.0, math.inf)
+    first = guarantee.delta(0.0)
+    if first.upper <= floor:
+        return Enclosure(0.0, 0.0)
+    table = {0.0: first, last: Enclosure(guarantee.delta(last).lower, floor)}
+    for epsilon in np.linspace(0.0, last, 20)[1:-1].tolist():
+        table[epsilon] = guarantee.delta(epsilon)
+    return _search(guarantee.delta, table, floor)
+
+
+def _search(profile: Callable[[float], Enclosure], table: dict[float, Enclosure], floor: float) -> Enclosure:
+    """Split the cell that asks for the largest mu until that is close to what a row asks for."""
+    cells = {
+        (a, b): _cell(a, b, table[a].upper, table[b].upper, floor) for a, b in zip(sorted(table), sorted(table)[1:], strict=False)
+    }
+    least = max(_row(epsilon, delta.lower, floor) for epsilon, delta in table.items())
+    for _ in range(_ROUNDS):
+        worst = max(cells, key=lambda cell: cells[cell])
+        most = cells[worst]
+        middle = (worst[0] + worst[1]) / 2
+        if most <= least * (1 + _CLOSE) or not worst[0] < middle < worst[1]:
+            break
+        delta = profile(middle)
+        table[middle] = Enclosure(delta.lower, min(delta.upper, table[worst[0]].upper))
+        least = max(least, _row(middle, delta.lower, floor))
+        del cells[worst]
+        for a, b in ((worst[0], middle), (middle, worst[1])):
+            cells[a, b] = _cell(a, b, table[a].upper, table[b].upper, floor)
+    most = max(cells.values()) * (1 + _ROOM)
+    return Enclosure(min(least * (1 - _ROOM), most), most)
+
+
+def _row(epsilon: float, delta: float, floor: float) -> float:
+    """The mu that one point of the profile asks for."""
+    return gdp_mu(epsilon, delta - floor) if delta - floor > 1e-300 else 0.0
+
+
+def _cell(a: float, b: float, delta_a: float, delta_b: float, floor: float) -> float:
+    """The mu that the chord between two points, which is above the profile, asks for.
+
+    The chord is the corner ``(alpha, beta)`` of a trade-off function, alpha minus its slope in e^epsilon; ``G_mu(alpha)`` must be at most
+    ``beta + floor``.
+    """
+    alpha = max(delta_a - delta_b, 0.0) / (math.exp(b) - math.exp(a)) if b < 700 else 0.0
+    beta = min(1 - delta_a - math.exp(a) * alpha + floor, 1.0) if a < 700 else 0.0
+    if alpha == 0:
+        return 0.0 if beta >= 1 else math.inf
+    # Phi^-1(1 - alpha) = -Phi^-1(alpha), which keeps the digits of a small alpha.
+    return max(float(-ndtri(alpha) - ndtri(beta)), 0.0) if beta > 0 else math.inf

@@ -1,0 +1,253 @@
+"""Piecewise linear trade-off functions: (epsilon, delta)-DP, tables of epsilons and deltas, pairs of discrete laws.
+
+Every operation on them is exact, but for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.trade_offs.base import TradeOff, probability
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer, real
+
+_MOST: Final = 20_000
+"""Most corners of an exact product."""
+_SAME: Final = 1e-12
+"""Ratios whose logs are closer than this count as equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piecewise(TradeOff):
+    """The convex function through the corners ``(alpha_i, beta_i)``.
+
+    Between two corners ``dQ/dP`` is constant. Q has mass ``1 - beta_0`` where P has none, P mass ``1 - alpha_k`` where Q has none.
+
+    Parameters
+    ----------
+    alpha, beta : array of shape (k,)
+        Corners from ``alpha_0 = 0`` to ``beta_k = 0``, alpha strictly rising, beta strictly falling, convex.
+    """
+
+    alpha: Array
+    beta: Array
+
+    def __post_init__(self) -> None:
+        alpha, beta = (np.asarray(value, dtype=float) for value in (self.alpha, self.beta))
+        if alpha.ndim != 1 or alpha.shape != beta.shape or not alpha.size:
+            raise InputError(f"corners need alpha and beta of one equal length, got shapes {alpha.shape} and {beta.shape}.")
+        fits = alpha[0] == 0 and beta[-1] == 0 and (np.diff(alpha) > 0).all() and (np.diff(beta) < 0).all()
+        if not fits or not 0 <= alpha[-1] <= 1 or not 0 <= beta[0] <= 1:
+            raise InputError("corners must run from alpha = 0 to beta = 0 within [0, 1], alpha rising and beta falling.")
+        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "beta", beta)
+
+    @property
+    def log_ratios(self) -> Array:
+        """``log dQ/dP`` between the corners, shape (k - 1,), falling."""
+        return np.log(-np.diff(self.beta)) - np.log(np.diff(self.alpha))
+
+    def _touched(self, epsilon: Array) -> Array:
+        """The corner that a line of slope ``-e^epsilon`` touches."""
+        return np.searchsorted(-self.log_ratios, -np.asarray(epsilon, dtype=float))
+
+    def log_delta_above(self, epsilon: Array) -> Array:
+        corner = self._touched(epsilon)
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(1 - self.beta[corner] - np.exp(np.minimum(epsilon, 700.0)) * self.alpha[corner], 0.0))
+
+    def log_alpha_above(self, epsilon: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(self.alpha[self._touched(epsilon)])
+
+    @property
+    def inverse(self) -> Piecewise:
+        """``T(Q, P)``."""
+        return Piecewise(self.beta[::-1], self.alpha[::-1])
+
+    @property
+    def certain(self) -> float:
+        return float(1 - self.beta[0])
+
+    @property
+    def greatest(self) -> float:
+        return float(self.log_ratios[0]) if self.alpha.size > 1 else 0.0
+
+    def values(self, alpha: Array) -> Array:
+        """See ``TradeOff``."""
+        return np.interp(alpha, self.alpha, self.beta)
+
+    def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Piecewise:
+        """Itself."""
+        return self
+
+    def subsampled(self, p: float) -> Piecewise:
+        """See ``TradeOff``."""
+        p = probability("p", p)
+        # Id adds a last stretch where Q had no mass left.
+        alpha = np.append(self.alpha, 1.0) if self.alpha[-1] < 1 else self.alpha
+        beta = np.append(self.beta, 0.0) if self.alpha[-1] < 1 else self.beta
+        return Piecewise(alpha, p * beta + (1 - p) * (1 - alpha))
+
+    def group(self, size: int) -> Piecewise:
+        """See ``TradeOff``."""
+        size = integer("size", size)
+        result = self
+        for _ in range(size - 1):
+            # f(u(alpha)) with u = 1 - result: corners of the result, and where u meets a corner of f.
+            meets = np.interp(1 - self.alpha, result.beta[::-1], result.alpha[::-1])
+            alpha = np.unique(np.concatenate([result.alpha, meets[self.alpha >= 1 - result.beta[0]]]))
+            result = corners(alpha, self.values(1 - result.values(alpha)))
+        return result
+
+
+def times(f: Piecewise, g: Piecewise) -> Piecewise | None:
+    """The tensor product, exactly; None where it would have too many corners."""
+    stretches = (f.alpha.size - 1) * (g.alpha.size - 1)
+    if stretches > 50 * _MOST:
+        return None
+    p, q = (np.multiply.outer(a, b).ravel() for a, b in zip(_masses(f), _masses(g), strict=True))
+    if not p.size:
+        return Piecewise(*np.zeros((2, 1)))
+    ratio = np.add.outer(f.log_ratios, g.log_ratios).ravel()
+    order = np.argsort(-ratio, kind="stable")
+    first = np.flatnonzero(np.diff(-ratio[order], prepend=-np.inf) > _SAME)
+    if first.size > _MOST:
+        return None
+    p, q = np.add.reduceat(p[order], first), np.add.reduceat(q[order], first)
+    return corners(np.append(0.0, np.cumsum(p)), np.append(np.cumsum(q[::-1])[::-1], 0.0))
+
+
+def _masses(f: Piecewise) -> tuple[Array, Array]:
+    """The masses of P and Q between the corners."""
+    return np.diff(f.alpha), -np.diff(f.beta)
+
+
+def corners(alpha: Array, beta: Array) -> Piecewise:
+    """The double conjugate of points with alpha rising from 0 and beta falling to 0: the greatest convex function below them."""
+    kept: list[int] = []
+    for i in range(alpha.size):
+        if kept and not (alpha[i] > alpha[kept[-1]] and beta[i] < beta[kept[-1]]):
+            if alpha[i] <= alpha[kept[-1]] and beta[i] < beta[kept[-1]]:
+                kept.pop()
+            else:
+                continue
+        while len(kept) > 1 and _above(alpha, beta, kept[-2], kept[-1], i):
+            kept.pop()
+        kept.append(i)
+    return Piecewise(alpha[kept], beta[kept])
+
+
+def _above(alpha: Array, beta: Array, first: int, middle: int, last: int) -> bool:
+    """Whether the middle point is on or above the line between the other two."""
+    left = (beta[first] - beta[middle]) * (alpha[last] - alpha[middle])
+    return bool(left <= (beta[middle] - beta[last]) * (alpha[middle] - alpha[first]))
+
+
+def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
+    """The maximum of the lines ``1 - delta_i - e^epsilon_i alpha``: what a table of epsilons and deltas says.
+
+    Parameters
+    ----------
+    epsilon : array of shape (k,)
+        Rising, of any sign.
+    delta : array of shape (k,)
+        Upper bounds on the profile of (Q, P) at epsilon.
+    reverse : array of shape (k,)
+        Upper bounds on that of (P, Q) at minus epsilon: ``delta = 1 - e^epsilon + e^epsilon reverse``. Each of the two is accurate
+        where the other one has lost its digits.
+    """
+    y = np.exp(epsilon)
+    kept: list[int] = []
+    alphas, betas = [0.0], []
+
+    def meets(i: int, j: int) -> tuple[float, float]:
+        """Where the lines i < j cross."""
+        gap = y[j] - y[i]
+        return (delta[i] - delta[j]) / gap, y[i] * y[j] * (reverse[j] - reverse[i]) / gap
+
+    for j in range(y.size):
+        while kept:
+            alpha, beta = meets(kept[-1], j)
+            if len(kept) == 1:
+                done = alpha < 1 - reverse[kept[-1]] and beta > 0
+            else:
+                before = meets(kept[-2], kept[-1])
+                done = alpha < before[0] and beta > before[1]
+            if done:
+                break
+            kept.pop()
+        kept.append(j)
+    alphas, betas = [1 - reverse[kept[0]]], [0.0]
+    for i, j in pairwise(kept):
+        alpha, beta = meets(i, j)
+        alphas.append(alpha)
+        betas.append(beta)
+    if alphas[-1] > 0:
+        alphas.append(0.0)
+        betas.append(1 - delta[kept[-1]])
+    alpha, beta = np.clip(alphas[::-1], 0.0, 1.0), np.clip(betas[::-1], 0.0, 1.0)
+    return corners(alpha, beta)
+
+
+def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
+    """``f_{epsilon, delta}``: what (epsilon, delta)-DP says (P2, equation 2.1; Wasserman, Zhou 2010).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        epsilon >= 0, delta in [0, 1].
+    """
+    epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta, inclusive=True)
+    if delta > 1:
+        raise InputError(f"delta is {delta:g}: expected a number in [0, 1].")
+    middle = (1 - delta) / (1 + math.exp(epsilon))
+    if delta == 1 or epsilon == 0:
+        return Piecewise(*((np.unique([0.0, 1 - delta])), np.unique([0.0, 1 - delta])[::-1]))
+    return Piecewise(np.array([0.0, middle, 1 - delta]), np.array([1 - delta, middle, 0.0]))
+
+
+def of_table(epsilons: Array, deltas: Array) -> Piecewise:
+    """``sup over i of f_{epsilon_i, delta_i}``: every row of a table of (epsilon, delta) statements holds (P2, Theorem 1).
+
+    Parameters
+    ----------
+    epsilons, deltas : array of shape (k,)
+        epsilons >= 0, deltas in [0, 1].
+    """
+    epsilon, delta = np.asarray(epsilons, dtype=float), np.asarray(deltas, dtype=float)
+    if epsilon.shape != delta.shape or epsilon.ndim != 1 or not epsilon.size:
+        raise InputError(f"a table needs as many deltas as epsilons, got shapes {epsilon.shape} and {delta.shape}.")
+    if not ((epsilon >= 0) & (delta >= 0) & (delta <= 1) & np.isfinite(epsilon)).all():
+        raise InputError("a table needs finite epsilons >= 0 and deltas in [0, 1].")
+    order = np.argsort(epsilon)
+    epsilon, delta = epsilon[order], np.minimum.accumulate(delta[order])
+    shrunk = -np.expm1(-epsilon) + np.exp(-epsilon) * delta
+    both = np.concatenate([-epsilon[::-1], epsilon])
+    below, above = np.concatenate([shrunk[::-1], delta]), np.concatenate([delta[::-1], shrunk])
+    keep = np.append(True, np.diff(both) > 0)
+    return envelope(both[keep], below[keep], above[keep])
+
+
+def of_masses(p: Array, q: Array) -> Piecewise:
+    """``T(P, Q)`` of two laws on the same finite set (Neyman, Pearson).
+
+    Parameters
+    ----------
+    p, q : array of shape (k,)
+        Masses, each summing to 1.
+    """
+    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    if p.shape != q.shape or p.ndim != 1 or not ((p >= 0) & (q >= 0)).all() or max(abs(p.sum() - 1), abs(q.sum() - 1)) > 1e-9:
+        raise InputError("two laws need masses >= 0 on the same points, each summing to 1.")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(-np.where(q > 0, q / np.where(p > 0, p, 1.0) + np.where(p > 0, 0.0, np.inf), -1.0), kind="stable")
+    alpha = np.append(0.0, np.cumsum(p[order]))
+    left = np.append(np.cumsum(q[order][::-1])[::-1], 0.0)
+    return corners(np.minimum(alpha, 1.0), np.minimum(left, 1.0))
