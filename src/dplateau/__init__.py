@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dplateau.account import Report as Report
 from dplateau.account import account as account
 from dplateau.account import calibrate as calibrate
+from dplateau.account import compose as compose
 from dplateau.accounting import Enclosure as Enclosure
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize
@@ -20,6 +21,7 @@ from dplateau.spec import OnePass as OnePass
 from dplateau.spec import Poisson as Poisson
 from dplateau.spec import PrivacyWarning as PrivacyWarning
 from dplateau.spec import Run as Run
+from dplateau.spec import Runs as Runs
 from dplateau.spec import Shuffled as Shuffled
 from dplateau.spec import UncertifiedError as UncertifiedError
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from textwrap import fill
-from typing import Any, Final
+from typing import Any, Final, overload
 
-from dplateau.accounting import Bound, Enclosure, NotApplicable
+from dplateau.accounting import Bound, Enclosure, NotApplicable, compositions
+from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import root
-from dplateau.analyses import ANALYSES, Analysis
-from dplateau.spec import FixedSize, InputError, OnePass, Poisson, PrivacyWarning, Run
+from dplateau.accounting.trade_offs import TradeOff, maximum, trade_off
+from dplateau.analyses import ANALYSES, Analysis, ExactCompositionAnalysis
+from dplateau.analyses.composed import composed, each_by_its_best
+from dplateau.spec import FixedSize, InputError, OnePass, Poisson, PrivacyWarning, Run, Runs
 from dplateau.spec.schedule import real
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
@@ -62,15 +66,15 @@ class Report:
 
     Attributes
     ----------
-    run : Run
-        The run.
+    run : Run or Runs
+        The run, or the runs that were composed.
     delta : float
         The delta that every epsilon here belongs to.
     bounds : tuple of Row
         Every analysis, applicable or not.
     """
 
-    run: Run
+    run: Run | Runs
     delta: float
     bounds: tuple[Row, ...]
 
@@ -102,10 +106,24 @@ class Report:
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
+        return [_least(self._leading, delta) for delta in deltas]
+
+    @property
+    def _leading(self) -> list[Bound]:
+        """The proved bounds, without those that another one dominates: they could only be asked in vain."""
+        dominated = {analysis.name for analysis in ANALYSES if analysis.dominated_by is not None}
         proved = [row.bound for row in self.bounds if row.bound is not None and row.bound.certifies]
-        # An analysis that another one dominates could only be asked in vain.
-        leading = {analysis.name for analysis in ANALYSES if analysis.dominated_by is None}
-        return [_least([bound for bound in proved if bound.name in leading], delta) for delta in deltas]
+        return [bound for bound in proved if bound.name not in dominated]
+
+    @cached_property
+    def trade_off(self) -> TradeOff:
+        """The certified trade-off function: the largest of those of the proved bounds, all of which hold.
+
+        ``trade_off(alpha)`` is the least type II error of any attack with type I error alpha; ``dplateau.accounting.attack`` reads it
+        in plain words.
+        """
+        functions = [trade_off(bound.guarantee) for bound in self._leading]
+        return functions[0] if len(functions) == 1 else maximum(*functions)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -113,7 +131,7 @@ class Report:
         return {
             "epsilon": self.epsilon if best else None,
             "delta": self.delta,
-            "noise_multiplier": list(z) if isinstance(z, tuple) else z,
+            "noise_multiplier": _plain(z),
             "bound": best.name if best else None,
             "status": best.status if best else None,
             "adjacency": self.run.adjacency,
@@ -148,6 +166,10 @@ class Report:
         return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])
 
 
+def _plain(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
 def checked_delta(delta: float, n: int) -> float:
     """``delta``, if it is one; with a ``PrivacyWarning`` at the caller's caller where it is too large for n records."""
     delta = real("delta", delta)
@@ -163,20 +185,61 @@ def _least(bounds: Sequence[Bound], delta: float) -> Enclosure:
     return min((bound.guarantee.epsilon(delta) for bound in bounds), key=lambda e: e.upper, default=Enclosure(0.0, math.inf))
 
 
-def _row(analysis: Analysis, run: Run, delta: float) -> Row:
-    bound = analysis.bound(run)
+def _row(bound: Bound | NotApplicable, delta: float) -> Row:
     if isinstance(bound, NotApplicable):
         return Row(bound.name, bound.status, bound.source, None, bound.why_not, None)
+    if (reason := bound.guarantee.why_not(delta)) is not None:
+        return Row(bound.name, bound.status, bound.source, None, reason, None)
     return Row(bound.name, bound.status, bound.source, bound.guarantee.epsilon(delta), None, bound)
 
 
-def account(run: Run, delta: float = 1e-5) -> Report:
+def _leading() -> list[Analysis]:
+    """The proved analyses that no other one dominates."""
+    return [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]
+
+
+def _bounds(run: Run | Runs, delta: float) -> Iterator[Bound | NotApplicable]:
+    """What every analysis says; of several runs first what their own best bounds say together."""
+    if isinstance(run, Runs):
+        yield each_by_its_best(run, _leading(), delta)
+    for analysis in ANALYSES:
+        yield composed(analysis, run) if isinstance(run, Runs) else analysis.bound(run)
+
+
+def compose(*runs: Run | Runs) -> Runs:
+    """Several runs on the same records, as one: phases of a training, or one model after the other.
+
+    ``account`` then says what all of them cost together; each run may use everything that earlier ones released. Their number and
+    parameters are fixed in advance: for runs that are chosen on the way see ``Filter``.
+
+    Parameters
+    ----------
+    *runs : Run or Runs
+        In the order in which they take place, all with the same ``n`` and ``adjacency``.
+
+    Raises
+    ------
+    InputError
+        There is no run, or they differ in ``n`` or ``adjacency``.
+
+    Examples
+    --------
+    >>> import dplateau as dp
+    >>> first = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=3516, noise_multiplier=1.3)
+    >>> second = dp.Run(n=60_000, sampling=dp.FullBatch(), steps=10, noise_multiplier=20.0)
+    >>> round(dp.account(dp.compose(first, second), delta=1e-5).epsilon, 4)
+    1.0727
+    """
+    return Runs(one for run in runs for one in (run.runs if isinstance(run, Runs) else (run,)))
+
+
+def account(run: Run | Runs, delta: float = 1e-5) -> Report:
     """Ask every analysis what ``run`` costs.
 
     Parameters
     ----------
-    run : Run
-        What was computed and released.
+    run : Run or Runs
+        What was computed and released; several runs on the same records by ``compose``.
     delta : float, default 1e-5
         In (0, 1); at 1/n or above a ``PrivacyWarning`` says why that is too large.
 
@@ -198,21 +261,77 @@ def account(run: Run, delta: float = 1e-5) -> Report:
     0.8645
     """
     delta = checked_delta(delta, run.n)
-    return Report(run, delta, tuple(_row(analysis, run, delta) for analysis in ANALYSES))
+    return Report(run, delta, tuple(_row(bound, delta) for bound in _bounds(run, delta)))
 
 
-def _scaled(run: Run, factor: float) -> Run:
+def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
+    if isinstance(run, Runs):
+        return Runs(_louder(one, factor) for one in run.runs)
+    return _louder(run, factor)
+
+
+def _louder(run: Run, factor: float) -> Run:
     z = run.noise_multiplier
     return run.replace(noise_multiplier=tuple(factor * value for value in z) if isinstance(z, tuple) else factor * z)
 
 
-def _calibrate_noise(run: Run, epsilon: float, spent: Callable[[Run], float]) -> Run:
-    """The least noise, to a relative 1e-8; a schedule is scaled as a whole."""
+Guess = tuple[float, float]
+
+
+def _guess(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: float) -> Guess | None:
+    """The log of the factor that the noise needs, and d log(epsilon) by it, in the saddle-point approximation.
+
+    None where other bounds than the exact composition apply as well, or where the search fails.
+    """
+    if isinstance(run, Runs) or [one.name for one in leading if one.why_not(run) is None] != [ExactCompositionAnalysis.name]:
+        return None
+    x, slope, last = 0.0, -1.3, None
+    with suppress(ArithmeticError, ValueError):
+        for _ in range(12):
+            direction = compositions(_scaled(run, math.exp(x)))[0][0]
+            if not direction.terms:
+                return None
+            value = math.log(rough_epsilon(direction, delta) / epsilon)
+            if last is not None and x != last[0]:
+                slope = (value - last[1]) / (x - last[0])
+            if not -50 < slope < -0.01:
+                return None
+            if abs(value) < 1e-3:
+                return x - value / slope, slope
+            last = x, value
+            x -= min(max(value / slope, -1.0), 1.0)
+    return None
+
+
+def _by_secants(excess: Callable[[float], float], guess: Guess) -> float | None:
+    """Where ``excess`` is at most 0 and at least -1.5e-8, from a good guess; None where a few secants do not find it."""
+    x, slope = guess
+    last: Guess | None = None
+    for _ in range(6):
+        value = excess(x)
+        if -1.5e-8 <= value <= 0:
+            return x
+        if last is not None and abs(x - last[0]) > 1e-7:
+            slope = (value - last[1]) / (x - last[0])
+        if not -50 < slope < -0.01 or abs(value) > 0.1:
+            return None
+        last = x, value
+        x -= (value + 5e-9) / slope
+    return None
+
+
+def _calibrate_noise(
+    run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], guess: Guess | None
+) -> Run | Runs:
+    """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
 
     def excess(log_factor: float) -> float:
         value = spent(_scaled(run, math.exp(log_factor)))
         return min(max(math.log(max(value, 1e-12) / epsilon), -30.0), 30.0)
 
+    near = _by_secants(excess, guess) if guess else None
+    if near is not None and spent(answer := _scaled(run, math.exp(near))) <= epsilon:
+        return answer
     # log epsilon falls about as 1.3 log(noise); the root is bracketed from that guess outwards.
     first = excess(0.0)
     low, high = sorted((0.0, first * 1.2))
@@ -247,13 +366,20 @@ def _calibrate_count(epsilon: float, spent: Callable[[Run], float], change: Call
     return change(good)
 
 
-def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run:
+@overload
+def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run: ...
+@overload
+def calibrate(run: Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Runs: ...
+@overload
+def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run | Runs: ...
+def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run | Runs:
     """Change one quantity of ``run`` so that its certified epsilon is at most ``epsilon``.
 
     Parameters
     ----------
-    run : Run
-        The starting point; the quantity that varies may have any value. A noise schedule keeps its shape and is scaled.
+    run : Run or Runs
+        The starting point; the quantity that varies may have any value. A noise schedule keeps its shape and is scaled, and so is
+        the noise of several runs.
     epsilon, delta : float
         The target; epsilon > 0, delta in (0, 1).
     vary : {"noise_multiplier", "steps", "batch_size"}
@@ -261,7 +387,7 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
 
     Returns
     -------
-    Run
+    Run or Runs
         Certified again as a whole: ``account(result, delta).epsilon <= epsilon``.
 
     Raises
@@ -279,15 +405,20 @@ def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noi
     epsilon, delta = real("epsilon", epsilon), checked_delta(delta, run.n)
     if vary not in VARY:
         raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
-    leading = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]
+    leading = _leading()
 
     @cache
-    def spent(candidate: Run) -> float:
-        bounds = (analysis.bound(candidate) for analysis in leading)
+    def spent(candidate: Run | Runs) -> float:
+        if isinstance(candidate, Runs):
+            bounds = [each_by_its_best(candidate, leading, delta), *(composed(analysis, candidate) for analysis in leading)]
+        else:
+            bounds = [analysis.bound(candidate) for analysis in leading]
         return _least([bound for bound in bounds if not isinstance(bound, NotApplicable)], delta).upper
 
     if vary == "noise_multiplier":
-        return _calibrate_noise(run, epsilon, spent)
+        return _calibrate_noise(run, epsilon, spent, _guess(run, leading, epsilon, delta))
+    if isinstance(run, Runs):
+        raise InputError(f'vary="{vary}" is for one run: of several runs only the noise is calibrated.')
     if vary == "steps":
         if any(
             isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))

@@ -48,7 +48,14 @@ class BestOf(Guarantee):
         """See ``Guarantee``."""
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
+    def best(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
+        """The member that the search finds best by ``value``."""
+        return min((self.member(number) for number in self._found(value)), key=lambda member: value(member).upper)
+
     def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:
+        return min((value(self.member(number)) for number in self._found(value)), key=lambda enclosure: enclosure.upper)
+
+    def _found(self, value: Callable[[Guarantee], Enclosure]) -> set[int]:
         @cache
         def cost(number: int) -> float:
             return value(self.rough(number)).upper
@@ -66,4 +73,4 @@ class BestOf(Guarantee):
                 high = middle
             else:
                 low = middle
-        return min((value(self.member(number)) for number in {best, self.most}), key=lambda enclosure: enclosure.upper)
+        return {best, self.most}

@@ -6,25 +6,22 @@ import math
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, contour_delta, contour_epsilon
+from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
-from dplateau.accounting.lattice import lattice_epsilon
+from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.roots import root
 from dplateau.accounting.terms import Composition, Repeated
 
 _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
-_LEAST: Final = 1e-18
-"""The least delta that is searched for."""
-_GREATEST: Final = (1 - 1e-9, 0.999, 0.9, 0.5)
-"""The greatest ones."""
+_NARROW: Final = 1e-3
+"""A delta that is known within this share is not computed again by the slower method."""
 
 
 class Guarantee(ABC):
@@ -41,6 +38,10 @@ class Guarantee(ABC):
     @property
     def mu(self) -> float | None:
         """mu, where the statement is mu-GDP."""
+        return None
+
+    def why_not(self, delta: float) -> str | None:
+        """The condition that the statement has at this delta and that is not met; None where it can be read there."""
         return None
 
 
@@ -122,27 +123,30 @@ class ExactComposition(Guarantee):
                 if composition.steps == 1 and not composition.gaussian and isinstance(terms[0], Repeated):
                     value = math.exp(float(terms[0].law.log_delta(np.array(epsilon))))
                     return Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
-                return contour_delta(composition, epsilon, self.width)
             except (ArithmeticError, ValueError):
-                return self._searched(composition, epsilon)
+                pass
+            return self._read(composition, epsilon)
 
-    def _searched(self, composition: Composition, epsilon: float) -> Enclosure:
-        """The profile from its inverse, which the lattice knows; the end that certifies is looked up once more."""
-        known = cache(lambda x: self._direction(composition, math.exp(x)))
-        low, room = math.log(_LEAST), 1e-6
-        if known(low).upper <= epsilon:
-            return Enclosure(0.0, _LEAST)
-        # Close to 1 the lattice may fail: then a smaller delta has to do as the upper end.
-        high = next((x for x in map(math.log, _GREATEST) if known(x).upper < epsilon), None)
-        if high is None:
-            return Enclosure(0.0, 1.0)
-        upper = min(root(lambda x: known(x).upper - epsilon, low, high, xtol=room) + 2 * room, high)
-        if known(upper).upper > epsilon:
-            return Enclosure(0.0, 1.0)
-        if known(low).lower <= epsilon:
-            return Enclosure(0.0, math.exp(upper))
-        lower = root(lambda x: known(x).lower - epsilon, low, high, xtol=room) - 2 * room
-        return Enclosure(math.exp(lower) if known(lower).lower >= epsilon else 0.0, math.exp(upper))
+    def _read(self, composition: Composition, epsilon: float) -> Enclosure:
+        """The profile of several steps: the contour's, or the lattice's where that fails or is wide."""
+        result = Enclosure(0.0, 1.0)
+        for method in (contour_delta, lattice_delta):
+            try:
+                found = method(composition, epsilon, self.width)
+            except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
+                continue
+            result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
+            if result.width <= _NARROW * result.upper:
+                break
+        if composition.gaussian:
+            return result
+        if epsilon > composition.greatest * (1 + SLACK):
+            return Enclosure(0.0, 0.0)
+        # Two runs cannot be told apart by more than the sum of the steps' total variations.
+        with suppress(ArithmeticError, ValueError):
+            variation = sum(term.variation() for term in composition.terms) * (1 + SLACK)
+            return Enclosure(min(result.lower, variation), min(result.upper, variation))
+        return result
 
     @property
     def mu(self) -> float | None:
@@ -152,6 +156,8 @@ class ExactComposition(Guarantee):
     def _larger(self, directions: tuple[Composition, ...], delta: float) -> Enclosure:
         result = Enclosure(0.0, 0.0)
         for composition in directions:
+            if result.lower > 0 and composition.terms and at_most(composition, result.lower, delta):
+                continue
             result = result | self._direction(composition, delta)
         return result
 

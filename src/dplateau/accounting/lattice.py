@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,12 +31,17 @@ _SIZES: Final = (2**14, 2**17, 2**20)
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
+_GREATEST: Final = 700.0
+"""Largest epsilon that is told apart from infinity: beyond it exp overflows."""
+_LEAST: Final = -80.0
+"""Least log delta that is aimed at."""
+_ROOM: Final = 1e-13
 _LAWS: Final = 64
 """Greatest number of different laws; each costs two transforms a size."""
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """What the lattice needs of a law: log delta of (P, Q) and of (Q, P), and log Q(L > epsilon)."""
 
     log_delta: Profile
@@ -45,21 +51,21 @@ class _Step:
     count: int
 
 
-def _steps(composition: Composition) -> list[_Step]:
+def _steps(composition: Composition) -> list[Step]:
     laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
     if len(laws) > _LAWS:
         raise TooSlowError
-    steps = [_Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in laws]
+    steps = [Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in laws]
     if mu := composition.gaussian:
 
         def log_delta(epsilon: Array) -> Array:
             return log_gdp_delta(mu, epsilon)
 
-        steps.append(_Step(log_delta, log_delta, lambda epsilon: log_ndtr(-epsilon / mu - mu / 2), math.inf, 1))
+        steps.append(Step(log_delta, log_delta, lambda epsilon: log_ndtr(-epsilon / mu - mu / 2), math.inf, 1))
     return steps
 
 
-def _where(f: Callable[[float], float], limit: float) -> float:
+def beyond(f: Callable[[float], float], limit: float) -> float:
     """An x > 0 beyond which the decreasing f is below the limit."""
     x = 1e-6
     while f(x) > limit:
@@ -70,7 +76,7 @@ def _where(f: Callable[[float], float], limit: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Law:
+class Law:
     """A loss on the lattice: mass ``p`` of P at ``(first + i) h``, and the mass at infinity."""
 
     p: Array
@@ -78,14 +84,14 @@ class _Law:
     infinite: float
 
 
-def _profile(step: _Step, k: Array, h: float) -> Array:
+def _profile(step: Step, k: Array, h: float) -> Array:
     """delta at k h for k >= 0, and delta - (1 - e^(k h)), which is the small part, for k < 0."""
     e = k * h
     log_f = np.where(k >= 0, step.log_delta(np.maximum(e, 0.0)), e + step.log_reverse(np.maximum(-e, 0.0)))
     return np.exp(log_f)
 
 
-def _dots(step: _Step, low: int, high: int, h: float) -> _Law:
+def dots(step: Step, low: int, high: int, h: float) -> Law:
     """The chords: a law that dominates the step."""
     k = np.arange(low, high + 1)
     f = _profile(step, k, h)
@@ -94,10 +100,10 @@ def _dots(step: _Step, low: int, high: int, h: float) -> _Law:
     right = np.append(f[:-1] - f[1:], 0.0) / math.expm1(h)
     noise = 8 * ULP * (f + np.append(f[1:], 0.0) + np.append(f[0], f[:-1])) / min(h, 1.0)
     p = np.maximum(left - right + (k == 0), 0.0) + noise
-    return _Law(p, low, float(f[-1]))
+    return Law(p, low, float(f[-1]))
 
 
-def _tangents(step: _Step, low: int, high: int, h: float) -> _Law:
+def tangents(step: Step, low: int, high: int, h: float) -> Law:
     """Chords lowered by the greatest gap to the profile, then made convex: a law that the step dominates."""
     k = np.arange(low, high + 1)
     e = k * h
@@ -118,13 +124,47 @@ def _tangents(step: _Step, low: int, high: int, h: float) -> _Law:
     width = np.append(y[0], np.diff(y))
     slope = np.append(lowered[0], np.diff(lowered)) / width - (np.append(low - 1, k[:-1]) < 0)
     convex = isotonic(slope, width)
-    return _Law(np.maximum(y * np.diff(np.append(np.minimum(convex, 0.0), 0.0)), 0.0), low, 0.0)
+    return Law(np.maximum(y * np.diff(np.append(np.minimum(convex, 0.0), 0.0)), 0.0), low, 0.0)
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The profile of a sum of losses: between the points ``e`` it is ``s1 - exp(epsilon) s2``, the sums over the points above, and
+    at them ``at``. Rounded up (``sign`` 1) or down (-1).
+    """
+
+    e: Array
+    s1: Array
+    s2: Array
+    at: Array
+    sign: float
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at which it is ``delta``."""
+        inside = np.flatnonzero(self.at <= delta)
+        if inside.size == 0 or inside[0] == 0:
+            raise TooSlowError
+        j = int(inside[0])
+        share = (self.s1[j] - delta) / self.s2[j]
+        value = min(max(math.log(share) if share > 0 else -math.inf, float(self.e[j - 1])), float(self.e[j]))
+        return value + self.sign * 4 * ULP * abs(value)
+
+    def delta(self, epsilon: float) -> float:
+        """Its value at ``epsilon``, which lies among the points."""
+        j = int(np.searchsorted(self.e, epsilon))
+        if not 0 < j < self.e.size:
+            raise TooSlowError
+        # A convex function lies below its chord; the chord is exact but for the room for rounding.
+        low, high = float(self.at[j - 1]), float(self.at[j])
+        share = math.expm1(epsilon - float(self.e[j - 1])) / math.expm1(float(self.e[j] - self.e[j - 1]))
+        value = low + (high - low) * min(max(share, 0.0), 1.0)
+        return value + self.sign * _ROOM * (abs(low) + abs(high))
 
 
 class _Convolution:
     """The sum of the losses of all steps, tilted."""
 
-    def __init__(self, laws: list[tuple[_Law, int]], h: float) -> None:
+    def __init__(self, laws: list[tuple[Law, int]], h: float) -> None:
         self.laws, self.h = laws, h
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
@@ -141,9 +181,9 @@ class _Convolution:
             total += count * np.array([top + math.log(mass), mean, float(weight @ (e - mean) ** 2) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
-    def epsilons(self, delta: float, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> float:
-        """The epsilon at which the sum has the given delta, rounded up (``above``) or down. The law is tilted by c and folded
-        to ``size`` points, of which half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
+    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> _Tail:
+        """The profile of the sum, rounded up (``above``) or down. The law is tilted by c and folded to ``size`` points, of which
+        half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
         """
         h, period = self.h, size * self.h
         log_total, transform, count_all = 0.0, np.ones(size // 2 + 1, complex), 0
@@ -175,59 +215,124 @@ class _Convolution:
         else:
             wrapped = math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
-        # Between lattice points delta is s1 - e^epsilon s2, with the sums over the points above.
-        s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(-e))[::-1])[::-1]
-        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], 0.0) + constant
+        # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
+        here = (e >= -2 * h) & (e <= _GREATEST)
+        beyond = float(p[e > _GREATEST].sum()) if above else 0.0
+        e, p = e[here], p[here]
+        if not e.size:
+            raise TooSlowError
+        s1, s2 = np.cumsum(p[::-1])[::-1] + beyond, np.cumsum((p * np.exp(-e))[::-1])[::-1]
+        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond) + constant
         if not np.isfinite(at_points).all():
             raise TooSlowError
-        inside = np.flatnonzero(at_points <= delta)
-        if inside.size == 0 or inside[0] == 0:
+        return _Tail(e, s1 + constant, s2, at_points, sign)
+
+
+class _Lattices:
+    """Lattices of one composition that are fine enough around a small delta."""
+
+    def __init__(self, steps: list[Step], width: float) -> None:
+        self.steps, self.width = steps, width
+        self.low = self.high = self.c = self.epsilon = self.period = 0.0
+        self.factor = 1.0
+
+    def aim(self, target: float) -> None:
+        """Choose the range of one step's loss for a log delta of ``target``."""
+        # A large loss counts as infinite once it adds nothing to delta; a very negative one is rounded up once it is rare.
+        rare = math.log(self.width / 1000) - math.log(sum(step.count for step in self.steps))
+        high = max(min(beyond(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare), s.greatest) for s in self.steps)
+        low = max(beyond(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in self.steps)
+        low = min(low, high * sum(step.count for step in self.steps))  # Below that, the other steps cannot bring the sum above 0.
+        if not math.isfinite(high + low):
             raise TooSlowError
-        j = int(inside[0])
-        share = (s1[j] + constant - delta) / s2[j]
-        value = min(max(math.log(share) if share > 0 else -math.inf, float(e[j - 1])), float(e[j]))
-        return value + sign * 4 * ULP * abs(value)
+        self.low, self.high = low, high
+
+    def laws(self, build: Callable[[Step, int, int, float], Law], h: float) -> _Convolution:
+        """The sum of all steps on a lattice."""
+        first, last = -math.ceil(self.low / h), math.ceil(self.high / h) + 1
+        if last - first > _MOST:
+            raise TooSlowError
+        return _Convolution([(build(step, first, last, h), step.count) for step in self.steps], h)
+
+    @property
+    def coarse(self) -> float:
+        """The step of a lattice that is good enough for a search."""
+        return self.period / _SIZES[0] if self.period else (self.high + self.low) / 4000
+
+    def tune(self, rough: _Convolution, c: float, epsilon: float, target: float) -> None:
+        """Tilt by c, and choose the period; they decide the effort, not the truth."""
+        allowed = target + math.log(self.width * min(c, 1e3) / 50)
+        right, self.factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
+        self.c, self.epsilon, self.period = c, epsilon, 2 * max(right, -allowed / c)
+
+    def tails(self, size: int) -> tuple[_Tail, _Tail]:
+        """The profile from below and from above."""
+        h = self.period / size
+        lower = self.laws(tangents, h).tail(self.c, self.epsilon, size, self.factor, above=False)
+        return lower, self.laws(dots, h).tail(self.c, self.epsilon, size, self.factor, above=True)
+
+
+def _around(rough: _Convolution, epsilon: float) -> float:
+    """The tilt whose saddle point is epsilon."""
+    return saddle(lambda c: epsilon - saddle_epsilon(c, rough.cumulants(c)[1]))
 
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    steps = _steps(composition)
-    target = math.log(delta)
-    # A large loss counts as infinite once it adds nothing to delta; a very negative one is rounded up once it is rare.
-    rare = math.log(width / 1000) - math.log(sum(step.count for step in steps))
-    high = max(min(_where(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare), s.greatest) for s in steps)
-    low = max(_where(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in steps)
-    low = min(low, high * sum(step.count for step in steps))  # Below that, the other steps cannot bring the sum above 0.
-    if not math.isfinite(high + low):
-        raise TooSlowError
+    return convolved_epsilon(_steps(composition), delta, width)
 
-    def laws(build: Callable[[_Step, int, int, float], _Law], h: float) -> _Convolution:
-        first, last = -math.ceil(low / h), math.ceil(high / h) + 1
-        if last - first > _MOST:
-            raise TooSlowError
-        return _Convolution([(build(step, first, last, h), step.count) for step in steps], h)
 
-    # The tilt and the period are found on a coarse lattice, then on a finer one; they decide the effort, not the truth.
-    h, c, epsilon, period, factor = (high + low) / 4000, 0.0, 0.0, 0.0, 1.0
+def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH) -> Enclosure:
+    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed."""
+    lattices, target = _Lattices(steps, width), math.log(delta)
+    lattices.aim(target)
+    # The tilt and the period are found on a coarse lattice, then on a finer one.
     for _ in range(2):
-        rough = laws(_dots, h)
+        rough = lattices.laws(dots, lattices.coarse)
         c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
-        epsilon = saddle_epsilon(c, rough.cumulants(c)[1])
-        allowed = target + math.log(width * min(c, 1e3) / 50)
-        right, factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
-        period = 2 * max(right, -allowed / c)
-        h = period / _SIZES[0]
+        lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
     best = Enclosure(0.0, math.inf)
     for size in _SIZES:
-        if size * len(steps) > _MOST:
+        if size * len(lattices.steps) > _MOST:
             break
-        h = period / size
         try:
-            lower = laws(_tangents, h).epsilons(delta, c, epsilon, size, factor, above=False)
-            upper = laws(_dots, h).epsilons(delta, c, epsilon, size, factor, above=True)
+            lower, upper = (tail.epsilon(delta) for tail in lattices.tails(size))
         except (TooSlowError, OverflowError):
             continue
         best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))
         if best.width <= width:
+            break
+        if best.upper < 0.9 * lattices.epsilon:
+            # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
+            with suppress(TooSlowError, OverflowError, ValueError):
+                rough = lattices.laws(dots, lattices.coarse)
+                lattices.tune(rough, _around(rough, best.upper), best.upper, target)
+    return best
+
+
+def lattice_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
+    """``delta`` of the composition at ``epsilon``, enclosed; the width is relative to min(1, tilt)."""
+    return convolved_delta(_steps(composition), epsilon, width)
+
+
+def convolved_delta(steps: list[Step], epsilon: float, width: float = WIDTH) -> Enclosure:
+    """``delta`` of all steps together at ``epsilon``, enclosed."""
+    lattices, target = _Lattices(steps, width), _LEAST
+    for _ in range(2):  # How small delta is decides how rare a loss may be left out.
+        lattices.aim(target)
+        rough = lattices.laws(dots, lattices.coarse)
+        c = _around(rough, epsilon)
+        target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), _LEAST)
+        lattices.tune(rough, c, epsilon, target)
+    best = Enclosure(0.0, 1.0)
+    for size in _SIZES:
+        if size * len(lattices.steps) > _MOST:
+            break
+        try:
+            lower, upper = (tail.delta(epsilon) for tail in lattices.tails(size))
+        except (TooSlowError, OverflowError):
+            continue
+        best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))
+        if best.width <= width * min(lattices.c, 1.0) * best.upper:
             break
     return best

@@ -1,59 +1,175 @@
 """The composition of several guarantees on the same records.
 
-Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance
-(``docs/proofs/exact-composition.md``, section 1).
+Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance. Currencies are
+kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of Gaussians multiply out; what is
+left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating pairs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
+import numpy as np
+
+from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.composition import ExactComposition, GaussianDP, Guarantee
-from dplateau.accounting.renyi import RenyiDP
+from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.accounting.renyi import RenyiDP, renyi_divergence
+from dplateau.accounting.renyi_curve import RenyiCurve
+from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated, Term
+from dplateau.accounting.trade_offs import TradeOff, product, trade_off
 
-Directions = tuple[Composition, ...]
+_COMPONENTS: Final = 4096
+"""Most components of a mixture; more are gathered, each with the largest mu of its group."""
 
 
-def merged(parts: Sequence[Directions]) -> Directions:
+def merged(parts: Sequence[tuple[Composition, ...]]) -> tuple[Composition, ...]:
     """The composition of all, direction by direction; what is symmetric counts in both. Equal laws are counted together."""
     count = max(len(part) for part in parts)
-    return tuple(_joined([part[i] if len(part) > 1 else part[0] for part in parts]) for i in range(count))
+    return tuple(_joined([part[i % len(part)] for part in parts]) for i in range(count))
 
 
 def _joined(compositions: Sequence[Composition]) -> Composition:
-    counts: dict[object, int] = {}
+    counts: dict[object, tuple[Repeated, int]] = {}
     families: list[Term] = []
     for term in (term for composition in compositions for term in composition.terms):
         if isinstance(term, Repeated):
-            counts[term.law] = counts.get(term.law, 0) + term.count
+            counts[type(term.law), term.law] = (term, counts.get((type(term.law), term.law), (term, 0))[1] + term.count)
         else:
             families.append(term)
-    repeated = [Repeated(law, count) for law, count in counts.items()]  # type: ignore[arg-type]
+    repeated = [Repeated(term.law, count) for term, count in counts.values()]
     return Composition((*repeated, *families), math.hypot(*(composition.gaussian for composition in compositions)))
 
 
-def _exact(guarantee: Guarantee) -> ExactComposition | None:
-    """The guarantee as a composition of dominating pairs, where it is one."""
-    if isinstance(guarantee, GaussianDP):
-        return ExactComposition((Composition((), guarantee.parameter),))
-    return guarantee if isinstance(guarantee, ExactComposition) else None
-
-
 def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """What guarantees on the same records give together."""
+    """What guarantees on the same records give together.
+
+    Parameters
+    ----------
+    guarantees : sequence of Guarantee
+        At least one, of any currency.
+    """
     if len(guarantees) == 1:
         return guarantees[0]
-    exact = [_exact(guarantee) for guarantee in guarantees]
-    if all(one is not None for one in exact):
-        known = [one for one in exact if one is not None]
-        below = merged([one.below or one.directions for one in known]) if any(one.below for one in known) else ()
-        directions = merged([one.directions for one in known])
-        if not any(direction.terms for direction in directions):
-            return GaussianDP(directions[0].gaussian)
-        return ExactComposition(directions, below, min(one.width for one in known))
-    renyi = [guarantee for guarantee in guarantees if isinstance(guarantee, RenyiDP)]
-    if len(renyi) == len(guarantees) and len({one.classical for one in renyi}) == 1:
-        return RenyiDP(merged([one.directions for one in renyi]), renyi[0].classical)
-    raise NotImplementedError("to come: other currencies")
+    slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
+    bare = [one.inner if isinstance(one, WithSlack) else one for one in guarantees]
+    together = _together(bare)
+    return WithSlack(together, slack) if slack else together
+
+
+def _together(guarantees: list[Guarantee]) -> Guarantee:
+    if any(isinstance(one, BestOf) for one in guarantees):
+        return EachBest(tuple(guarantees))
+    renyi = [one for one in guarantees if isinstance(one, RenyiDP)]
+    if len(renyi) == len(guarantees) and len({(one.classical, one.orders) for one in renyi}) == 1:
+        return RenyiDP(merged([one.directions for one in renyi]), renyi[0].classical, renyi[0].orders)
+    exact = [one for one in guarantees if isinstance(one, ExactComposition)]
+    mu = math.hypot(*(one.parameter for one in guarantees if isinstance(one, GaussianDP)))
+    mixed = [one for one in guarantees if isinstance(one, MixtureOfGaussianDP)]
+    others = [one for one in guarantees if not isinstance(one, (ExactComposition, GaussianDP, MixtureOfGaussianDP))]
+    if not others and not mixed:
+        return _composed(exact, mu)
+    if not others and not exact:
+        return _mixture(mixed, mu)
+    if not exact and not mixed and all(isinstance(one, (RenyiCurve, RenyiDP)) for one in others):
+        return SumOfCurves(tuple(others), mu)
+    parts = [*others, *([_composed(exact, mu)] if exact or mu else []), *([_mixture(mixed, 0.0)] if mixed else [])]
+    return OfTradeOff(tuple(parts))
+
+
+def _composed(exact: list[ExactComposition], mu: float) -> Guarantee:
+    if not exact:
+        return GaussianDP(mu)
+    gaussian = (Composition((), mu),)
+    below = merged([*(one.below or one.directions for one in exact), gaussian]) if any(one.below for one in exact) else ()
+    found = ExactComposition(merged([*(one.directions for one in exact), gaussian]), below, min(one.width for one in exact))
+    return found if found.mu is None else GaussianDP(found.mu)
+
+
+def _mixture(mixed: list[MixtureOfGaussianDP], mu: float) -> Guarantee:
+    """Every combination of components is a product of Gaussians."""
+    squares, weights = np.array([mu**2]), np.ones(1)
+    for one in mixed:
+        squares = np.add.outer(squares, np.square(one.mus)).ravel()
+        weights = np.multiply.outer(weights, np.array(one.weights)).ravel()
+        if squares.size > _COMPONENTS:
+            order = np.argsort(squares)
+            ends = np.unique(np.ceil(np.linspace(0, squares.size, _COMPONENTS + 1)).astype(int))
+            squares = squares[order][ends[1:] - 1]
+            weights = np.add.reduceat(weights[order], ends[:-1])
+    return MixtureOfGaussianDP(tuple(np.sqrt(squares).tolist()), tuple(weights.tolist()))
+
+
+@dataclass(frozen=True)
+class SumOfCurves(RenyiCurve):
+    """Renyi divergences of independent releases add, order by order; mu-GDP has ``mu^2/2`` times the order.
+
+    Attributes
+    ----------
+    curves : tuple of RenyiCurve or RenyiDP
+        The curves.
+    gaussian : float
+        The mu of all Gaussian guarantees together.
+    """
+
+    curves: tuple[Guarantee, ...]
+    gaussian: float = 0.0
+
+    def point(self, order: float, delta: float) -> tuple[float, float]:
+        """See ``RenyiCurve``: each curve may leave out its share of delta."""
+        total, outside = self.gaussian**2 / 2 * order, 0.0
+        for curve in self.curves:
+            if isinstance(curve, RenyiCurve):
+                bound, missed = curve.point(order, delta / len(self.curves))
+                total, outside = total + bound, outside + missed
+            elif isinstance(curve, RenyiDP):
+                total += max(renyi_divergence(composition, order) for composition in curve.directions)
+        return total, outside
+
+
+@dataclass(frozen=True)
+class EachBest(Guarantee):
+    """Of families of guarantees each takes the member that is best for its share of delta (or epsilon); any choice holds."""
+
+    members: tuple[Guarantee, ...]
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``."""
+        share = delta / len(self.members)
+        return self._chosen(lambda one: one.epsilon(share)).epsilon(delta)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        share = epsilon / len(self.members)
+        return self._chosen(lambda one: one.delta(share)).delta(epsilon)
+
+    def _chosen(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
+        return tensor([one.best(value) if isinstance(one, BestOf) else one for one in self.members])
+
+
+@dataclass(frozen=True, eq=False)
+class OfTradeOff(Guarantee):
+    """The tensor product of the trade-off functions of guarantees in several currencies."""
+
+    parts: tuple[Guarantee, ...]
+
+    @cached_property
+    def _function(self) -> TradeOff:
+        return product([(trade_off(part).polygon(), 1) for part in self.parts])
+
+    def epsilon(self, delta: float) -> Enclosure:
+        """See ``Guarantee``."""
+        # Every part alone is a lower bound.
+        upper = max(f.epsilon(delta) for f in (self._function, self._function.inverse))
+        return Enclosure(min(max(part.epsilon(delta).lower for part in self.parts), upper), upper)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        """See ``Guarantee``."""
+        upper = max(f.delta(epsilon) for f in (self._function, self._function.inverse))
+        return Enclosure(min(max(part.delta(epsilon).lower for part in self.parts), upper), upper)

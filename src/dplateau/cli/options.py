@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Sampling
+from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Runs, Sampling
 from dplateau.spec.sampling import sampling_from_dict
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).",
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
 
-def run_in(file: Path | None) -> Run | Certificate | None:
+def run_in(file: Path | None) -> Run | Runs | Certificate | None:
     """What is in the file of ``--run``."""
     from dplateau.report.certificate_json import read_run_or_certificate
 
@@ -90,7 +90,15 @@ def given_in(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in DESCRIBES if name in arguments}
 
 
-def run_of(run: Run | None, **given: Any) -> Run:
+def one_run_of(run: Run | Runs | None, **given: Any) -> Run:
+    """As ``run_of``, for commands that want one run."""
+    found = run_of(run, **given)
+    if isinstance(found, Runs):
+        raise InputError(f"--run holds {len(found.runs)} runs that were composed: this command wants one run.")
+    return found
+
+
+def run_of(run: Run | Runs | None, **given: Any) -> Run | Runs:
     """The run from a file, or the one that the options describe; ``given`` holds None for an option that was left out.
 
     Raises

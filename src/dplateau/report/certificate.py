@@ -13,7 +13,7 @@ from dplateau.account import Report, Row
 from dplateau.accounting import Enclosure
 from dplateau.report.files import write_file
 from dplateau.report.statement import statement
-from dplateau.spec import Assumption, Run, UncertifiedError
+from dplateau.spec import Assumption, Run, Runs, UncertifiedError
 
 KIND: Final = "dplateau certificate"
 FORMAT: Final = 1
@@ -187,7 +187,8 @@ def make_certificate(report: Report, result: Trained) -> Certificate:
     ValueError
         The report is about another run.
     """
-    if report.run != result.run:
+    run = report.run
+    if run != result.run or isinstance(run, Runs):
         raise ValueError("the report is about another run than the result: call account(result.run, delta).")
     best = report.best
     if best is None or best.epsilon is None:
@@ -210,8 +211,8 @@ def make_certificate(report: Report, result: Trained) -> Certificate:
         insecure_seed=not result.generator.endswith(SECRET_KEY),
         arithmetic=result.dtype,
         versions=_versions(),
-        run=report.run,
-        run_digest=report.run.digest,
+        run=run,
+        run_digest=run.digest,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dplateau.account import Row
 from dplateau.accounting import Enclosure
 from dplateau.report.certificate import FORMAT, KIND, Certificate
-from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec import Assumption, InputError, Run, Runs
 from dplateau.spec.schedule import real
 
 TOP = frozenset(
@@ -41,11 +41,13 @@ def read_certificate(path: str | Path) -> Certificate:
     return _in_file(path, certificate_from_json, _read_text(path))
 
 
-def read_run_or_certificate(path: str | Path) -> Run | Certificate:
-    """Read a serialised run, or a certificate; raises ``InputError`` if that is not possible."""
+def read_run_or_certificate(path: str | Path) -> Run | Runs | Certificate:
+    """Read a serialised run, several composed ones, or a certificate; raises ``InputError`` if that is not possible."""
     path = Path(path)
     data = _in_file(path, _parsed, _read_text(path))
-    return _in_file(path, certificate_from_dict if _is_certificate(data) else Run.from_dict, data)
+    if _is_certificate(data):
+        return _in_file(path, certificate_from_dict, data)
+    return _in_file(path, Runs.from_dict if isinstance(data, dict) and "runs" in data else Run.from_dict, data)
 
 
 def _read_text(path: Path) -> str:

@@ -15,13 +15,13 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
-from dplateau.spec import Run
+from dplateau.spec import Run, Runs
 from dplateau.spec.assumption import HOW
 from dplateau.spec.schedule import Schedule
 
 WIDTH = 80
 PROVED = "Proved"
-OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is \w+\.")
+OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is (\w+)\.")
 """A reason that many analyses have, with the schemes that each is for."""
 SHOWN = 5
 BATCHES = {
@@ -71,12 +71,22 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def run_facts(run: Run) -> list[tuple[str, RenderableType]]:
+def run_facts(run: Run | Runs) -> list[tuple[str, RenderableType]]:
     """What ran, in words."""
+    if isinstance(run, Runs):
+        return [_protects(run), *(fact for number, one in enumerate(run.runs, start=1) for fact in _phase(number, one))]
+    return [_protects(run), *_phase(0, run)]
+
+
+def _protects(run: Run | Runs) -> tuple[str, RenderableType]:
+    return "protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"
+
+
+def _phase(number: int, run: Run) -> list[tuple[str, RenderableType]]:
+    """One run; of several, with its number."""
     batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
     return [
-        ("protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"),
-        ("training", f"{run.steps:,} steps ({_count(run.epochs)} epochs), {batches}"),
+        (f"run {number}" if number else "training", f"{run.steps:,} steps ({_count(run.epochs)} epochs), {batches}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]
@@ -109,25 +119,27 @@ def _declined(report: Report) -> list[RenderableType]:
     """The analyses that say nothing, under the reason that they share; those of another sampling come last, whichever it is."""
     reasons: dict[str, list[str]] = {}
     elsewhere: list[str] = []
+    sampling = ""
     for row in report.bounds:
         if row.epsilon is not None:
             continue
         covered = OTHER_SAMPLING.fullmatch(row.why_not or "")
         remarks = [covered[1]] if covered else []
+        sampling = covered[2] if covered else sampling
         remarks += [row.status] if row.status != PROVED else []
         shown = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
         (elsewhere if covered else reasons.setdefault(row.why_not or "", [])).append(shown)
     if elsewhere:
-        reasons[f"the run's sampling is {type(report.run.sampling).__name__}, and each is for another one."] = elsewhere
+        reasons[f"the run's sampling is {sampling}, and each is for another one."] = elsewhere
     lines: list[RenderableType] = [Text("not applicable, because", "dim")] if reasons else []
     for reason, names in reasons.items():
         lines += [Padding(reason, (0, 0, 0, 2)), Padding(Text(", ".join(names), "dim"), (0, 0, 0, 6))]
     return lines
 
 
-def _plateau(run: Run) -> list[tuple[str, RenderableType]]:
+def _plateau(run: Run | Runs) -> list[tuple[str, RenderableType]]:
     """From which step on more steps cost nothing, by the formula of Altschuler and Talwar, where the last iterate has a plateau."""
-    steps = burn_in(run)
+    steps = None if isinstance(run, Runs) else burn_in(run)
     return [] if steps is None else [("plateau", f"from some {float(f'{steps:.2g}'):,.0f} steps on, up to a constant")]
 
 
@@ -149,18 +161,21 @@ def report_text(report: Report) -> RenderableType:
 def calibration_text(report: Report, vary: str) -> RenderableType:
     """What ``dplateau calibrate`` shows: the answer, and what it certifiedly costs."""
     run = report.run
-    z = run.noise_multiplier
-    found = {
-        "noise-multiplier": spread(z, 9) if isinstance(z, tuple) else rounded_up(z, 9),
-        "steps": f"{run.steps:,}",
-        "batch-size": spread(getattr(run.sampling, "batch_size", 0.0), 9),
-    }
+    found = ", ".join(_found(one, vary) for one in (run.runs if isinstance(run, Runs) else (run,)))
     return Group(
-        Text.assemble(f"{vary} ", (found[vary], "bold green")),
+        Text.assemble(f"{vary} ", (found, "bold green")),
         headline(report.epsilon, report.delta, "Proved", good=True),
         "",
         facts(*run_facts(run)),
     )
+
+
+def _found(run: Run, vary: str) -> str:
+    """What was varied."""
+    z = run.noise_multiplier
+    if vary == "noise-multiplier":
+        return spread(z, 9) if isinstance(z, tuple) else rounded_up(z, 9)
+    return f"{run.steps:,}" if vary == "steps" else spread(getattr(run.sampling, "batch_size", 0.0), 9)
 
 
 def certificate_text(certificate: Certificate) -> RenderableType:
