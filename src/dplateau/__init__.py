@@ -13,6 +13,7 @@ from dplateau.account import account as account
 from dplateau.account import calibrate as calibrate
 from dplateau.account import compose as compose
 from dplateau.accounting import Enclosure as Enclosure
+from dplateau.filter import Filter as Filter
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize
 from dplateau.spec import FullBatch as FullBatch

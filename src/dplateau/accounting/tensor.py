@@ -57,6 +57,8 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
     """
     if len(guarantees) == 1:
         return guarantees[0]
+    if len({type(one) for one in guarantees}) == 1 and (alike := guarantees[0].joined(guarantees[1:])) is not None:
+        return alike
     slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
     bare = [one.inner if isinstance(one, WithSlack) else one for one in guarantees]
     together = _together(bare)

@@ -1,8 +1,11 @@
 """One published theorem a file: what it requires of a run, and what it then says."""
 
+from dplateau.analyses.adaptive_noise import AdaptiveNoise as AdaptiveNoise
+from dplateau.analyses.advanced_composition import AdvancedCompositionAnalysis as AdvancedCompositionAnalysis
 from dplateau.analyses.altschuler_talwar_sgd import NoisySgd as NoisySgd
 from dplateau.analyses.altschuler_talwar_sgd import NoisySgdSchedule as NoisySgdSchedule
 from dplateau.analyses.altschuler_talwar_sgd import NoisySgdStronglyConvex as NoisySgdStronglyConvex
+from dplateau.analyses.asymmetric_clt import AsymmetricClt as AsymmetricClt
 from dplateau.analyses.base import Analysis as Analysis
 from dplateau.analyses.exact_composition import ExactCompositionAnalysis as ExactCompositionAnalysis
 from dplateau.analyses.fixed_order import FixedOrder as FixedOrder
@@ -28,6 +31,7 @@ from dplateau.analyses.shifted_interpolation import ShiftedGd as ShiftedGd
 from dplateau.analyses.shifted_interpolation import ShiftedGdBounded as ShiftedGdBounded
 from dplateau.analyses.shuffled import Shuffled as Shuffled
 from dplateau.analyses.ye_shokri import ShuffleAndPartition as ShuffleAndPartition
+from dplateau.analyses.zcdp import Zcdp as Zcdp
 
 ANALYSES: tuple[Analysis, ...] = (
     ExactCompositionAnalysis(),
@@ -37,6 +41,9 @@ ANALYSES: tuple[Analysis, ...] = (
     SampledLastIterateRenyi(),
     RenyiComposition(),
     MomentsAccountant(),
+    Zcdp(),
+    AdvancedCompositionAnalysis(),
+    AdaptiveNoise(),
     Pnsgd(),
     NoisyGd(),
     NoisyCgd(),
@@ -49,6 +56,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ShiftedGdBounded(),
     ShiftedCgd(),
     ShiftedCgdBounded(),
+    AsymmetricClt(),
     GdpClt(),
     NoisySgdPlateau(),
     NoisySgdStronglyConvexPlateau(),

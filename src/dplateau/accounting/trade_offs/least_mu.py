@@ -27,8 +27,8 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     epsilon and delta that mu-GDP gives holds with ``delta + floor``. **Proved** where the guarantee is
     (``docs/proofs/trade-offs.md``, section 3).
 
-    Without a floor the answer for a run with sampling is of no use: far in the tails such a run looks like one without sampling, so that
-    its least mu is that of the run without sampling.
+    Without a floor the answer for a run with sampling is of no use: far in the tails such a run looks like one without sampling,
+    so that its least mu is that of the run without sampling.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def _row(epsilon: float, delta: float, floor: float) -> float:
 def _cell(a: float, b: float, delta_a: float, delta_b: float, floor: float) -> float:
     """The mu that the chord between two points, which is above the profile, asks for.
 
-    The chord is the corner ``(alpha, beta)`` of a trade-off function, alpha minus its slope in e^epsilon; ``G_mu(alpha)`` must be at most
-    ``beta + floor``.
+    The chord is the corner ``(alpha, beta)`` of a trade-off function, alpha minus its slope in e^epsilon; ``G_mu(alpha)`` must be
+    at most ``beta + floor``.
     """
     alpha = max(delta_a - delta_b, 0.0) / (math.exp(b) - math.exp(a)) if b < 700 else 0.0
     beta = min(1 - delta_a - math.exp(a) * alpha + floor, 1.0) if a < 700 else 0.0

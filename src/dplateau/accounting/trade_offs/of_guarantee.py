@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -18,6 +17,8 @@ from dplateau.accounting.trade_offs.smooth import Gaussian
 
 POINTS: Final = 160
 """Epsilons at which a profile is asked."""
+LARGEST: Final = 600.0
+"""Beyond this epsilon a profile is not followed either."""
 LEAST: Final = 1e-12
 """Below this delta the profile is not followed: f(0) is then 1 - delta at the last epsilon."""
 
@@ -76,8 +77,9 @@ class Enclosed(TradeOff):
     def enclosure(self, alpha: float) -> Enclosure:
         """``f(alpha)``, enclosed.
 
-        With y = e^epsilon, ``f(alpha) = sup over y of 1 - delta - y alpha``. Between two rows of the table the convex delta is above the
-        lines through the two rows to the left, and through the two to the right: the supremum is at most that over these lines.
+        With y = e^epsilon, ``f(alpha) = sup over y of 1 - delta - y alpha``. Between two rows of the table the convex delta is
+        above the lines through the two rows to the left, and through the two to the right: the supremum is at most that over these
+        lines.
         """
         lower = float(self(alpha))
         y, low, high = np.exp(self.epsilons), self.deltas[:, 0], self.deltas[:, 1]
@@ -125,9 +127,11 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     """
     if isinstance(guarantee, GaussianDP):
         return Gaussian(guarantee.parameter)
-    last = guarantee.epsilon(least).upper
-    if not 0 < last < math.inf:
-        return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper)) if last == 0 else Piecewise(*np.zeros((2, 1)))
+    last = min(guarantee.epsilon(least).upper, LARGEST)
+    if last == 0:
+        return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))
+    if guarantee.delta(last).upper >= 1:
+        return Piecewise(*np.zeros((2, 1)))
     rough = np.linspace(0.0, last, points // 4)
     found = {float(e): guarantee.delta(float(e)) for e in rough}
     while len(found) < points:

@@ -1,0 +1,177 @@
+"""``Filter``: runs that are chosen on the way, until a budget is spent."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dplateau.account import checked_delta
+from dplateau.accounting import ExactComposition, GaussianDP, Guarantee, RenyiDP, gdp_epsilon, gdp_mu
+from dplateau.accounting.best_of import BestOf
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.accounting.renyi import convert, renyi_divergence
+from dplateau.accounting.renyi_curve import RenyiCurve
+from dplateau.accounting.roots import minimum
+from dplateau.analyses import ANALYSES
+from dplateau.spec import InputError, Run, UncertifiedError
+from dplateau.spec.run import ADJACENCIES
+from dplateau.spec.schedule import integer, real
+
+CURRENCIES: Final = ("renyi", "gaussian")
+_ROOM: Final = 1e-9
+"""Relative room for rounding in the budget."""
+
+
+class Filter:
+    """A budget for runs on the same records that are chosen on the way: which run comes next, and whether there is one, may depend
+    on everything that was released before. **Proved** (``docs/proofs/filter.md``).
+
+    Exact composition is for runs that are fixed in advance; it is not known to hold for a filter. These two currencies are:
+
+    - ``"renyi"``: the Renyi divergences of all runs at one order, fixed in advance, stay within what (epsilon, delta) allows at it;
+    - ``"gaussian"``: the squared mu of all runs stay within the squared mu that (epsilon, delta) allows. Only runs with a GDP
+    bound are
+      admitted: batches in a fixed order, or full ones. For these it costs nothing against exact composition.
+
+    Parameters
+    ----------
+    n : int
+        Number of records. Public.
+    epsilon, delta : float
+        What all runs together must satisfy, however they are chosen.
+    adjacency : {"add-remove", "replace"}
+        Of all runs.
+    currency : {"renyi", "gaussian"}, default "renyi"
+        How the budget is kept.
+    order : float, optional
+        Of the Renyi divergence, above 1; by default the best one for Gaussian noise that just meets epsilon and delta.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+
+    Examples
+    --------
+    >>> import dplateau as dp
+    >>> budget = dp.Filter(n=60_000, epsilon=2.0, delta=1e-5)
+    >>> run = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=1000, noise_multiplier=1.0)
+    >>> budget.spend(run)
+    >>> round(budget.left, 3)
+    0.834
+    """
+
+    def __init__(
+        self,
+        *,
+        n: int,
+        epsilon: float,
+        delta: float,
+        adjacency: str = "add-remove",
+        currency: str = "renyi",
+        order: float | None = None,
+    ) -> None:
+        self.n = integer("n", n)
+        self.epsilon, self.delta = real("epsilon", epsilon), checked_delta(delta, self.n)
+        for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("currency", currency, CURRENCIES)):
+            if value not in allowed:
+                raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
+        self.adjacency, self.currency = adjacency, currency
+        mu = gdp_mu(self.epsilon, self.delta)
+        if currency == "gaussian":
+            if order is not None:
+                raise InputError('order is for currency="renyi": leave it out.')
+            self.order = None
+            # The largest mu whose epsilon is certified not to exceed the target.
+            self.budget = (mu * (1 - _ROOM) if gdp_epsilon(mu, self.delta) > self.epsilon * (1 - _ROOM) else mu) ** 2
+        else:
+            self.order = _best_order(mu, self.delta) if order is None else real("order", order, low=1.0)
+            self.budget = (self.epsilon - convert(self.order, 0.0, self.delta, classical=False)) * (1 - _ROOM)
+            if self.budget <= 0:
+                raise InputError(f"order {self.order:g} leaves no budget at epsilon {epsilon:g} and delta {delta:g}: raise order.")
+        self._runs: list[tuple[Run, float]] = []
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that were admitted, in their order."""
+        return tuple(run for run, _ in self._runs)
+
+    @property
+    def spent(self) -> float:
+        """What the admitted runs cost, in units of ``budget``: a Renyi divergence or a squared mu."""
+        return math.fsum(cost for _, cost in self._runs) * (1 + _ROOM)
+
+    @property
+    def left(self) -> float:
+        """The share of the budget that is left, from 1 to 0."""
+        return max(1 - self.spent / self.budget, 0.0)
+
+    def cost(self, run: Run) -> float:
+        """What a run would cost, by the least of its proved bounds, in units of ``budget``; infinite where none can be used.
+
+        Raises
+        ------
+        InputError
+            The run is on another number of records, or another adjacency.
+        """
+        if not isinstance(run, Run):
+            raise InputError(f"expected a run, got {type(run).__name__}.")
+        for name in ("n", "adjacency"):
+            if getattr(run, name) != getattr(self, name):
+                raise InputError(f"the run has {name} {getattr(run, name)}, the filter {getattr(self, name)}: they must agree.")
+        leading = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]
+        found = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
+        if self.order is None:
+            return min((one.mu**2 for one in found if one.mu is not None), default=math.inf)
+        return min((divergence(one, self.order) for one in found), default=math.inf)
+
+    def allows(self, run: Run) -> bool:
+        """Whether the budget covers one more run. The answer may be used for the choice of the next one."""
+        return self._covers(self.cost(run))
+
+    def _covers(self, cost: float) -> bool:
+        return math.fsum([*(paid for _, paid in self._runs), cost]) * (1 + _ROOM) <= self.budget
+
+    def spend(self, run: Run) -> None:
+        """Take a run out of the budget. Call it before the run draws its first noise.
+
+        Raises
+        ------
+        UncertifiedError
+            The budget does not cover it. Nothing is spent.
+        """
+        cost = self.cost(run)
+        if not self._covers(cost):
+            if math.isinf(cost):
+                what = "a GDP bound" if self.order is None else f"a finite Renyi divergence of order {self.order:.4g}"
+                raise UncertifiedError(f'no proved bound gives the run {what}: use currency="renyi", or raise the noise.')
+            raise UncertifiedError(
+                f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
+            )
+        self._runs.append((run, cost))
+
+
+def divergence(guarantee: Guarantee, order: float) -> float:
+    """A bound on the Renyi divergence of a guarantee at an order above 1, rounded up; infinite where there is none."""
+    if isinstance(guarantee, GaussianDP):
+        return order * guarantee.parameter**2 / 2
+    if isinstance(guarantee, (ExactComposition, RenyiDP)):
+        return max(renyi_divergence(composition, order) for composition in guarantee.directions)
+    if isinstance(guarantee, RenyiCurve):
+        return guarantee.divergence(order)
+    if isinstance(guarantee, MixtureOfGaussianDP):
+        # The component is revealed: E of the likelihood ratio to the power is the mean of the components'.
+        exponents = (order - 1) * order * np.square(guarantee.mus) / 2
+        return float(np.logaddexp.reduce(np.log(guarantee.weights) + exponents)) / (order - 1) * (1 + _ROOM)
+    if isinstance(guarantee, BestOf):
+        numbers = sorted({max(guarantee.limit >> k, 1) for k in range(guarantee.limit.bit_length())})
+        return min(divergence(guarantee.member(number), order) for number in numbers)
+    return math.inf
+
+
+def _best_order(mu: float, delta: float) -> float:
+    """The order at which mu-GDP has the least epsilon."""
+    x, _ = minimum(lambda x: convert(1 + math.exp(x), (1 + math.exp(x)) * mu**2 / 2, delta, classical=False), -5.0, 12.0, xtol=1e-3)
+    return 1 + math.exp(x)
