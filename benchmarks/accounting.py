@@ -97,7 +97,8 @@ def against(times: dict[str, list[float]], name: str) -> str:
     return f"{median_ratio(times[name], times['bare']):.0f}x" if name in times else "-"
 
 
-def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_accountant: Any) -> None:
+def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_accountant: Any) -> list[float]:
+    """Prints values and times; returns how many times as fast as the peer the bare composition is, setting by setting."""
     values: list[list[str]] = []
     speeds: list[list[str]] = []
     ratios: dict[str, list[float]] = {"bare": [], "full": []}
@@ -126,9 +127,11 @@ def epsilons(settings: list[Setting], repeats: int, dp_accounting: Any, prv_acco
     for name, found in ratios.items():
         if found:
             print(f"{name} against dp_accounting: median {statistics.median(found):.0f}x, {min(found):.0f}x to {max(found):.0f}x\n")
+    return ratios["bare"]
 
 
-def calibration(repeats: int, dp_accounting: Any) -> None:
+def calibration(repeats: int, dp_accounting: Any) -> list[float]:
+    """Prints the calibrated noise and times; returns the ratio to the peer, if it is there."""
     contestants: dict[str, Callable[[], Any]] = {
         "bare": lambda: dp.calibrate(TARGET.run, epsilon=2.0, delta=TARGET.delta).noise_multiplier
     }
@@ -144,23 +147,65 @@ def calibration(repeats: int, dp_accounting: Any) -> None:
     names = {"bare": "`dplateau.calibrate`", "pld": "`dp_accounting.calibrate_dp_mechanism`, PLD"}
     rows = [[names[name], f"{answers[name]:.7f}", seconds(times[name]), against(times, name)] for name in times]
     print(table(["noise for epsilon 2 (q=.01, T=10,000, delta=1e-5)", "z", "time", "ratio"], rows) + "\n")
+    return [median_ratio(times["pld"], times["bare"])] if "pld" in times else []
 
 
-def distinct(repeats: int, dp_accounting: Any) -> None:
+def schedules() -> list[tuple[str, dp.Run, bool]]:
+    """Runs whose noise, or noise and rate, differ from step to step; whether the peer takes part."""
+    common: dict[str, Any] = {"n": 60_000, "sampling": dp.Poisson(256)}
+    few, many = np.linspace(*LEVELS, 100), np.linspace(*LEVELS, 40_000)
+    growing = 0.8 * (1 + np.arange(40_000) / 400) ** 0.25
+    sizes = tuple(np.round(np.linspace(128, 512, 3_000)).tolist())
+    random = tuple(np.random.default_rng(0).uniform(*LEVELS, 3_000).tolist())
+    return [
+        ("100 levels from 0.8 to 2, 400 steps each", _varied(np.repeat(few, 400), common), True),
+        ("40,000 levels from 0.8 to 2", _varied(many, common), False),
+        ("40,000 levels, 0.8 (1 + t/400)^(1/4)", _varied(growing, common), False),
+        ("40,000 levels from 0.8 to 2, replace", _varied(many, common | {"adjacency": "replace"}), False),
+        (
+            "3,000 steps, batches from 128 to 512, random noise from 0.8 to 2",
+            dp.Run(n=60_000, sampling=dp.Poisson(sizes), steps=3_000, noise_multiplier=random),
+            False,
+        ),
+    ]
+
+
+def _varied(z: Any, common: dict[str, Any]) -> dp.Run:
+    return dp.Run(steps=z.size, noise_multiplier=tuple(z.tolist()), **common)
+
+
+def distinct(repeats: int, dp_accounting: Any) -> tuple[list[float], list[float]]:
+    """Prints values and times of schedules; returns the seconds of 40,000 levels, bare and with the full table."""
     rows: list[list[str]] = []
-    for levels, each in ((100, 400), (40_000, 1)):
-        z = np.linspace(*LEVELS, levels)
-        run = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=levels * each, noise_multiplier=tuple(np.repeat(z, each).tolist()))
-        contestants: dict[str, Callable[[], Any]] = {"bare": lambda run=run: bare(run, 1e-5)}
-        if dp_accounting and levels == 100:
-            steps = [(256 / 60_000, float(level), each) for level in z]
+    seconds_of: list[tuple[list[float], list[float]]] = []
+    for name, run, compared in schedules():
+        contestants: dict[str, Callable[[], Any]] = {
+            "bare": lambda run=run: bare(run, 1e-5),
+            "full": lambda run=run: dp.account(run, 1e-5),
+        }
+        if dp_accounting and compared:
+            steps = [(256 / 60_000, float(level), 400) for level in np.linspace(*LEVELS, 100)]
             contestants["pld"] = lambda steps=steps: pld(dp_accounting, steps, 1e-5)
         times, answers = measure(contestants, repeats)
         ours, theirs = answers["bare"], f"{answers['pld']:.6f}, {seconds(times['pld'])}" if "pld" in times else "-"
-        found = [f"{ours.upper:.6f}", f"{ours.width:.1e}", seconds(times["bare"]), theirs, against(times, "pld")]
-        rows.append([f"{levels:,} levels, {each} step{'s' * (each > 1)} each", *found])
-    header = ["noise from 0.8 to 2, q=256/60000, delta=1e-5", "epsilon", "its width", "time", "dp_accounting PLD", "ratio"]
-    print(table(header, rows))
+        found = [f"{ours.upper:.6f}", f"{ours.width:.1e}", seconds(times["bare"]), seconds(times["full"]), theirs]
+        rows.append([name, *found, against(times, "pld")])
+        seconds_of.append((times["bare"], times["full"]))
+    header = ["q=256/60000 unless said, delta=1e-5", "epsilon", "its width", "bare", "full table", "dp_accounting PLD", "ratio"]
+    print(table(header, rows) + "\n")
+    return seconds_of[1]
+
+
+def targets(one: list[float], calibrated: list[float], levels: tuple[list[float], list[float]]) -> None:
+    """What is required of the speed, what is aimed for, and what was measured; ratios are to dp_accounting's PLD."""
+    rows = [
+        ["epsilon of one composition, slowest setting", "30x", "200x", f"{min(one):.0f}x" if one else "-"],
+        ["epsilon of one composition, median", "30x", "200x", f"{statistics.median(one):.0f}x" if one else "-"],
+        ["calibrate z", "50x", "300x", f"{calibrated[0]:.0f}x" if calibrated else "-"],
+        ["40,000 distinct noise levels, bare", "1 s", "0.1 s", seconds(levels[0])],
+        ["40,000 distinct noise levels, full table", "1 s", "0.1 s", seconds(levels[1])],
+    ]
+    print(table(["work", "required", "aim", "measured"], rows))
 
 
 def main() -> None:
@@ -172,9 +217,10 @@ def main() -> None:
     print(about("numpy", "scipy", "dp-accounting", "prv-accountant"))
     dp_accounting, prv_accountant = peer("dp_accounting"), None if options.quick else peer("prv_accountant")
     repeats = 1 if options.quick else options.repeats
-    epsilons(SETTINGS[::3] if options.quick else SETTINGS, repeats, dp_accounting, prv_accountant)
-    calibration(repeats, dp_accounting)
-    distinct(repeats, None if options.quick else dp_accounting)
+    one = epsilons(SETTINGS[::3] if options.quick else SETTINGS, repeats, dp_accounting, prv_accountant)
+    calibrated = calibration(repeats, dp_accounting)
+    levels = distinct(repeats, None if options.quick else dp_accounting)
+    targets(one, calibrated, levels)
 
 
 if __name__ == "__main__":

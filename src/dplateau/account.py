@@ -228,7 +228,7 @@ def compose(*runs: Run | Runs) -> Runs:
     >>> first = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=3516, noise_multiplier=1.3)
     >>> second = dp.Run(n=60_000, sampling=dp.FullBatch(), steps=10, noise_multiplier=20.0)
     >>> round(dp.account(dp.compose(first, second), delta=1e-5).epsilon, 4)
-    1.0727
+    1.0571
     """
     return Runs(one for run in runs for one in (run.runs if isinstance(run, Runs) else (run,)))
 
@@ -288,8 +288,9 @@ def _guess(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
     x, slope, last = 0.0, -1.3, None
     with suppress(ArithmeticError, ValueError):
         for _ in range(12):
-            direction = compositions(_scaled(run, math.exp(x)))[0][0]
-            if not direction.terms:
+            candidate = _scaled(run, math.exp(x))
+            direction = compositions(candidate)[0][0] if isinstance(candidate, Run) else None
+            if direction is None or not direction.terms:
                 return None
             value = math.log(rough_epsilon(direction, delta) / epsilon)
             if last is not None and x != last[0]:
@@ -320,9 +321,7 @@ def _by_secants(excess: Callable[[float], float], guess: Guess) -> float | None:
     return None
 
 
-def _calibrate_noise(
-    run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], guess: Guess | None
-) -> Run | Runs:
+def _calibrate_noise(run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], guess: Guess | None) -> Run | Runs:
     """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
 
     def excess(log_factor: float) -> float:

@@ -31,9 +31,8 @@ class Filter:
     Exact composition is for runs that are fixed in advance; it is not known to hold for a filter. These two currencies are:
 
     - ``"renyi"``: the Renyi divergences of all runs at one order, fixed in advance, stay within what (epsilon, delta) allows at it;
-    - ``"gaussian"``: the squared mu of all runs stay within the squared mu that (epsilon, delta) allows. Only runs with a GDP
-    bound are
-      admitted: batches in a fixed order, or full ones. For these it costs nothing against exact composition.
+    - ``"gaussian"``: the squared mu of all runs stay within the squared mu that (epsilon, delta) allows. Only runs with a GDP bound
+      are admitted: batches in a fixed order, or full ones. For these it costs nothing against exact composition.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class Filter:
     >>> run = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=1000, noise_multiplier=1.0)
     >>> budget.spend(run)
     >>> round(budget.left, 3)
-    0.834
+    0.836
     """
 
     def __init__(

@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 
 import dplateau as dp
+from dplateau.report.picture import check_picture
 from dplateau.report.plateau import Line, Plateau, first_steps, plateau, step_numbers
-from dplateau.report.plateau_picture import check_picture, plot_plateau
+from dplateau.report.plateau_picture import plot_plateau
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
 
 CYCLIC = dp.Run(

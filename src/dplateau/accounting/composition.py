@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from dplateau.accounting.terms import Composition, Repeated
 
 _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
+_LAWS: Final = 64
+"""Most laws whose steps are looked at one by one."""
 _NARROW: Final = 1e-3
 """A delta that is known within this share is not computed again by the slower method."""
 
@@ -38,6 +41,10 @@ class Guarantee(ABC):
     @property
     def mu(self) -> float | None:
         """mu, where the statement is mu-GDP."""
+        return None
+
+    def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
+        """What this guarantee and others of its kind give together, on the same records; None where that is of another kind."""
         return None
 
     def why_not(self, delta: float) -> str | None:
@@ -84,6 +91,18 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
     return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
 
 
+def _step_by_step(composition: Composition, delta: float) -> Enclosure:
+    """What single steps say: no less than the worst of them, and no more than all, each with its share of delta."""
+    laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
+    rest = GaussianDP(composition.gaussian)
+    if len(laws) > _LAWS:
+        return Enclosure(0.0, math.inf)
+    share = delta / (sum(count for _, count in laws) + (composition.gaussian > 0)) * (1 - SLACK)
+    lower = max(rest.epsilon(delta).lower, *(_single(law, delta).lower for law, _ in laws))
+    upper = rest.epsilon(share).upper + math.fsum(count * _single(law, share).upper for law, count in laws)
+    return Enclosure(lower, max(upper * (1 + SLACK), lower))
+
+
 @dataclass(frozen=True)
 class ExactComposition(Guarantee):
     """The larger of the two directions of a composition of dominating pairs.
@@ -111,6 +130,8 @@ class ExactComposition(Guarantee):
         """See ``Guarantee``."""
         result = Enclosure(0.0, 0.0)
         for composition in self.directions:
+            if epsilon > 0 and result.lower > 0 and composition.terms and at_most(composition, epsilon, result.lower):
+                continue
             result = result | self._profile(composition, epsilon)
         return Enclosure(0.0, result.upper) if self.below else result
 
@@ -129,6 +150,8 @@ class ExactComposition(Guarantee):
 
     def _read(self, composition: Composition, epsilon: float) -> Enclosure:
         """The profile of several steps: the contour's, or the lattice's where that fails or is wide."""
+        if not composition.gaussian and epsilon > composition.greatest * (1 + SLACK):
+            return Enclosure(0.0, 0.0)  # No loss is larger, and nothing need be searched.
         result = Enclosure(0.0, 1.0)
         for method in (contour_delta, lattice_delta):
             try:
@@ -140,8 +163,6 @@ class ExactComposition(Guarantee):
                 break
         if composition.gaussian:
             return result
-        if epsilon > composition.greatest * (1 + SLACK):
-            return Enclosure(0.0, 0.0)
         # Two runs cannot be told apart by more than the sum of the steps' total variations.
         with suppress(ArithmeticError, ValueError):
             variation = sum(term.variation() for term in composition.terms) * (1 + SLACK)
@@ -188,5 +209,8 @@ class ExactComposition(Guarantee):
                 continue
             result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
             if result.width <= self.width:
-                break
+                return result
+        with suppress(ArithmeticError, ValueError):
+            simple = _step_by_step(composition, delta)
+            result = Enclosure(max(result.lower, simple.lower), min(result.upper, simple.upper))
         return result

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import root
-from dplateau.accounting.terms import Composition, Cumulants
+from dplateau.accounting.terms import Composition, Cumulants, Repeated
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
@@ -35,25 +36,45 @@ _MOST: Final = 40_000
 """Greatest number of nodes of one line; beyond it the lattice is the better method."""
 _FURTHER: Final = (1.03, 1.07, 1.12, 1.2, 1.5, 2.0, 3.0)
 """Where the Chernoff bound on aliasing is tried, in units of c. Close to c it is weak, but beyond some point K may explode."""
+_TRIED: Final = np.geomspace(0.02, 1.0, 12)
+"""Where a Chernoff bound is tried, in units of ten times log(1/delta)/epsilon."""
 _TINY: Final = 1e-300
+_SHIFTS: Final = (1.0, 0.96, 0.9, 0.8)
+"""Lines that are tried, in units of the saddle point, while more nodes than ``_MANY`` seem to be needed."""
+_MANY: Final = 300
+_ROOM: Final = 1.01 * _FURTHER[-1]
+"""Nodes on the real axis are built for a c larger by this."""
 
 
-class _Cumulants:
-    """K on the real axis near the saddle point, with nodes that are rebuilt only when c outgrows them."""
+class RealAxis:
+    """K on the real axis, for searches, with nodes that are rebuilt only when c outgrows them."""
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
         self.reach = 0.0
         self.parts: list[Cumulants] = []
 
+    def several(self, c: Array) -> Array:
+        """K, K' and K'' at each c, shape (3, *c.shape)."""
+        greatest = float(c.max())
+        if greatest > self.reach:
+            try:
+                self._build(_ROOM * greatest)
+            except (TooSlowError, OverflowError):
+                self._build(greatest)
+        mu2 = self.composition.gaussian**2
+        total = np.array([mu2 / 2 * c * (c + 1), mu2 * (c + 0.5), np.full_like(c, mu2)])
+        for part in self.parts:
+            total += part(c)
+        return total
+
+    def _build(self, reach: float) -> None:
+        self.parts = [term.cumulants(reach) for term in self.composition.terms]
+        self.reach = reach
+
     def __call__(self, c: float) -> tuple[float, float, float]:
         """K, K' and K'' at c."""
-        if c > self.reach:
-            self.parts = [term.cumulants(2 * c) for term in self.composition.terms]
-            self.reach = 2 * c
-        mu2 = self.composition.gaussian**2
-        total = sum((part(c) for part in self.parts), np.array([mu2 / 2 * c * (c + 1), mu2 * (c + 0.5), mu2]))
-        k, slope, curvature = total.tolist()
+        k, slope, curvature = self.several(np.array([c]))[:, 0].tolist()
         if not (math.isfinite(k) and math.isfinite(slope) and 0 < curvature < math.inf):
             raise TooSlowError
         return k, slope, curvature
@@ -94,35 +115,55 @@ def saddle(f: Callable[[float], float]) -> float:
         raise TooSlowError from None
 
 
+def _saddle_delta(axis: RealAxis, log_delta: float) -> float:
+    """Where the saddle-point approximation of log delta is the one wanted, to about a tenth: a safeguarded Newton search."""
+    x, low, high = 0.0, -60.0, 60.0
+    with suppress(TooSlowError, OverflowError):
+        for attempt in range(60):
+            c = math.exp(x)
+            k, slope, curvature = axis(c)
+            size = -log_saddle_delta(c, k, slope, curvature)
+            if abs(size + log_delta) < 0.1:
+                return c
+            low, high = (x, high) if size < -log_delta else (low, x)
+            fall = c**2 * curvature + 1 + (c / (1 + c)) ** 2
+            # log size is nearly a straight line in log c; where size is not positive, c is far too small.
+            change = size / fall * math.log(-log_delta / size) if size > 0.1 else 1.0
+            # From far away: a Gaussian loss has log delta of about -c^2 K''/2.
+            x += min(max(change, -2.0), 2.0) if attempt else math.log(-2 * log_delta / curvature) / 2
+            # Where K is about to explode, the tangent helps little.
+            if not low < x < high or (attempt % 3 == 2 and high - low < 4):
+                x = (low + high) / 2
+    return saddle(lambda c: log_saddle_delta(c, *axis(c)) - log_delta)
+
+
 @dataclass(frozen=True)
 class Line:
-    """The sampled integrand on the line Re s = c: everything that delta(epsilon) near one epsilon needs."""
+    """The sampled integrand on the line Re s = c: everything that delta(epsilon) near one epsilon needs.
+
+    ``log_term`` is the log of each term but for ``-s epsilon``, and ``error`` bounds its relative error.
+    """
 
     s: Array
-    k: Array
+    log_term: Array
     error: Array
     period: float
     right: tuple[float, float]
     log_tail: float
 
-    def _terms(self, epsilon: float) -> tuple[Array, Array]:
-        exponent = self.k - self.s * epsilon
-        weight = np.full(self.s.size, 2 / self.period)
-        weight[0] /= 2
-        term = weight * np.exp(exponent) / (self.s * (self.s + 1))
+    def at(self, epsilon: float) -> tuple[float, float, float]:
+        """The sum, its derivative in epsilon, and a bound on its error."""
+        term = np.exp(self.log_term - self.s * epsilon)
+        size = np.abs(term)
         # A factor at the level of its own error counts with that level, not with its computed value.
-        return term, np.abs(term) * (self.error + ULP * (8 + 4 * np.abs(exponent))) + ULP * np.abs(term[0])
-
-    def value(self, epsilon: float) -> tuple[float, float]:
-        """The sum, and its derivative in epsilon."""
-        term, _ = self._terms(epsilon)
-        return float(np.real(term).sum()), -float(np.real(self.s * term).sum())
+        error = size @ self.error + ULP * (4 * epsilon * (size @ np.abs(self.s)) + self.s.size * float(size[0]))
+        return float(np.real(term).sum()), -float(np.real(self.s * term).sum()), float(error)
 
     def delta(self, epsilon: float) -> Enclosure:
         """delta(epsilon), enclosed."""
-        term, error = self._terms(epsilon)
+        total, _, error = self.at(epsilon)
         c = float(self.s[0].real)
-        total, slack = float(np.real(term).sum()), float(error.sum()) + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
+        slack = error + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
         further, log_chernoff = self.right
         gap = (further - c) * self.period
         beyond = math.exp(min(log_chernoff - further * epsilon - gap, 0.0)) / -math.expm1(-gap)
@@ -130,26 +171,30 @@ class Line:
         return Enclosure(max(0.0, total - slack - beyond - before), min(1.0, max(total, 0.0) + slack))
 
 
-def _line(composition: Composition, cumulants: _Cumulants, c: float, width: float) -> Line:
-    """Choose the period, the number of nodes and the quadrature, then sample K."""
-    k, slope, curvature = cumulants(c)
-    epsilon, log_delta = saddle_epsilon(c, slope), min(log_saddle_delta(c, k, slope, curvature), 0.0)
-    log_allowed = log_delta + math.log(min(1e-3, width * min(c, 1e3) / 20))
-    candidates: list[tuple[float, float, float]] = []
-    for factor in _FURTHER:
-        further = factor * c
-        try:
-            k_further = cumulants(further)[0]
-        except (TooSlowError, OverflowError):
-            break
-        chernoff = k_further + further * math.log(further) - (1 + further) * math.log1p(further)
-        candidates.append(((chernoff - further * epsilon - log_allowed) / (further - c), further, chernoff))
-    if not candidates:
+def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, float], width: float) -> Line:
+    """Choose the line, the period, the number of nodes and the quadrature, then sample K.
+
+    ``near`` holds the saddle point, its epsilon, and log delta there, as far as they are known.
+    """
+    saddle_point, epsilon, log_delta = near
+    log_allowed = min(log_delta, 0.0) + math.log(min(1e-3, width * min(saddle_point, 1e3) / 20))
+    # Where K is about to explode, a line to the left of the saddle point has the shorter period.
+    found: tuple[float, float, float, float] | None = None
+    for shift in _SHIFTS:
+        left = shift * saddle_point
+        k, _, curvature = axis(left)
+        width_of_peak = math.sqrt(2 * max(k - left * epsilon - log_allowed, 1.0) / curvature)
+        with suppress(TooSlowError, OverflowError):
+            further, chernoff, period = _right(composition, axis, left, epsilon, log_allowed)
+            period = max(period, -log_allowed / left)
+            if 0 < period < (found[1] if found else math.inf):
+                found = left, period, further, chernoff
+            if found and found[1] * width_of_peak < 2 * math.pi * _MANY:
+                break
+    if found is None:
         raise TooSlowError
-    right_period, further, chernoff = min(candidates)
-    period = max(right_period, -log_allowed / c)
-    if not 0 < period < math.inf:
-        raise TooSlowError
+    c, period, further, chernoff = found
+    k, _, curvature = axis(c)
     h = 2 * math.pi / period
     omega = 1.3 * math.sqrt(2 * max(k - c * epsilon - log_allowed, 1.0) / curvature)
     while True:
@@ -157,44 +202,80 @@ def _line(composition: Composition, cumulants: _Cumulants, c: float, width: floa
         if count > _MOST:
             raise TooSlowError
         omega = count * h
-        log_tail = k + 0.01 - math.log(math.pi * omega) - composition.gaussian**2 * omega**2 / 2
-        log_tail += sum(term.log_tail(c, omega) for term in composition.terms)
-        if log_tail - c * epsilon <= log_allowed:
+        decay = composition.gaussian**2 * omega**2 / 2 - sum(term.log_tail(c, omega) for term in composition.terms)
+        log_tail = k + 0.01 - math.log(math.pi * omega) - decay
+        missing = log_tail - c * epsilon - log_allowed
+        if missing <= 0:
             break
-        omega *= 1.4
-    log_tolerance = min(math.log(1e-16), math.log(width * min(c, 1.0) / 1e3))
+        omega *= min(max(1.05 * (1 + missing / max(decay, 1e-9)), 1.1), 2.0)
+    # With many nodes the terms may cancel, and their errors do not.
+    log_tolerance = math.log(width * min(c, 1.0) / 1e4) - 2 * math.log(max(count / 20, 1.0))
     at = h * np.arange(count + 1)
     s = c + 1j * at
     total, error = composition.gaussian**2 / 2 * s * (s + 1), np.zeros(count + 1)
     for term in composition.terms:
         value, bound = term.log_transform(c, at, log_tolerance)
         total, error = total + value, error + bound
-    return Line(s, total, np.expm1(np.minimum(error, 100.0)), period, (further, chernoff), log_tail)
+    log_term = total - np.log(s * (s + 1)) + math.log(2 / period)
+    log_term[0] -= math.log(2)
+    error = np.expm1(np.minimum(error, 100.0)) + ULP * (16 + 4 * np.abs(total) + 4 * np.abs(log_term))
+    return Line(s, log_term, error, period, (further, chernoff), log_tail)
+
+
+def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, log_allowed: float) -> tuple[float, float, float]:
+    """Where a Chernoff bound allows the shortest period: that point, the log of the bound but for epsilon, and the period."""
+    points = c * np.array(_FURTHER)
+    try:
+        k = axis.several(points)[0]
+    except (TooSlowError, OverflowError):
+        points = points[:1]
+        k = axis.several(points)[0]
+    factor = points * np.log(points) - (1 + points) * np.log1p(points)
+    periods = (k + factor - points * epsilon - log_allowed) / (points - c)
+    # The search's K is good to 1e-12 a step where laws are repeated; that of a family is looked up with its error.
+    repeated = all(isinstance(term, Repeated) for term in composition.terms)
+    for i in np.argsort(np.where(np.isfinite(periods), periods, np.inf)):
+        further = float(points[i])
+        bound = (float(k[i]) + 1e-11 * composition.steps if repeated else composition.bound(further, 1e-6)) + float(factor[i])
+        if math.isfinite(bound):
+            return further, bound, (bound - further * epsilon - log_allowed) / (further - c)
+    raise TooSlowError
 
 
 def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
-    cumulants = _Cumulants(composition)
-    c = saddle(lambda c: epsilon - saddle_epsilon(c, cumulants(c)[1]))
-    return _line(composition, cumulants, c, width).delta(epsilon)
+    axis = RealAxis(composition)
+    c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
+    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width).delta(epsilon)
 
 
 def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
-    cumulants = _Cumulants(composition)
-    target = math.log(delta)
-    c = saddle(lambda c: log_saddle_delta(c, *cumulants(c)) - target)
-    line = _line(composition, cumulants, c, width)
-    epsilon = saddle_epsilon(c, cumulants(c)[1])
+    axis = RealAxis(composition)
+    c = _saddle_delta(axis, math.log(delta))
+    found = _read(_line(composition, axis, (c, saddle_epsilon(c, axis(c)[1]), math.log(delta)), width), axis, delta, width)
+    if found.width > width:
+        # The saddle point's epsilon was far from the true one: a line that is made for this one does better.
+        with suppress(TooSlowError):
+            again = _read(_line(composition, axis, (c, found.upper, math.log(delta)), width), axis, delta, width)
+            return Enclosure(max(found.lower, again.lower), min(found.upper, again.upper))
+    return found
+
+
+def _read(line: Line, axis: RealAxis, delta: float, width: float) -> Enclosure:
+    """Where a line's delta is the one wanted, enclosed."""
+    c = float(line.s[0].real)
+    epsilon = saddle_epsilon(c, axis(c)[1])
     for _ in range(20):
-        value, derivative = line.value(epsilon)
+        value, derivative, _ = line.at(epsilon)
         if not (value > 0 and derivative < 0):
             raise TooSlowError
         change = value * math.log(value / delta) / -derivative
         epsilon += change
         if abs(change) < width / 100:
             break
-    derivative = line.value(epsilon)[1]
+    else:
+        raise TooSlowError
 
     def first(holds: Callable[[float], bool], off: float, sign: float) -> float:
         distance = max(off / -derivative, 1e-15 * abs(epsilon), width / 1e4)
@@ -208,3 +289,27 @@ def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH
     upper = first(lambda e: line.delta(e).upper <= delta, here.upper - delta, 1.0)
     lower = first(lambda e: line.delta(e).lower >= delta, delta - here.lower, -1.0)
     return Enclosure(max(lower, 0.0), max(upper, 0.0))
+
+
+@np.errstate(all="ignore")
+def rough_epsilon(composition: Composition, delta: float) -> float:
+    """The saddle-point approximation of epsilon, to about a per cent and smooth in the noise: for searches, never reported."""
+    axis, target = RealAxis(composition), math.log(delta)
+    c = _saddle_delta(axis, target)
+    k, slope, curvature = axis(c)
+    return saddle_epsilon(c, slope) + (log_saddle_delta(c, k, slope, curvature) - target) / c
+
+
+@np.errstate(all="ignore")
+def at_most(composition: Composition, epsilon: float, delta: float) -> bool:
+    """Whether a Chernoff bound shows that the composition has no more than this delta at ``epsilon`` > 0."""
+    c = 10 * math.log(1 / delta) / epsilon * _TRIED
+    try:
+        k = RealAxis(composition).several(c)[0]
+    except (ArithmeticError, ValueError):
+        return False
+    log_delta = k + c * np.log(c) - (1 + c) * np.log1p(c) - c * epsilon
+    best = int(np.argmin(np.where(np.isfinite(log_delta), log_delta, np.inf)))
+    if not log_delta[best] < math.log(delta):
+        return False
+    return float(log_delta[best] - k[best]) + composition.bound(float(c[best])) <= math.log(delta)

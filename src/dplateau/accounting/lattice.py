@@ -142,9 +142,11 @@ class _Tail:
     def epsilon(self, delta: float) -> float:
         """The epsilon at which it is ``delta``."""
         inside = np.flatnonzero(self.at <= delta)
-        if inside.size == 0 or inside[0] == 0:
+        if inside.size == 0:
             raise TooSlowError
         j = int(inside[0])
+        if j == 0:  # Already at the first point: that is an upper end, and no lower one.
+            return float(self.e[0]) if self.sign > 0 else -math.inf
         share = (self.s1[j] - delta) / self.s2[j]
         value = min(max(math.log(share) if share > 0 else -math.inf, float(self.e[j - 1])), float(self.e[j]))
         return value + self.sign * 4 * ULP * abs(value)
@@ -222,10 +224,12 @@ class _Convolution:
         if not e.size:
             raise TooSlowError
         s1, s2 = np.cumsum(p[::-1])[::-1] + beyond, np.cumsum((p * np.exp(-e))[::-1])[::-1]
-        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond) + constant
+        # Each of the two sums is off by at most a rounding of every partial sum; exp(epsilon) s2 is never above s1.
+        s1 = s1 + constant + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
+        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant)
         if not np.isfinite(at_points).all():
             raise TooSlowError
-        return _Tail(e, s1 + constant, s2, at_points, sign)
+        return _Tail(e, s1, s2, at_points, sign)
 
 
 class _Lattices:

@@ -23,15 +23,22 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.family import Family, Members
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
-from dplateau.accounting.terms import Composition, Family, Repeated, Term
+from dplateau.accounting.terms import Composition, Repeated, Term
 from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
 
-DISTINCT: Final = 256
+DISTINCT: Final = 1024
 """Runs with more terms than this are rounded to a grid of about as many, on the safe side."""
 _FEW: Final = 24
 """Up to this many noise levels of one rate are evaluated one by one; more become a family."""
+_RATES: Final = 8
+"""Up to this many rates are looked at one by one; where there are more, rate and noise vary together in one family."""
+_MANY: Final = 256
+"""Up to this many pairs of rate and noise are evaluated one by one; more become a family."""
+_LONG: Final = 1.6
+"""Greatest range of the log of the noise, and of the log odds of the rates, of one family."""
 
 
 def sensitivity(run: Run) -> float:
@@ -77,20 +84,37 @@ def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
 
 def _groups(rate: Array, noise: Array) -> tuple[Array, Array]:
     """Distinct (rate, noise) pairs, shape (2, k), and how often each occurs."""
-    return np.unique(np.stack([rate, noise]), axis=1, return_counts=True)
+    order = np.lexsort((noise, rate))
+    pairs = np.stack([rate[order], noise[order]])
+    first = np.flatnonzero(np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0)))
+    return pairs[:, first], np.diff(np.append(first, rate.size))
 
 
 def _terms(kind: type[StepLaw], pairs: Array, counts: Array, shift: float) -> tuple[Term, ...]:
-    """Terms for all pairs with a rate below 1. The interpolation of a family is not proved for ``PoissonReplace``."""
+    """Terms for all pairs with a rate below 1: families where there are many, in pieces whose laws do not differ too much."""
+    sampled = pairs[0] < 1
+    qs, mus, counts = pairs[0][sampled], shift / pairs[1][sampled], counts[sampled]
+    piece = _pieces(np.log(qs) - np.log1p(-qs)) * qs.size + _pieces(np.log(mus))
     terms: list[Term] = []
-    for q in np.unique(pairs[0][pairs[0] < 1]):
-        here = pairs[0] == q
-        mus, times = (shift / pairs[1][here])[::-1], counts[here][::-1]
-        if mus.size > _FEW and kind is not PoissonReplace:
-            terms.append(Family(kind, float(q), mus, times))
+    for here in (np.flatnonzero(piece == which) for which in np.unique(piece)):
+        rates = np.unique(qs[here])
+        if rates.size <= _RATES:
+            groups, many = [here[qs[here] == q] for q in rates], _FEW
         else:
-            terms += [Repeated(kind(float(q), float(mu)), int(count)) for mu, count in zip(mus, times, strict=True)]
+            groups, many = [here], _MANY
+        for group in groups:
+            if group.size > many:
+                terms.append(Family(kind, Members.of(qs[group], mus[group], counts[group])))
+            else:
+                terms += [Repeated(kind(float(qs[i]), float(mus[i])), int(counts[i])) for i in group]
     return tuple(terms)
+
+
+def _pieces(x: Array) -> Array:
+    """The number of the piece that each x lies in, all pieces being of one length, at most ``_LONG``."""
+    low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
+    count = max(math.ceil((high - low) / _LONG), 1)
+    return np.minimum(((x - low) / max(high - low, 1e-300) * count).astype(int), count - 1)
 
 
 def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...], bool]:
@@ -113,11 +137,8 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     found = [_terms(kind, pairs, counts, shift) for kind in kinds]
     rounded = len(found[0]) > DISTINCT
     if rounded:
-        # Rates up and noise down is safe. A family needs no rounding of the noise.
-        several = np.unique(rate).size > 1
-        levels = math.isqrt(DISTINCT) if several else DISTINCT
-        rate = _rounded(rate, levels, up=safe)
-        noise = noise if several and PoissonReplace not in kinds else _rounded(noise, levels, up=not safe)
+        # Rates up is safe. With few rates, what is left are families, which need no rounding of the noise.
+        rate = _rounded(rate, math.isqrt(DISTINCT), up=safe)
         pairs, counts = _groups(rate, noise)
         found = [_terms(kind, pairs, counts, shift) for kind in kinds]
     whole = pairs[0] == 1

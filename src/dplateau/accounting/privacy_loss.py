@@ -40,7 +40,7 @@ from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES: Final = np.linspace(0.05, 3.0, 24)
 _SHIFTS: Final = np.linspace(2.0, 16.0, 8)
-_BENDS: Final = [(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)]
+_BENDS: Final = np.array([(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)])
 MOST: Final = 100_000
 """Greatest number of quadrature nodes of one step."""
 _FAR: Final = 1e300
@@ -183,18 +183,17 @@ class StepLaw(ABC):
         ``powers`` holds (exponent, posterior) for every factor A. A path that starts at ``start`` leaves it at the real line.
         """
         drawn = sum((posterior for _, posterior in powers), np.zeros_like(nodes.g))
-        rows: list[Array] = []
-        for bend, cap in _BENDS:
-            a = cap / self.mu * np.tanh(bend * omega * self.mu**2 * drawn / cap)
-            if start is not None:
-                a = a * (nodes.g - start) / (np.maximum(a, 0.25) + nodes.g - start)
-            angle = self.mu * a
-            growth = a**2 / 2 + np.log1p(np.gradient(a, nodes.g) ** 2) / 2 - omega * self.shift * a
-            for exponent, posterior in powers:
-                growth = growth + exponent / 2 * np.log1p(-4 * posterior * (1 - posterior) * np.sin(angle / 2) ** 2)
-                growth = growth - omega * np.arctan2(posterior * np.sin(angle), 1 - posterior + posterior * np.cos(angle))
-            rows.append(np.expm1(np.minimum(growth, 50.0)))
-        return np.array(rows)
+        bend, cap = _BENDS[:, :1], _BENDS[:, 1:]
+        a = cap / self.mu * np.tanh(bend * omega * self.mu**2 * drawn / cap)
+        if start is not None:
+            a = a * (nodes.g - start) / (np.maximum(a, 0.25) + nodes.g - start)
+        angle = self.mu * a
+        sine, less = np.sin(angle), 2 * np.sin(angle / 2) ** 2
+        growth = a**2 / 2 + np.log1p(np.gradient(a, nodes.g, axis=1) ** 2) / 2 - omega * self.shift * a
+        for exponent, posterior in powers:
+            growth += exponent / 2 * np.log1p(-2 * posterior * (1 - posterior) * less)
+            growth -= omega * np.arctan2(posterior * sine, 1 - posterior * less)
+        return np.expm1(np.minimum(growth, 50.0))
 
     def _tail(self, nodes: Nodes, c: float, turned: Array, mass: float) -> float:
         """The best candidate's bound. ``mass`` is m(c); what the nodes leave out of it does not turn."""

@@ -1,8 +1,8 @@
 """The composition of several guarantees on the same records.
 
-Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance. Currencies are
-kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of Gaussians multiply out; what is
-left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating pairs.
+Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance.
+Currencies are kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of Gaussians
+multiply out; what is left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating pairs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
         return alike
     slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
     bare = [one.inner if isinstance(one, WithSlack) else one for one in guarantees]
-    together = _together(bare)
+    # Plain Gaussian steps are one Gaussian, which joins any currency.
+    plain = [GaussianDP(one.mu) if isinstance(one, ExactComposition) and one.mu is not None else one for one in bare]
+    together = _together(plain)
     return WithSlack(together, slack) if slack else together
 
 

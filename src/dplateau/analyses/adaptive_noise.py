@@ -58,7 +58,7 @@ class AdaptiveNoiseBound(Guarantee):
         drift = float(self.count @ (alone * np.tanh(alone / 2)))
         spread = math.sqrt(2 * math.log(1.25 / delta) * float(self.count @ alone**2))
         if drift > spread:
-            return f"the privacy loss has a mean of {drift:.3g}, above its deviation of {spread:.3g}. Raise the noise or lower the rate."
+            return f"the privacy loss has a mean of {drift:.3g}, above its deviation {spread:.3g}. Raise the noise or lower the rate."
         return None
 
     def epsilon(self, delta: float) -> Enclosure:
@@ -70,9 +70,11 @@ class AdaptiveNoiseBound(Guarantee):
         return 16 * math.sqrt(logs * float(self.count @ (self.rate / self.noise) ** 2)) * (1 + _ROOM)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``: the closed form falls with delta; 1 where no delta meets epsilon."""
-        low, high = math.log(1e-300), math.log(min(0.999, self._drawn))
-        if self._closed_form(math.exp(high)) > epsilon:
+        """See ``Guarantee``: the closed form falls with delta, and a step alone needs some delta; 1 where no delta is found."""
+        # 0.2 delta/drawn is at least what the classical mechanism needs for epsilon 1, 1.25 exp(-z^2/8).
+        needed = math.log(6.25 * self._drawn) - float(self.noise.min()) ** 2 / 8 + 1e-9
+        low, high = max(math.log(1e-300), needed), math.log(min(0.999, self._drawn))
+        if low >= high or self._closed_form(math.exp(high)) > epsilon:
             return Enclosure(0.0, 1.0)
         if self._closed_form(math.exp(low)) > epsilon:
             low = root(lambda x: self._closed_form(math.exp(x)) - epsilon, low, high, xtol=1e-9) + 1e-6

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import isotonic
+from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
 from dplateau.report.text import BATCHES, spread
 from dplateau.spec import InputError, UncertifiedError
@@ -22,45 +19,6 @@ from dplateau.spec import InputError, UncertifiedError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-TEXT: Final = 8.5
-"""Size of letters, in points."""
-PICTURES: Final = ("png", "svg", "pdf")
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette, which colour-blind eyes tell apart, without its yellow."""
-MARKERS: Final = "os^DvPX*<>"
-DASHES: Final = {"Asymptotic": (0, (6, 2)), "Conjectured": (0, (6, 2, 1, 2)), "Refuted": (0, (1, 1.5))}
-
-
-def check_picture(path: str | Path) -> str:
-    """The format of a picture file, by its ending.
-
-    Raises
-    ------
-    InputError
-        No such format, no such folder, or matplotlib is not installed: better before computing than after it.
-    """
-    _figure_type()
-    path = Path(path)
-    kind = path.suffix.lstrip(".").lower()
-    if kind not in PICTURES:
-        raise InputError(f"{path} does not end in {', '.join('.' + kind for kind in PICTURES)}: name the picture accordingly.")
-    parent = path.absolute().parent
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
-    if not parent.is_dir():
-        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
-    return kind
-
-
-def _figure_type() -> type[Figure]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.") from None
-    return Figure
 
 
 def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
@@ -83,8 +41,9 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
     UncertifiedError
         No proved bound gives a finite epsilon anywhere.
     """
-    figure_type = _figure_type()
-    kind = None if path is None else check_picture(path)
+    new_figure = figure_type()
+    if path is not None:
+        check_picture(path)
     if min(plateau.certified) == math.inf:
         raise UncertifiedError(
             f"no proved bound gives a finite epsilon at delta {plateau.delta:g}: raise delta or the noise multiplier."
@@ -94,15 +53,15 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
         raise InputError(f"every epsilon is 0 at delta {plateau.delta:g}, which a logarithmic axis cannot show: lower delta.")
     labels = 1.25 * TEXT * 0.5 * max(len(_label(line, plateau)) for line in lines) + 30
     width, height = 7.6, max(4.4, 1.6 + 0.2 * len(lines))
-    figure = figure_type(figsize=(width, height))
+    figure = new_figure(figsize=(width, height))
     axes = figure.add_axes((0.1, 0.5 / height, 0.885 - labels / (72 * width), 1 - 1.05 / height))
     _draw_axes(axes, plateau, lines)
     _draw_lines(axes, plateau, lines)
     _draw_labels(axes, plateau, lines)
     if plateau.begins is not None:
         _draw_beginning(axes, plateau, plateau.begins)
-    if path is not None and kind is not None:
-        _write(Path(path), _picture(figure, kind))
+    if path is not None:
+        save_picture(figure, path)
     return figure
 
 
@@ -121,10 +80,7 @@ def _draw_axes(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
         axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10))))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axis.set_minor_formatter(NullFormatter())
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(which="both", labelsize=TEXT, color="0.5")
+    style_axes(axes)
     run = plateau.run
     batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
     noise = f"noise multiplier {spread(run.noise_multiplier)}, {run.adjacency}, released: {run.released}"
@@ -204,28 +160,3 @@ def _draw_beginning(axes: Axes, plateau: Plateau, begins: int) -> None:
         ha="right" if left else "left",
         fontsize=TEXT,
     )
-
-
-def _picture(figure: Figure, kind: str) -> bytes:
-    """The file's content; the same for the same figure, so without a date."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "dplateau"}):
-        figure.savefig(
-            buffer, format=kind, dpi=200, metadata={"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-        )
-    return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Into a hidden file beside it first, which is then renamed."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.") from None
-    finally:
-        with suppress(OSError):
-            part.unlink()

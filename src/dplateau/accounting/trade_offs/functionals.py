@@ -31,7 +31,7 @@ from dplateau.accounting.trade_offs.base import TradeOff
 from dplateau.spec import InputError
 
 _UNIT, _WEIGHT = np.polynomial.legendre.leggauss(16)
-_PANELS: Final = 80
+_PANELS: Final = 160
 _LEAST: Final = 1e-9
 _SMALL: Final = math.log(1e-22)
 _FAR: Final = 600.0

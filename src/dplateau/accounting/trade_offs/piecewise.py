@@ -121,7 +121,7 @@ def times(f: Piecewise, g: Piecewise) -> Piecewise | None:
     if first.size > _MOST:
         return None
     p, q = np.add.reduceat(p[order], first), np.add.reduceat(q[order], first)
-    return corners(np.append(0.0, np.cumsum(p)), np.append(np.cumsum(q[::-1])[::-1], 0.0))
+    return corners(np.minimum(np.append(0.0, np.cumsum(p)), 1.0), np.minimum(np.append(np.cumsum(q[::-1])[::-1], 0.0), 1.0))
 
 
 def _masses(f: Piecewise) -> tuple[Array, Array]:
@@ -168,9 +168,9 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
     alphas, betas = [0.0], []
 
     def meets(i: int, j: int) -> tuple[float, float]:
-        """Where the lines i < j cross."""
-        gap = y[j] - y[i]
-        return (delta[i] - delta[j]) / gap, y[i] * y[j] * (reverse[j] - reverse[i]) / gap
+        """Where the lines i < j cross: alpha may be off by a rounding over the gap, but the point is then still on line i."""
+        alpha = (delta[i] - delta[j]) / (y[j] - y[i])
+        return alpha, y[i] * (1 - alpha - reverse[i]) if y[i] < 1 else 1 - delta[i] - y[i] * alpha
 
     for j in range(y.size):
         while kept:

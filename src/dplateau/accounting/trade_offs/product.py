@@ -66,11 +66,12 @@ def _exactly(factors: list[tuple[TradeOff, int]]) -> Piecewise | None:
     result: Piecewise | None = Piecewise(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
     for f, count in factors:
         power: Piecewise | None = f if isinstance(f, Piecewise) else None
-        for bit in reversed(f"{count:b}"):
+        while count:
             if power is None or result is None:
                 return None
-            result = times(result, power) if bit == "1" else result
-            power = times(power, power)
+            result = times(result, power) if count % 2 else result
+            count //= 2
+            power = times(power, power) if count else power
     return result
 
 

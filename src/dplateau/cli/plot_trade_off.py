@@ -1,0 +1,71 @@
+"""``dplateau plot-trade-off``: what an attacker can do at most, in words, as numbers, or as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
+from dplateau.report import Certificate
+
+Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
+Log = Annotated[
+    bool,
+    typer.Option("--log", metavar="", help="True against false positives, on logarithmic axes.", rich_help_panel=o.RESULT),
+]
+
+
+def plot_trade_off(
+    run: o.RunFile = None,
+    n: o.N = None,
+    sampling: o.SamplingKind = None,
+    batch_size: o.BatchSize = None,
+    steps: o.Steps = None,
+    epochs: o.Epochs = None,
+    noise_multiplier: o.NoiseMultiplier = None,
+    clip_norm: o.ClipNorm = None,
+    step_size: o.StepSize = None,
+    smoothness: o.Smoothness = None,
+    strong_convexity: o.StrongConvexity = None,
+    l2: o.L2 = None,
+    diameter: o.Diameter = None,
+    adjacency: o.Adjacency = None,
+    released: o.Released = None,
+    delta: o.Delta = None,
+    output: Output = None,
+    log: Log = False,
+    json: o.Json = False,
+) -> None:
+    """Say what an attacker can do at most, and draw the trade-off between false alarms and misses.
+
+    The certified curve is thick; thin curves with markers are proved but say
+    less; what is no guarantee is dashed.
+
+    [bold]Example[/]
+
+    dplateau plot-trade-off --n 60000 --batch-size 256 --epochs 60
+    --noise-multiplier 1.1 --output trade-off.svg
+    """
+    given = o.given_in(locals())
+    from dplateau.report.picture import check_picture
+    from dplateau.report.trade_off import trade_offs
+    from dplateau.report.trade_off_picture import plot_trade_off
+    from dplateau.report.trade_off_text import trade_off_text
+
+    start = o.run_in(run)
+    start = start.run if isinstance(start, Certificate) else start
+    described = o.run_of(start, **given)
+    if output is not None:
+        check_picture(output)
+    with Console(stderr=True).status("accounting for all false-positive rates"):
+        found = trade_offs(described, o.DELTA if delta is None else delta)
+    if output is not None:
+        plot_trade_off(found, output, log=log)
+    if json:
+        show_json(found.to_dict())
+    else:
+        show(trade_off_text(found))

@@ -1,0 +1,106 @@
+"""What all pictures share: colours and dashes, readable in black and white, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TEXT: Final = 8.5
+"""Size of letters, in points."""
+PICTURES: Final = ("png", "svg", "pdf")
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette, which colour-blind eyes tell apart, without its yellow."""
+MARKERS: Final = "os^DvPX*<>"
+DASHES: Final = {"Asymptotic": (0, (6, 2)), "Conjectured": (0, (6, 2, 1, 2)), "Refuted": (0, (1, 1.5))}
+
+
+def figure_type() -> type[Figure]:
+    """Matplotlib's ``Figure``, which needs no window.
+
+    Raises
+    ------
+    InputError
+        matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.") from None
+    return Figure
+
+
+def check_picture(path: str | Path) -> str:
+    """The format of a picture file, by its ending.
+
+    Raises
+    ------
+    InputError
+        No such format, no such folder, or matplotlib is not installed: better before computing than after it.
+    """
+    figure_type()
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in PICTURES:
+        raise InputError(f"{path} does not end in {', '.join('.' + kind for kind in PICTURES)}: name the picture accordingly.")
+    parent = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    return kind
+
+
+def save_picture(figure: Figure, path: str | Path) -> None:
+    """Write a figure as png, svg or pdf, by the ending; whole or not at all. A file that exists is replaced.
+
+    Raises
+    ------
+    InputError
+        As ``check_picture``, or the file cannot be written.
+    """
+    kind = check_picture(path)
+    _write(Path(path), _picture(figure, kind))
+
+
+def style_axes(axes: Any) -> None:
+    """A light grid behind the lines, no frame above and to the right, small numbers."""
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(which="both", labelsize=TEXT, color="0.5")
+
+
+def _picture(figure: Figure, kind: str) -> bytes:
+    """The file's content; the same for the same figure, so without a date."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "dplateau"}):
+        figure.savefig(
+            buffer, format=kind, dpi=200, metadata={"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+        )
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Into a hidden file beside it first, which is then renamed."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()

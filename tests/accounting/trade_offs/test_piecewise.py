@@ -1,0 +1,157 @@
+"""Piecewise linear trade-off functions: every operation against enumeration."""
+
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dplateau.accounting.trade_offs import Gaussian, Piecewise, epsilon_delta, maximum, minimum, of_masses, of_table
+from dplateau.accounting.trade_offs.piecewise import corners, times
+from dplateau.spec import InputError
+
+masses = (
+    st.lists(st.just(0.0) | st.floats(1e-6, 1.0), min_size=4, max_size=4)
+    .filter(lambda x: sum(x) > 0.1)
+    .map(lambda x: np.array(x) / sum(x))
+)
+few = settings(max_examples=60, derandomize=True, deadline=None)
+
+
+def every_test(p: np.ndarray, q: np.ndarray) -> Piecewise:
+    """The lower convex hull of both errors of all events: randomised tests are between them."""
+    points = [
+        (float(p[list(event)].sum()), float(1 - q[list(event)].sum()))
+        for size in range(p.size + 1)
+        for event in itertools.combinations(range(p.size), size)
+    ]
+    points.sort()
+    alpha, beta = np.array(points).T
+    least = np.minimum.accumulate(np.maximum(beta, 0.0))
+    first = np.append(True, np.diff(least) < 0)
+    return corners(np.minimum(alpha[first], 1.0), np.where(least[first] < 1e-15, 0.0, least[first]))
+
+
+@given(p=masses, q=masses)
+@few
+def test_neyman_pearson(p: np.ndarray, q: np.ndarray) -> None:
+    f = of_masses(p, q)
+    alpha = np.linspace(0, 1, 101)
+    assert np.allclose(f(alpha), every_test(p, q)(alpha), atol=1e-12)
+    for epsilon in (-1.0, 0.0, 0.7):
+        assert f.delta(epsilon) == pytest.approx(np.maximum(q - math.exp(epsilon) * p, 0).sum(), abs=1e-12)
+    assert np.allclose(of_masses(q, p)(alpha), f.inverse(alpha), atol=1e-12)
+
+
+@given(p=masses, q=masses, r=masses, s=masses)
+@few
+def test_product_of_discrete_laws(p: np.ndarray, q: np.ndarray, r: np.ndarray, s: np.ndarray) -> None:
+    f = times(of_masses(p, q), of_masses(r, s))
+    assert f is not None
+    direct = of_masses(np.outer(p, r).ravel(), np.outer(q, s).ravel())
+    alpha = np.linspace(0, 1, 101)
+    assert np.allclose(f(alpha), direct(alpha), atol=1e-12)
+    assert np.allclose((of_masses(r, s) @ of_masses(p, q))(alpha), direct(alpha), atol=1e-12)
+
+
+@given(p=masses, q=masses, r=masses)
+@few
+def test_group(p: np.ndarray, q: np.ndarray, r: np.ndarray) -> None:
+    """T(P, R) >= f o (1 - f) where f is below T(P, Q) and T(Q, R) (Dong, Roth, Su 2022, Theorem 2.14)."""
+    f = minimum(of_masses(p, q), of_masses(q, r))
+    alpha = np.linspace(0, 1, 101)
+    group = f.group(2)
+    assert np.allclose(group(alpha), f(1 - f(alpha)), atol=1e-12)
+    assert (group(alpha) <= of_masses(p, r)(alpha) + 1e-12).all()
+    assert np.allclose(f.group(3)(alpha), f(1 - f(1 - f(alpha))), atol=1e-12)
+    assert np.allclose(f.group(1)(alpha), f(alpha))
+
+
+def test_group_of_epsilon_and_gaussian() -> None:
+    assert epsilon_delta(0.3, 0.0).group(4).delta(1.2) == pytest.approx(0.0, abs=1e-15)
+    assert Gaussian(0.5).group(3) == Gaussian(1.5)
+    line = Gaussian(0.5).polygon(4000).group(3)
+    alpha = np.linspace(0, 1, 101)
+    assert (line(alpha) <= Gaussian(1.5)(alpha) + 1e-13).all()
+    assert np.allclose(line(alpha), Gaussian(1.5)(alpha), atol=2e-6)
+    with pytest.raises(InputError, match="size"):
+        line.group(0)
+
+
+def test_epsilon_delta_is_equation_2_1() -> None:
+    epsilon, delta = 1.3, 0.04
+    alpha = np.linspace(0, 1, 201)
+    expected = np.maximum(0, np.maximum(1 - delta - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - delta - alpha)))
+    assert np.allclose(epsilon_delta(epsilon, delta)(alpha), expected, atol=1e-15)
+    assert epsilon_delta(0, 1)(0.3) == 0
+    assert epsilon_delta(5.0, 0.0)(0.0) == 1
+
+
+def test_table_is_the_supremum() -> None:
+    epsilons, deltas = np.array([2.0, 0.5, 0.0, 1.0]), np.array([1e-3, 0.1, 0.4, 0.05])
+    alpha = np.linspace(0, 1, 401)
+    expected = np.max([epsilon_delta(e, d)(alpha) for e, d in zip(epsilons, deltas, strict=True)], axis=0)
+    found = of_table(epsilons, deltas)(alpha)
+    assert np.allclose(found, expected, atol=1e-14)
+    # A row that says less than another one changes nothing.
+    assert np.allclose(of_table(np.append(epsilons, 1.5), np.append(deltas, 0.3))(alpha), expected, atol=1e-14)
+
+
+def test_a_gaussian_from_its_table() -> None:
+    """P2, section 3.2: the supremum of f_(epsilon, delta(epsilon)) is G_mu again."""
+    epsilons = np.linspace(0, 8, 4000)
+    f = of_table(epsilons, np.array([Gaussian(1.13).delta(float(e)) for e in epsilons]))
+    alpha = np.linspace(0.01, 0.99, 99)
+    assert np.allclose(f(alpha), Gaussian(1.13)(alpha), atol=1e-6)
+    assert (f(alpha) <= Gaussian(1.13)(alpha) + 1e-13).all()
+
+
+@given(p=masses, q=masses, r=masses, s=masses)
+@few
+def test_minimum_and_maximum(p: np.ndarray, q: np.ndarray, r: np.ndarray, s: np.ndarray) -> None:
+    f, g = of_masses(p, q), of_masses(r, s)
+    alpha = np.linspace(0, 1, 101)
+    low, high = minimum(f, g), maximum(f, g)
+    assert (low(alpha) <= np.minimum(f(alpha), g(alpha)) + 1e-13).all()
+    assert np.allclose(high(alpha), np.maximum(f(alpha), g(alpha)), atol=1e-12)
+    for epsilon in (-1.0, 0.0, 1.0):
+        assert low.delta(epsilon) == pytest.approx(max(f.delta(epsilon), g.delta(epsilon)), abs=1e-12)
+
+
+def kairouz(epsilon: float, delta: float, times: int) -> Piecewise:
+    """The optimal composition of (epsilon, delta)-DP (Kairouz, Oh, Viswanath 2017, Theorem 3.3)."""
+    rows = []
+    for i in range(times // 2 + 1):
+        excess = (
+            sum(math.comb(times, k) * (math.exp((times - k) * epsilon) - math.exp((times - 2 * i + k) * epsilon)) for k in range(i))
+            / (1 + math.exp(epsilon)) ** times
+        )
+        rows.append(((times - 2 * i) * epsilon, 1 - (1 - delta) ** times * (1 - excess)))
+    return of_table(*np.array(rows).T)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "count"), [(0.5, 0.0, 3), (0.5, 0.01, 4), (0.1, 1e-3, 30), (2.0, 1e-6, 11)])
+def test_powers_of_epsilon_delta(epsilon: float, delta: float, count: int) -> None:
+    f = epsilon_delta(epsilon, delta) ** count
+    assert isinstance(f, Piecewise)
+    alpha = np.linspace(0, 1, 201)
+    assert np.allclose(f(alpha), kairouz(epsilon, delta, count)(alpha), atol=1e-12)
+
+
+def test_a_law_that_shows_everything() -> None:
+    f = epsilon_delta(1.0, 1.0)
+    assert f(0.5) == 0
+    assert f.delta(3.0) == 1
+    assert (f @ Gaussian(1.0))(0.4) == 0
+    assert f.epsilon(0.5) == math.inf
+
+
+def test_refused_masses() -> None:
+    for p, q in (([0.5, 0.5], [0.5]), ([0.5, 0.6], [0.5, 0.5]), ([-0.5, 1.5], [0.5, 0.5]), ([math.nan, 1.0], [0.5, 0.5])):
+        with pytest.raises(InputError, match="masses"):
+            of_masses(np.array(p), np.array(q))

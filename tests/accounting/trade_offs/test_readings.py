@@ -1,0 +1,213 @@
+"""Functionals, limits, the least mu, and what an attacker can do."""
+
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dplateau as dp
+from dplateau.accounting import ExactComposition, GaussianDP, compositions, gdp_delta
+from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.trade_offs import (
+    Gaussian,
+    OfPair,
+    epsilon_delta,
+    functionals,
+    least_mu,
+    limit_mu,
+    of_masses,
+    subsampled_limit_mu,
+    trade_off,
+)
+from dplateau.spec import InputError
+
+ROWS = [(256 / 60_000, 1.3, 3516), (256 / 60_000, 0.7, 10_547), (256 / 60_000, 0.5, 23_438)]
+
+
+def composed(q: float, z: float, steps: int) -> ExactComposition:
+    return ExactComposition(compositions(dp.Run(n=60_000, sampling=dp.Poisson(q * 60_000), steps=steps, noise_multiplier=z))[0])
+
+
+class TestFunctionals:
+    @pytest.mark.parametrize("mu", [0.05, 1.0, 3.0])
+    def test_gaussian(self, mu: float) -> None:
+        """L is N(-mu^2/2, mu^2) under P (P2, Lemma B.1)."""
+        f = functionals(Gaussian(mu))
+        assert f.kl == pytest.approx(mu**2 / 2, rel=1e-9)
+        assert f.kl_tilde == pytest.approx(mu**2 / 2, rel=1e-9)
+        assert f.kappa2 == pytest.approx(mu**2 + mu**4 / 4, rel=1e-9)
+        assert f.chi2 == pytest.approx(math.expm1(mu**2), rel=1e-9)
+        with mp.workdps(20):
+            third = mp.quad(lambda x: abs(-(mu**2) / 2 + mu * x) ** 3 * mp.npdf(x), [-12, mu / 2, 12])
+        assert f.kappa3 == pytest.approx(float(third), rel=1e-8)
+        assert f.kappa3_tilde == pytest.approx(float(third), rel=1e-8)
+
+    @pytest.mark.parametrize(("q", "mu"), [(0.004, 1 / 0.7), (0.3, 0.5)])
+    def test_a_sampled_step_by_quadrature(self, q: float, mu: float) -> None:
+        """P2, Lemma B.2, with g = |f'| - 1."""
+        x = np.linspace(-12, 12 + mu, 200_001)
+        density = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
+        ratio = 1 + q * np.expm1(mu * x - mu**2 / 2)
+        loss = np.log(ratio)
+        f = functionals(OfPair(PoissonRemove(q, mu)))
+        expected = {
+            "kl": -(density @ loss),
+            "kl_tilde": density @ (ratio * loss),
+            "kappa2": density @ loss**2,
+            "kappa2_tilde": density @ (ratio * loss**2),
+            "kappa3": density @ np.abs(loss) ** 3,
+            "kappa3_tilde": density @ (ratio * np.abs(loss) ** 3),
+            "chi2": density @ (ratio - 1) ** 2,
+        }
+        for name, value in expected.items():
+            assert getattr(f, name) == pytest.approx(float(value), rel=1e-7), name
+
+    def test_two_points(self) -> None:
+        p, q = np.array([0.3, 0.7]), np.array([0.6, 0.4])
+        f = functionals(of_masses(p, q))
+        loss = np.log(q / p)
+        assert f.kl == pytest.approx(-(p @ loss), rel=1e-9)
+        assert f.kl_tilde == pytest.approx(q @ loss, rel=1e-9)
+        assert f.kappa3 == pytest.approx(p @ np.abs(loss) ** 3, rel=1e-9)
+        assert f.chi2 == pytest.approx(p @ (q / p - 1) ** 2, rel=1e-9)
+        assert functionals(epsilon_delta(1.0, 0.1)).kl == math.inf
+
+    def test_inverse_swaps(self) -> None:
+        f = OfPair(PoissonRemove(0.1, 1.0))
+        here, back = functionals(f), functionals(f.inverse)
+        assert (here.kl, here.kappa2, here.kappa3) == pytest.approx((back.kl_tilde, back.kappa2_tilde, back.kappa3_tilde), rel=1e-8)
+
+
+class TestLimits:
+    """P2, Theorems 5 to 7, and how far they are from the truth."""
+
+    def test_theorem_6_is_equation_3_1(self) -> None:
+        for q, z, steps in ROWS:
+            expected = q * math.sqrt(steps * math.expm1(1 / z**2))
+            assert subsampled_limit_mu(Gaussian(1 / z), q, steps) == pytest.approx(expected, rel=1e-7)
+
+    def test_theorem_7_approaches_theorem_6(self) -> None:
+        z, scale = 1.0, 2.0
+        gaps = []
+        for steps in (10**2, 10**4, 10**6):
+            p = scale / math.sqrt(steps) / 10
+            mu = limit_mu([(OfPair(PoissonRemove(p, 1 / z)), steps)])
+            gaps.append(abs(mu / subsampled_limit_mu(Gaussian(1 / z), p, steps) - 1))
+        assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
+
+    def test_many_gaussians_add_up(self) -> None:
+        small = Gaussian(0.01)
+        assert limit_mu([(small, 10_000)]) == pytest.approx(1.0, rel=1e-4)
+        with pytest.raises(InputError, match="at least one"):
+            limit_mu([])
+
+    def test_the_error_is_real(self) -> None:
+        """Row 3 of P2: both limits lie below the truth by more than their distance from each other."""
+        q, z, steps = ROWS[1]
+        truth = composed(q, z, steps).epsilon(1e-5).lower
+        for mu in (limit_mu([(OfPair(PoissonRemove(q, 1 / z)), steps)]), subsampled_limit_mu(Gaussian(1 / z), q, steps)):
+            assert GaussianDP(mu).epsilon(1e-5).upper < 0.92 * truth
+
+
+class TestLeastMu:
+    def test_gaussian_is_itself(self) -> None:
+        assert least_mu(GaussianDP(0.7)).upper == 0.7
+
+    @pytest.mark.parametrize(("q", "z", "steps"), ROWS)
+    @pytest.mark.parametrize("floor", [1e-5, 1e-10])
+    def test_it_dominates_and_less_does_not(self, q: float, z: float, steps: int, floor: float) -> None:
+        guarantee = composed(q, z, steps)
+        found = least_mu(guarantee, floor)
+        assert found.width <= 1e-5 * found.upper
+        last = guarantee.epsilon(floor).upper
+        epsilons = np.linspace(0, last, 60)
+        deltas = [guarantee.delta(float(e)) for e in epsilons]
+        assert all(d.lower <= gdp_delta(found.upper, float(e)) + floor for e, d in zip(epsilons, deltas, strict=True))
+        less = found.lower * 0.999
+        fine = np.linspace(0, last, 400)
+        assert any(guarantee.delta(float(e)).lower > gdp_delta(less, float(e)) + floor for e in fine)
+        # (G_mu - floor)-DP, as a trade-off function.
+        f = trade_off(guarantee)
+        for alpha in (1e-4, 0.05, 0.5):
+            assert f.enclosure(alpha).upper >= Gaussian(found.upper)(alpha) - floor - 1e-12
+
+    def test_without_a_floor_it_is_the_run_without_sampling(self) -> None:
+        """The tails of a sampled run are those of an unsampled one: mu grows towards sqrt(T)/z as the floor falls."""
+        guarantee, whole = composed(0.1, 1.0, 4), math.sqrt(4) / 1.0
+        found = [least_mu(guarantee, floor).upper for floor in (1e-3, 1e-6, 1e-10, 1e-14)]
+        assert found == sorted(found)
+        assert found[0] < 0.5 * whole
+        assert 0.75 * whole < found[-1] < whole
+
+    def test_mixture(self) -> None:
+        found = least_mu(MixtureOfGaussianDP((0.2, 1.0), (0.99, 0.01)), 1e-12)
+        assert 0.5 < found.upper < 1.0
+
+    def test_nothing_and_too_much(self) -> None:
+        assert least_mu(composed(1e-4, 1000.0, 1), 1e-3).upper == 0
+        assert (
+            least_mu(
+                ExactComposition(compositions(dp.Run(n=10, sampling=dp.Poisson(5), steps=10**6, noise_multiplier=1e-3))[0])
+            ).upper
+            > 100
+        )
+        for floor in (0.0, -1.0, 2.0, math.nan):
+            with pytest.raises(InputError, match="floor"):
+                least_mu(GaussianDP(1.0), floor)
+
+
+class TestAttacks:
+    def test_gaussian(self) -> None:
+        f = Gaussian(1.0)
+        assert true_positive_rate(f, 0.01) == pytest.approx(1 - f(0.01), abs=1e-10)
+        assert advantage(f) == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-12)
+        assert accuracy(f) == pytest.approx((1 + advantage(f)) / 2)
+        tpr = true_positive_rate(f, 0.01)
+        assert posterior(f, 0.01, 0.2) == pytest.approx(0.2 * tpr / (0.2 * tpr + 0.8 * 0.01))
+        assert posterior(Gaussian(0.0), 0.3, 0.2) == pytest.approx(0.2, abs=1e-9)
+
+    @given(mu=st.floats(0.01, 5), fpr=st.floats(1e-6, 0.999), prior=st.floats(0.01, 0.99))
+    @settings(max_examples=60, derandomize=True, deadline=None)
+    def test_order(self, mu: float, fpr: float, prior: float) -> None:
+        f, louder = Gaussian(mu), Gaussian(mu * 1.1)
+        assert fpr - 1e-9 <= true_positive_rate(f, fpr) <= true_positive_rate(louder, fpr) + 1e-10
+        assert prior - 1e-9 <= posterior(f, fpr, prior) <= posterior(louder, fpr, prior) + 1e-9 <= 1 + 1e-9
+
+    def test_epsilon_bounds_the_odds(self) -> None:
+        """Under pure epsilon-DP posterior odds are at most e^epsilon times the prior odds, and some attack has them."""
+        f = epsilon_delta(1.0, 0.0)
+        found = posterior(f, 0.1, 0.3)
+        assert found / (1 - found) / (0.3 / 0.7) == pytest.approx(math.e, rel=1e-6)
+
+    def test_simulated_attack_stays_below(self) -> None:
+        """The likelihood ratio attack on the Gaussian mechanism: on the curve, within its standard error; a smaller mu is refuted."""
+        rng = np.random.default_rng(0)
+        draws, mu = 400_000, 1.0
+        absent, present = rng.normal(size=draws), rng.normal(size=draws) + mu
+        for fpr in (0.01, 0.1, 0.5):
+            cut = float(-np.sqrt(2) * float(mp.erfinv(2 * fpr - 1)))
+            caught, wrong = (present > cut).mean(), (absent > cut).mean()
+            error = 4 * math.sqrt(caught * (1 - caught) / draws)
+            assert wrong == pytest.approx(fpr, abs=4 * math.sqrt(fpr / draws))
+            assert abs(caught - true_positive_rate(Gaussian(mu), fpr)) < error + 0.01
+            assert caught > true_positive_rate(Gaussian(0.9 * mu), fpr) + error
+            assert caught < true_positive_rate(Gaussian(1.1 * mu), fpr) - error
+
+    def test_refused(self) -> None:
+        for call in (
+            lambda: true_positive_rate(Gaussian(1), 1.5),
+            lambda: true_positive_rate(Gaussian(1), math.nan),
+            lambda: posterior(Gaussian(1), 0.1, 0.0),
+            lambda: posterior(Gaussian(1), -0.1, 0.5),
+        ):
+            with pytest.raises(InputError, match="expected a number"):
+                call()
+        assert posterior(Gaussian(1.0), 0.0, 0.4) in (0.4, 1.0)
