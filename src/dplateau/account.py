@@ -119,8 +119,8 @@ class Report:
     def trade_off(self) -> TradeOff:
         """The certified trade-off function: the largest of those of the proved bounds, all of which hold.
 
-        ``trade_off(alpha)`` is the least type II error of any attack with type I error alpha; ``dplateau.accounting.attack`` reads it
-        in plain words.
+        ``trade_off(alpha)`` is the least type II error of any attack with type I error alpha; ``dplateau.accounting.attack`` reads
+        it in plain words.
         """
         functions = [trade_off(bound.guarantee) for bound in self._leading]
         return functions[0] if len(functions) == 1 else maximum(*functions)

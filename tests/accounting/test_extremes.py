@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -45,9 +46,9 @@ WIDE: dict[tuple[str, int, float, float, float], float] = {
 }
 """Widths of the enclosures that are wide, by scheme, steps, rate, noise, delta.
 
-All are of steps that lose almost nothing, some 1e-7, but now and then tens: the contour's transform does not decay, and the lattice,
-whose step must suit the large losses, rounds the small ones. Under add-remove the lower end suffers most, since the loss is nearly
-discrete at log(1 - rate). At delta 1e-15 the rounding of the Fourier transform, 1e-16, counts as well.
+All are of steps that lose almost nothing, some 1e-7, but now and then tens: the contour's transform does not decay, and the
+lattice, whose step must suit the large losses, rounds the small ones. Under add-remove the lower end suffers most, since the loss
+is nearly discrete at log(1 - rate). At delta 1e-15 the rounding of the Fourier transform, 1e-16, counts as well.
 """
 
 
@@ -55,6 +56,7 @@ def key(row: dict[str, Any]) -> tuple[str, int, float, float, float]:
     return row["scheme"], row["steps"], row["rate"], row["noise"], row["delta"]
 
 
+@cache
 def enclosure(scheme: str, steps: int, rate: float, noise: float, delta: float) -> Enclosure:
     sampling = dp.FixedSize(round(rate * N)) if scheme == "fixed-size" else dp.Poisson(rate * N)
     adjacency = "replace" if scheme == "fixed-size" else scheme
@@ -117,7 +119,7 @@ def test_recorded_values_are_recomputed(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("scheme", ["add-remove", "replace", "fixed-size"])
 @pytest.mark.parametrize("delta", [1e-15, 1e-5])
-@pytest.mark.parametrize("noise", [0.2, 1.0])
+@pytest.mark.parametrize("noise", [0.2])
 def test_ten_million_rare_steps_are_bracketed(scheme: str, delta: float, noise: float) -> None:
     """A run costs at least what its first step does, and no more than one with less noise."""
     found, one = enclosure(scheme, 10**7, 1e-7, noise, delta), enclosure(scheme, 1, 1e-7, noise, delta)

@@ -118,6 +118,58 @@ def test_a_file_and_options_contradict_each_other(dplateau, tmp_path):
     assert f"{path}: this is not JSON" in err
 
 
+PHASES = dp.compose(
+    dp.Run(n=1000, sampling=dp.Poisson(20), steps=30, noise_multiplier=1.5),
+    dp.Run(n=1000, sampling=dp.FullBatch(), steps=2, noise_multiplier=(8.0, 9.0)),
+)
+
+
+def test_composed_runs_from_a_file(dplateau, tmp_path):
+    (tmp_path / "runs.json").write_text(json.dumps(PHASES.to_dict()))
+    code, out, err = dplateau("account", "--run", tmp_path / "runs.json", "--json", "--delta", 1e-4)
+    assert (code, err) == (0, "")
+    assert json.loads(out) == dp.account(PHASES, delta=1e-4).to_dict()
+    assert list(json.loads(out)) == KEYS
+    code, out, _ = dplateau("account", "--run", tmp_path / "runs.json", "--delta", 1e-4)
+    assert code == 0
+    for words in ("run 1         30 steps (0.6 epochs), Poisson", "run 2         2 steps", "multiplier 8 to 9", "of run 1: it is for"):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+RUN = {"format": 1, "n": 10, "sampling": {"kind": "full"}, "steps": 1, "noise_multiplier": 9}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"format": 1, "runs": []}, "no run to compose"),
+        ({"format": 2, "runs": [RUN]}, "the runs have format 2"),
+        ({"format": 1, "runs": 3}, 'a list "runs"'),
+        ({"format": 1, "runs": [RUN], "n": 10}, 'with "format" and a list "runs"'),
+        ({"format": 1, "runs": [{"format": 1, "n": 3}]}, "the run lacks the fields"),
+        ({"format": 1, "runs": [RUN, {**RUN, "n": 11}]}, "differ in n (10 and 11)"),
+        ({"format": 1, "runs": [RUN, {**RUN, "adjacency": "replace"}]}, "differ in adjacency"),
+        ({"format": 1, "runs": [{**RUN, "noise_multiplier": 0}]}, "noise_multiplier is 0"),
+    ],
+)
+def test_bad_composed_runs_are_one_line(dplateau, tmp_path, content, message):
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(content))
+    code, out, err = dplateau("account", "--run", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dplateau: {path}: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_composed_runs_and_options_contradict_each_other(dplateau, tmp_path):
+    (tmp_path / "runs.json").write_text(json.dumps(PHASES.to_dict()))
+    code, _, err = dplateau("account", "--run", tmp_path / "runs.json", "--n", 3)
+    assert code == 2
+    assert "--run and --n are both given" in err
+
+
 def test_accounting_does_not_load_what_training_needs(process):
     code = (
         "import sys; from dplateau.cli.main import status; "

@@ -55,6 +55,37 @@ def test_noise_of_a_file_keeps_its_shape(dplateau, tmp_path):
     assert found["epsilon"] <= 0.5
 
 
+@pytest.fixture
+def phases(tmp_path):
+    """A file of two runs."""
+    first = dp.Run(n=1000, sampling=dp.Poisson(20), steps=30, noise_multiplier=1.0)
+    second = dp.Run(n=1000, sampling=dp.FullBatch(), steps=2, noise_multiplier=(8.0, 16.0))
+    (tmp_path / "runs.json").write_text(json.dumps(dp.compose(first, second).to_dict()))
+    return tmp_path / "runs.json"
+
+
+def test_noise_of_composed_runs(dplateau, phases):
+    found = answer(dplateau, "--epsilon", 0.5, "--run", phases, "--delta", 1e-4)
+    z, (low, high) = found["noise_multiplier"]
+    assert (low / z, high / z) == pytest.approx((8, 16))
+    assert 0.49 < found["epsilon"] <= 0.5
+    assert dp.account(dp.Runs.from_dict(found["run"]), delta=1e-4).epsilon == found["epsilon"]
+    code, out, _ = dplateau("calibrate", "--epsilon", 0.5, "--run", phases, "--delta", 1e-4)
+    assert code == 0
+    first, second = out.splitlines()[:2]
+    assert first.startswith("noise-multiplier ")
+    assert float(first.removeprefix("noise-multiplier ").split(",")[0]) == pytest.approx(z, rel=1e-8)
+    assert second == "epsilon 0.5 at delta 0.0001   Proved"
+
+
+@pytest.mark.parametrize("vary", ["steps", "batch-size"])
+def test_only_the_noise_of_composed_runs(dplateau, phases, vary):
+    code, out, err = dplateau("calibrate", "--epsilon", 0.5, "--run", phases, "--vary", vary)
+    assert (code, out) == (2, "")
+    assert "of several runs only the noise is calibrated" in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

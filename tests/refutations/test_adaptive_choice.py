@@ -53,8 +53,8 @@ def test_runs_of_the_library() -> None:
     first = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=2.0)
     epsilon = 1.3 * dp.account(first, goal).epsilon
 
-    full = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=FULLZ)
-    rare = dp.Run(n=n, sampling=dp.Poisson(1), steps=1, noise_multiplier=RAREZ)
+    full = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=2.581)
+    rare = dp.Run(n=n, sampling=dp.Poisson(1), steps=1, noise_multiplier=0.18278)
     for second in (full, rare):
         assert 0.999 * epsilon < dp.account(dp.compose(first, second), goal).epsilon <= epsilon
     law, mu = compositions(rare)[0][0].terms[0].law, 1 / 2.0

@@ -48,6 +48,10 @@ class BestOf(Guarantee):
         """See ``Guarantee``."""
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
+    def chosen(self, delta: float) -> Guarantee:
+        """See ``Guarantee``."""
+        return self.best(lambda member: member.epsilon(delta))
+
     def best(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
         """The member that the search finds best by ``value``."""
         return min((self.member(number) for number in self._found(value)), key=lambda member: value(member).upper)

@@ -43,6 +43,10 @@ class Guarantee(ABC):
         """mu, where the statement is mu-GDP."""
         return None
 
+    def chosen(self, delta: float) -> Guarantee:
+        """Of a family of statements the one that is read at ``delta``; any other statement is its own."""
+        return self
+
     def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
         """What this guarantee and others of its kind give together, on the same records; None where that is of another kind."""
         return None

@@ -20,6 +20,7 @@ _LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 _SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)
 _UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(20)[0] + 1) / 2, np.polynomial.legendre.leggauss(20)[1] / 2
 
+_LARGEST_MU: Final = 1e100
 SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
 
@@ -65,7 +66,11 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The least ``epsilon >= 0`` at which mu-GDP has the given ``delta`` (to rounding)."""
+    """The least ``epsilon >= 0`` at which mu-GDP has the given ``delta`` (to rounding); infinite where it exceeds double
+    precision.
+    """
+    if not mu < _LARGEST_MU:
+        return math.inf
     target = math.log(delta)
     if log_gdp_delta(mu, 0.0) <= target:
         return 0.0

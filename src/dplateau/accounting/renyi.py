@@ -73,9 +73,9 @@ class RenyiDP(Guarantee):
 
         def log_delta(order: float, divergence: float) -> float:
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)
-            return min((order - 1) * (divergence - epsilon) + constant, 0.0)
+            return min((order - 1) * (divergence - epsilon) + constant, _LARGEST)
 
-        return Enclosure(0.0, math.exp(self._least(log_delta)))
+        return Enclosure(0.0, math.exp(min(self._least(log_delta), 0.0)))
 
     def _least(self, f: Callable[[float, float], float]) -> float:
         """The least ``f(order, divergence)`` that a short search finds: every order is a bound.

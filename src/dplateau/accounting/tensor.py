@@ -60,11 +60,20 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
     if len({type(one) for one in guarantees}) == 1 and (alike := guarantees[0].joined(guarantees[1:])) is not None:
         return alike
     slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
-    bare = [one.inner if isinstance(one, WithSlack) else one for one in guarantees]
+    bare = [part for one in guarantees for part in _parts(one.inner if isinstance(one, WithSlack) else one)]
     # Plain Gaussian steps are one Gaussian, which joins any currency.
     plain = [GaussianDP(one.mu) if isinstance(one, ExactComposition) and one.mu is not None else one for one in bare]
     together = _together(plain)
     return WithSlack(together, slack) if slack else together
+
+
+def _parts(one: Guarantee) -> tuple[Guarantee, ...]:
+    """What was composed and could not be joined: with more to compose it may be."""
+    if isinstance(one, EachBest):
+        return one.members
+    if isinstance(one, OfTradeOff):
+        return one.parts
+    return (*one.curves, GaussianDP(one.gaussian)) if isinstance(one, SumOfCurves) else (one,)
 
 
 def _together(guarantees: list[Guarantee]) -> Guarantee:
@@ -150,8 +159,10 @@ class EachBest(Guarantee):
 
     def delta(self, epsilon: float) -> Enclosure:
         """See ``Guarantee``."""
-        share = epsilon / len(self.members)
-        return self._chosen(lambda one: one.delta(share)).delta(epsilon)
+        # Epsilons of parts add up to more than the whole has: of two choices the better one.
+        shares = epsilon / math.sqrt(len(self.members)), epsilon
+        found = [self._chosen(lambda one, share=share: one.delta(share)).delta(epsilon) for share in shares]
+        return min(found, key=lambda enclosure: enclosure.upper)
 
     def _chosen(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
         return tensor([one.best(value) if isinstance(one, BestOf) else one for one in self.members])

@@ -92,6 +92,10 @@ class _LookBack(Guarantee):
         """See ``Guarantee``."""
         return min((self._best(budget).delta(epsilon) for budget in _budgets(self.run)), key=lambda enclosure: enclosure.upper)
 
+    def chosen(self, delta: float) -> Guarantee:
+        """See ``Guarantee``."""
+        return self._best(_BUDGET * delta).chosen(delta)
+
     def _best(self, budget: float) -> BestOf:
         """The look-backs; they are searched by their Renyi divergences, in few blocks and in the first direction alone."""
         return BestOf(

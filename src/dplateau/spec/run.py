@@ -15,6 +15,8 @@ ADJACENCIES: Final = ("add-remove", "replace")
 RELEASED: Final = ("last", "all")
 UPDATES: Final = ("sgd", "post-processed")
 FORMAT: Final = 1
+LEAST_NOISE: Final = 1e-50
+"""Less noise is none, and its squared inverse is beyond double precision."""
 ROUND_OFF: Final = 1e-7
 """Share of its noise by which a step may miss the exact gradient step. Last-iterate bounds allow for so much arithmetic error, and
 training keeps to it."""
@@ -92,6 +94,9 @@ class Run:
         self.sampling.check(self.n, self.steps)
         put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))
         check_length("noise_multiplier", self.noise_multiplier, self.steps)
+        least = min(self.noise_multiplier) if isinstance(self.noise_multiplier, tuple) else self.noise_multiplier
+        if least < LEAST_NOISE:
+            raise InputError(f"noise_multiplier {least:g} is below {LEAST_NOISE:g}: that is no noise. Raise it.")
         put("clip_norm", real("clip_norm", self.clip_norm))
         if self.step_size is not None:
             put("step_size", schedule("step_size", self.step_size))

@@ -17,8 +17,8 @@ from dplateau.spec.schedule import Schedule
 class Runs:
     """Several runs on the same records: phases of one training, or one model after the other.
 
-    Each run may start from what earlier ones released, and look at it. Their number and their parameters are fixed in advance; where
-    they are chosen on the way, use ``dplateau.Filter``.
+    Each run may start from what earlier ones released, and look at it. Their number and their parameters are fixed in advance;
+    where they are chosen on the way, use ``dplateau.Filter``.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Runs:
 
     @property
     def released(self) -> str:
-        """ "last" if every run releases its last iterate only, "all" otherwise."""
+        """What the runs release: the last iterate if that holds for every one, all iterates otherwise."""
         return "last" if all(run.released == "last" for run in self.runs) else "all"
 
     @property

@@ -178,7 +178,7 @@ class TestSampling:
         assert np.allclose(Gaussian(mu).amplified(q)(ALPHA), OfPair(Amplified(q, mu))(ALPHA), atol=1e-14, rtol=0)
 
     def test_c_p_of_epsilon_delta(self) -> None:
-        """(epsilon, delta)-DP on a sample gives (log(1 + p (e^epsilon - 1)), p delta)-DP (Li, Qardaji, Su 2012), and more (P2, 2.2)."""
+        """(epsilon, delta)-DP on a sample gives (log(1 + p (e^epsilon - 1)), p delta)-DP, and more (P2, section 2.2)."""
         f = epsilon_delta(1.0, 0.01)
         c = f.amplified(0.2)
         known = epsilon_delta(math.log1p(0.2 * math.expm1(1.0)), 0.002)

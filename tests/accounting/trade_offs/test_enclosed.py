@@ -89,7 +89,7 @@ def type_two_error(q: float, mu: float, steps: int, alpha: float) -> float:
     return float(np.interp(alpha, first, 1 - second))
 
 
-@pytest.mark.parametrize(("q", "mu", "steps"), [(0.05, 0.8, 50), (0.02, 1.5, 20)])
+@pytest.mark.parametrize(("q", "mu", "steps"), [(0.05, 0.8, 50), (0.02, 1.5, 8)])
 def test_products_of_sampled_steps(q: float, mu: float, steps: int) -> None:
     f = OfPair(PoissonRemove(q, mu)) ** steps
     pair = [ExactComposition((Composition((Repeated(kind(q, mu), steps),)),)) for kind in (PoissonRemove, PoissonAdd)]

@@ -141,11 +141,11 @@ class TestLeastMu:
 
     def test_without_a_floor_it_is_the_run_without_sampling(self) -> None:
         """The tails of a sampled run are those of an unsampled one: mu grows towards sqrt(T)/z as the floor falls."""
-        guarantee, whole = composed(0.1, 1.0, 4), math.sqrt(4) / 1.0
+        guarantee, whole = composed(0.5, 0.5, 1), 1 / 0.5
         found = [least_mu(guarantee, floor).upper for floor in (1e-3, 1e-6, 1e-10, 1e-14)]
         assert found == sorted(found)
-        assert found[0] < 0.5 * whole
-        assert 0.75 * whole < found[-1] < whole
+        assert found[0] < 0.85 * whole
+        assert 0.95 * whole < found[-1] < whole
 
     def test_mixture(self) -> None:
         found = least_mu(MixtureOfGaussianDP((0.2, 1.0), (0.99, 0.01)), 1e-12)
@@ -188,7 +188,7 @@ class TestAttacks:
         assert found / (1 - found) / (0.3 / 0.7) == pytest.approx(math.e, rel=1e-6)
 
     def test_simulated_attack_stays_below(self) -> None:
-        """The likelihood ratio attack on the Gaussian mechanism: on the curve, within its standard error; a smaller mu is refuted."""
+        """The likelihood ratio attack on the Gaussian mechanism is on the curve; neither a smaller nor a larger mu fits it."""
         rng = np.random.default_rng(0)
         draws, mu = 400_000, 1.0
         absent, present = rng.normal(size=draws), rng.normal(size=draws) + mu
@@ -197,7 +197,7 @@ class TestAttacks:
             caught, wrong = (present > cut).mean(), (absent > cut).mean()
             error = 4 * math.sqrt(caught * (1 - caught) / draws)
             assert wrong == pytest.approx(fpr, abs=4 * math.sqrt(fpr / draws))
-            assert abs(caught - true_positive_rate(Gaussian(mu), fpr)) < error + 0.01
+            assert abs(caught - true_positive_rate(Gaussian(mu), fpr)) < error + 0.001 * (fpr < 0.05)
             assert caught > true_positive_rate(Gaussian(0.9 * mu), fpr) + error
             assert caught < true_positive_rate(Gaussian(1.1 * mu), fpr) - error
 

@@ -75,7 +75,10 @@ def functionals(f: TradeOff) -> Functionals:
     """The functionals of f."""
     if f.certain or f.inverse.certain:
         return Functionals(*(math.inf,) * 7)
-    up, down = _tails(f), _tails(f.inverse)
+    try:
+        up, down = _tails(f), _tails(f.inverse)
+    except OverflowError:
+        return Functionals(*(math.inf,) * 7)
     e = up.epsilon, down.epsilon
 
     def mean(weight: Array, of: Array) -> float:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from dplateau.accounting.composition import GaussianDP, Guarantee
+from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff
+from dplateau.accounting.trade_offs.operations import maximum
 from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope
 from dplateau.accounting.trade_offs.smooth import Gaussian
 
 POINTS: Final = 160
 """Epsilons at which a profile is asked."""
 LARGEST: Final = 600.0
-"""Beyond this epsilon a profile is not followed either."""
+"""Beyond this epsilon a profile is not followed."""
 LEAST: Final = 1e-12
-"""Below this delta the profile is not followed: f(0) is then 1 - delta at the last epsilon."""
+"""Below this delta it is not followed either: f(0) is then 1 - delta at the last epsilon."""
+_DELTAS: Final = (1e-8, 1e-5, 1e-2)
+"""Where the members of a family are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +129,12 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     TradeOff
         ``f(alpha)`` is never above what the guarantee gives; ``f.enclosure(alpha)`` says by how much it may be below.
     """
-    if isinstance(guarantee, GaussianDP):
-        return Gaussian(guarantee.parameter)
+    if guarantee.mu is not None:
+        return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
+    members = [guarantee.chosen(delta) for delta in _DELTAS]
+    if any(member is not guarantee for member in members):
+        # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.
+        return maximum(*(trade_off(member, points=points, least=least) for member in members))
     last = min(guarantee.epsilon(least).upper, LARGEST)
     if last == 0:
         return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))

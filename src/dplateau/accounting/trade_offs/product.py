@@ -15,7 +15,7 @@ import numpy as np
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.lattice import Law, Step, beyond, dots, tangents
 from dplateau.accounting.trade_offs.base import TradeOff
-from dplateau.accounting.trade_offs.of_guarantee import Profile, enclosed
+from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec import InputError
@@ -43,7 +43,8 @@ def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
     InputError
         There is no factor, or a count is no whole number >= 1.
     """
-    counted = [(f, integer("count", count)) for f, count in factors]
+    # What is known at a table of epsilons only counts as the polygon that certifies.
+    counted = [(f.lower if isinstance(f, Enclosed) else f, integer("count", count)) for f, count in factors]
     if not counted:
         raise InputError("the product of no trade-off function: give at least one.")
     if len(counted) == 1 and counted[0][1] == 1:
@@ -92,10 +93,10 @@ def _profile(factors: list[tuple[TradeOff, int]]) -> Profile:
         return [(build(step, -math.ceil(low / h), math.ceil(high / h) + 1, h), step.count) for step in steps]
 
     rough = (high + low) / 4000
-    first, last = _window(laws(dots, rough), rough)
+    first, last, tilts = _window(laws(dots, rough), rough)
     h = max((last - first) / _SIZE, (high + low) / _LARGEST)
     epsilon = h * (math.floor(first / h) + np.arange(_SIZE))
-    above, below = (_convolved(laws(build, h), epsilon, h, above=build is dots) for build in (dots, tangents))
+    above, below = (_convolved(laws(build, h), epsilon, h, tilts, above=build is dots) for build in (dots, tangents))
     keep = _kept(epsilon, above, -log_left)
     epsilon = epsilon[keep] + log_left
     delta = (1 - left) + left * np.stack([np.minimum(below, above)[keep], above[keep]], axis=1)
@@ -131,19 +132,19 @@ def _cumulant(laws: list[tuple[Law, int]], h: float, c: float) -> float:
     return total
 
 
-_TILTS: Final = np.geomspace(1e-5, 1e3, 81)
+_TILTS: Final = np.geomspace(1e-4, 1e3, 60)
 
 
-def _window(laws: list[tuple[Law, int]], h: float) -> tuple[float, float]:
-    """An interval that the sum leaves with a probability of about ``_RARE`` at either end."""
+def _window(laws: list[tuple[Law, int]], h: float) -> tuple[float, float, tuple[float, float]]:
+    """An interval that the sum leaves with a probability of about ``_RARE`` at either end, and the tilts that show it."""
     slack = -math.log(_RARE)
-    last = min((_cumulant(laws, h, float(c)) + slack) / c for c in _TILTS)
-    first = max(-(_cumulant(laws, h, -float(c)) + slack) / c for c in _TILTS)
-    return min(first, 0.0), last + 8 * h
+    last, right = min(((_cumulant(laws, h, c) + slack) / c, c) for c in _TILTS.tolist())
+    first, left = max((-(_cumulant(laws, h, -c) + slack) / c, c) for c in _TILTS.tolist())
+    return min(first, 0.0), last + 8 * h, (left, right)
 
 
-def _convolved(laws: list[tuple[Law, int]], epsilon: Array, h: float, *, above: bool) -> Array:
-    """The profile of the sum at every point of the window, rounded up or down."""
+def _convolved(laws: list[tuple[Law, int]], epsilon: Array, h: float, tilts: tuple[float, float], *, above: bool) -> Array:
+    """The profile of the sum at every point of the window, rounded up or down. Any tilts bound what leaves the window."""
     size = epsilon.size
     start = round(float(epsilon[0]) / h)
     transform, count_all = np.ones(size // 2 + 1, complex), 0
@@ -154,8 +155,9 @@ def _convolved(laws: list[tuple[Law, int]], epsilon: Array, h: float, *, above: 
     # Rounding: of the transforms in their 2-norm, of the powers entry by entry; either is then summed over the window.
     spectrum = np.abs(transform)
     rounding = ULP * (16 * math.log2(size) * math.sqrt(2 * float((spectrum**2).sum())) + 8 * count_all * float(spectrum.sum()))
-    right = min(math.exp(min(_cumulant(laws, h, float(c)) - c * float(epsilon[-1]), 0.0)) for c in _TILTS)
-    wrapped = right + min(math.exp(min(_cumulant(laws, h, -float(c)) + c * float(epsilon[0]), 0.0)) for c in _TILTS)
+    left, right = tilts
+    wrapped = math.exp(min(_cumulant(laws, h, right) - right * float(epsilon[-1]), 0.0))
+    wrapped += math.exp(min(_cumulant(laws, h, -left) + left * float(epsilon[0]), 0.0))
     s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(np.minimum(-(epsilon - epsilon[0]), 0.0)))[::-1])[::-1]
     delta = np.append(s1[1:] - np.exp(epsilon[:-1] - epsilon[0]) * s2[1:], 0.0)
     if above:
