@@ -71,9 +71,7 @@ def one_step_then_gaussian(q: float, z: float, mu: float, epsilon: float) -> flo
     still, moved = np.exp(-(x**2) / 2), np.exp(-((x - 1 / z) ** 2) / 2)
     mixed, density = (1 - q) * still + q * moved, (x[1] - x[0]) / math.sqrt(2 * math.pi)
     loss = np.log(mixed / still)
-    return max(
-        float(p @ np.exp(log_gdp_delta(mu, epsilon - sign * loss))) * density for p, sign in ((mixed, 1), (still, -1))
-    )
+    return max(float(p @ np.exp(log_gdp_delta(mu, epsilon - sign * loss))) * density for p, sign in ((mixed, 1), (still, -1)))
 
 
 def test_against_an_independent_sum() -> None:
@@ -176,5 +174,7 @@ def test_only_the_noise_of_several_runs_is_calibrated(vary: str) -> None:
 def test_a_single_run_composed_is_the_run() -> None:
     one, alone = dp.account(dp.compose(poisson()), DELTA), dp.account(poisson(), DELTA)
     assert one.epsilon == alone.epsilon
-    assert [r.epsilon for r in one.bounds[1:] if r.status != "Refuted"] == [r.epsilon for r in alone.bounds if r.status != "Refuted"]
+    assert [r.epsilon for r in one.bounds[1:] if r.status != "Refuted"] == [
+        r.epsilon for r in alone.bounds if r.status != "Refuted"
+    ]
     assert compositions(poisson())[0] == one.bounds[1].bound.guarantee.directions

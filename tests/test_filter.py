@@ -43,7 +43,7 @@ def budget(**options: Any) -> Filter:
 
 @cache
 def finite(run: dp.Run, bins: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """A step seen through ``bins`` bins: probabilities with the record, and losses. Post-processing: no more than the step tells."""
+    """A step seen through ``bins`` bins: probabilities with the record, and losses. Post-processing: it tells no more."""
     q = 1.0 if isinstance(run.sampling, dp.FullBatch) else run.sampling.batch_size / N
     mu = 1 / run.noise_multiplier
     x = np.concatenate([[-np.inf], np.linspace(-1.5, mu + 3.5, bins - 1), [np.inf]])
@@ -56,7 +56,7 @@ Allows = Callable[[tuple[dp.Run, ...]], bool]
 
 
 def most(allows: Allows, menu: tuple[dp.Run, ...], taken: tuple[dp.Run, ...], epsilon: np.ndarray, depth: int) -> np.ndarray:
-    """The largest delta at each epsilon of any strategy that takes up to ``depth`` more runs, each chosen by all outcomes so far."""
+    """The largest delta at each epsilon of any strategy that takes up to ``depth`` more runs, each chosen by what came out."""
     best = np.maximum(-np.expm1(epsilon), 0.0)
     for run in menu if depth else ():
         after = tuple(sorted((*taken, run), key=lambda one: one.digest))

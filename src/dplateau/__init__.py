@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from dplateau.account import Report as Report
 from dplateau.account import account as account
-from dplateau.account import calibrate as calibrate
 from dplateau.account import compose as compose
 from dplateau.accounting import Enclosure as Enclosure
+from dplateau.calibration import calibrate as calibrate
 from dplateau.filter import Filter as Filter
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize

@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.account import checked_delta
+from dplateau.account import checked_delta, leading_analyses
 from dplateau.accounting import ExactComposition, GaussianDP, Guarantee, RenyiDP, gdp_epsilon, gdp_mu
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import convert, renyi_divergence
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.roots import minimum
-from dplateau.analyses import ANALYSES
 from dplateau.spec import InputError, Run, UncertifiedError
 from dplateau.spec.run import ADJACENCIES
 from dplateau.spec.schedule import integer, real
@@ -120,8 +119,7 @@ class Filter:
         for name in ("n", "adjacency"):
             if getattr(run, name) != getattr(self, name):
                 raise InputError(f"the run has {name} {getattr(run, name)}, the filter {getattr(self, name)}: they must agree.")
-        leading = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.dominated_by is None]
-        found = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
+        found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
         if self.order is None:
             return min((one.mu**2 for one in found if one.mu is not None), default=math.inf)
         return min((divergence(one, self.order) for one in found), default=math.inf)

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dplateau.account import account, calibrate
+from dplateau.account import account
 from dplateau.algorithms import NoisySGD, plan_noisy_sgd
+from dplateau.calibration import calibrate
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator

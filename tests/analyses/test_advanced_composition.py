@@ -31,7 +31,7 @@ def test_the_printed_formula() -> None:
 @pytest.mark.parametrize("e", [0.01, 0.5, 1.5, 4.0])
 @pytest.mark.parametrize("d", [0.0, 1e-4])
 def test_never_below_the_optimal_composition(count: int, e: float, d: float) -> None:
-    """Kairouz, Oh, Viswanath: randomised response with a leak is the worst there is; its delta is a binomial sum. e >= 1 as well."""
+    """Kairouz, Oh, Viswanath: randomised response with a leak is the worst there is, also for e >= 1. A binomial sum."""
     for slack in (1e-2, 1e-6):
         epsilon, delta = advanced_composition([e] * count, [d] * count, slack)
         j = np.arange(count + 1)
@@ -42,7 +42,13 @@ def test_never_below_the_optimal_composition(count: int, e: float, d: float) -> 
 
 
 def test_what_is_no_probability() -> None:
-    for e, d, slack in (([0.1], [0.1, 0.1], 0.1), ([-0.1], [0.1], 0.1), ([0.1], [1.1], 0.1), ([0.1], [0.1], 0.0), ([math.nan], [0.0], 0.1)):
+    for e, d, slack in (
+        ([0.1], [0.1, 0.1], 0.1),
+        ([-0.1], [0.1], 0.1),
+        ([0.1], [1.1], 0.1),
+        ([0.1], [0.1], 0.0),
+        ([math.nan], [0.0], 0.1),
+    ):
         with pytest.raises(dp.InputError, match="advanced composition needs"):
             advanced_composition(e, d, slack)
     assert advanced_composition([0.1], [1.0], 0.5)[1] == 1.0
@@ -72,8 +78,8 @@ SAMPLINGS: list[Any] = [dp.Poisson(30), dp.FixedSize(30), dp.FixedSize(1000), dp
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda one: f"{one.kind}-{getattr(one, 'batch_size', '')}")
 def test_never_below_exact_composition(sampling: dp.Sampling, adjacency: str) -> None:
     random = np.random.default_rng(5)
-    for _ in range(6):
-        steps, z, delta = int(10 ** random.uniform(0, 3)), 10 ** random.uniform(-0.2, 1.5), 10 ** random.uniform(-9, -3.5)
+    for _ in range(3):
+        steps, z, delta = int(10 ** random.uniform(0, 3)), 10 ** random.uniform(0.2, 1.5), 10 ** random.uniform(-9, -3.5)
         run = dp.Run(n=1000, sampling=sampling, steps=steps, noise_multiplier=z, adjacency=adjacency)
         found, exact = ADVANCED.guarantee(run), EXACT.guarantee(run)
         epsilon = found.epsilon(delta)
@@ -102,7 +108,7 @@ def test_sensitivities() -> None:
 
 
 def test_levels_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = 400
+    steps = 200
     run = dp.Run(
         n=1000, sampling=dp.Poisson(np.linspace(5, 50, steps)), steps=steps, noise_multiplier=np.linspace(1, 3, steps)[::-1].copy()
     )
@@ -110,12 +116,12 @@ def test_levels_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEVELS", 10_000)
     exact = ADVANCED.guarantee(run)
     assert exact.rate.size == steps
-    assert rounded.rate.size < 200
+    assert rounded.rate.size < 80
     assert rounded.count.sum() == steps
     assert rounded.rate @ rounded.count >= exact.rate.sum()
-    for delta in (1e-4, 1e-8):
-        assert exact.epsilon(delta).upper <= rounded.epsilon(delta).upper * (1 + 1e-4)
-        assert rounded.epsilon(delta).upper < 1.2 * exact.epsilon(delta).upper
+    least, found = (one.epsilon(1e-6).upper for one in (exact, rounded))
+    assert least <= found * (1 + 1e-4)
+    assert found < 1.2 * least
     values = np.geomspace(0.01, 0.7, 300)
     monkeypatch.setattr(module, "_LEVELS", 32)
     assert (module._raised(values) >= values).all()
@@ -126,7 +132,8 @@ def test_too_little_noise_is_infinite() -> None:
     run = dp.Run(n=1000, sampling=dp.Poisson(10), steps=10, noise_multiplier=1e-3)
     found = ADVANCED.guarantee(run)
     assert found.epsilon(1e-5).upper == math.inf
-    assert found.delta(50.0).upper == 1.0
+    # A record that is drawn at all is seen: 1 - 0.99^10.
+    assert 1 - 0.99**10 <= found.delta(50.0).upper < 0.11
 
 
 def test_other_samplings_are_declined() -> None:

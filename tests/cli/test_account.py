@@ -132,7 +132,12 @@ def test_composed_runs_from_a_file(dplateau, tmp_path):
     assert list(json.loads(out)) == KEYS
     code, out, _ = dplateau("account", "--run", tmp_path / "runs.json", "--delta", 1e-4)
     assert code == 0
-    for words in ("run 1         30 steps (0.6 epochs), Poisson", "run 2         2 steps", "multiplier 8 to 9", "of run 1: it is for"):
+    for words in (
+        "run 1         30 steps (0.6 epochs), Poisson",
+        "run 2         2 steps",
+        "multiplier 8 to 9",
+        "of run 1: it is for",
+    ):
         assert words in out
     assert max(map(len, out.splitlines())) <= 80
 

@@ -73,7 +73,7 @@ def test_the_table_shows_every_bound_and_marks_the_least():
         assert bound.name in text
         assert bound.status == "Proved" or bound.status in text
     assert [line for line in text.splitlines() if line.startswith("* exact-composition")]
-    assert "the limit is for Poisson" in text
+    assert "gdp-clt (Poisson, FixedSize; Asymptotic)" in " ".join(text.split())
 
 
 def test_proved_values_come_first_and_the_others_are_called_no_guarantee():

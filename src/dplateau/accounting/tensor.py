@@ -2,7 +2,8 @@
 
 Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance.
 Currencies are kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of Gaussians
-multiply out; what is left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating pairs.
+multiply out; what is left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating
+pairs.
 """
 
 from __future__ import annotations

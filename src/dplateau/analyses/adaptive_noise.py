@@ -58,7 +58,9 @@ class AdaptiveNoiseBound(Guarantee):
         drift = float(self.count @ (alone * np.tanh(alone / 2)))
         spread = math.sqrt(2 * math.log(1.25 / delta) * float(self.count @ alone**2))
         if drift > spread:
-            return f"the privacy loss has a mean of {drift:.3g}, above its deviation {spread:.3g}. Raise the noise or lower the rate."
+            return (
+                f"the privacy loss has a mean of {drift:.3g}, above its deviation {spread:.3g}. Raise the noise or lower the rate."
+            )
         return None
 
     def epsilon(self, delta: float) -> Enclosure:

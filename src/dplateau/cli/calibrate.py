@@ -47,7 +47,8 @@ def calibrate(
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
     given = o.given_in(locals())
-    from dplateau.account import account, calibrate
+    from dplateau.account import account
+    from dplateau.calibration import calibrate
     from dplateau.report.text import calibration_text
 
     delta = o.DELTA if delta is None else delta

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dplateau.account import account, calibrate
+from dplateau.account import account
 from dplateau.accounting import Enclosure, RenyiDP, compositions, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.calibration import calibrate
 from dplateau.reproduce.p2_settings import CALIBRATION_DELTA, ORDERS, Calibration, sampling_rate, trained
 from dplateau.reproduce.page import Table
 from dplateau.spec import Run
