@@ -20,7 +20,7 @@ from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import tensor
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses import ExactCompositionAnalysis
-from dplateau.filter import Filter, divergence
+from dplateau.filter import Filter
 
 N = 1000
 EPSILON, DELTA = 2.0, 5e-4
@@ -146,16 +146,16 @@ def test_divergence_of_every_currency() -> None:
     gaussian = order * mu**2 / 2
     exact = ExactCompositionAnalysis().guarantee(full(1 / mu))
     for same in (GaussianDP(mu), exact, RenyiDP(compositions(full(1 / mu))[0]), ZeroConcentratedDP(mu**2 / 2)):
-        assert divergence(same, order) == pytest.approx(gaussian, rel=1e-8)
-        assert divergence(same, order) >= gaussian * (1 - 1e-15)
-    both = divergence(MixtureOfGaussianDP((0.3, 0.7), (0.6, 0.4)), order)
+        assert same.divergence(order) == pytest.approx(gaussian, rel=1e-8)
+        assert same.divergence(order) >= gaussian * (1 - 1e-15)
+    both = MixtureOfGaussianDP((0.3, 0.7), (0.6, 0.4)).divergence(order)
     moment = 0.6 * math.exp(6 * 0.09) + 0.4 * math.exp(6 * 0.49)
     assert both == pytest.approx(math.log(moment) / 3, rel=1e-8)
     family = BestOf(lambda k: GaussianDP(mu + abs(k - 4)), 16, 16, lambda k: GaussianDP(mu + abs(k - 4)))
-    assert divergence(family, order) == pytest.approx(gaussian)
-    assert divergence(tensor([ZeroConcentratedDP(0.1), ZeroConcentratedDP(0.2)]), order) == pytest.approx(order * 0.3)
+    assert family.divergence(order) == pytest.approx(gaussian)
+    assert tensor([ZeroConcentratedDP(0.1), ZeroConcentratedDP(0.2)]).divergence(order) == pytest.approx(order * 0.3)
     # What holds except with some probability has no Renyi divergence.
-    assert math.isinf(divergence(WithSlack(GaussianDP(mu), 1e-9), order))
+    assert math.isinf(WithSlack(GaussianDP(mu), 1e-9).divergence(order))
 
 
 def test_spending() -> None:

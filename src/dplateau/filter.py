@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import numpy as np
-
 from dplateau.account import checked_delta, leading_analyses
-from dplateau.accounting import ExactComposition, GaussianDP, Guarantee, RenyiDP, gdp_epsilon, gdp_mu
-from dplateau.accounting.best_of import BestOf
-from dplateau.accounting.mixture import MixtureOfGaussianDP
-from dplateau.accounting.renyi import convert, renyi_divergence
-from dplateau.accounting.renyi_curve import RenyiCurve
+from dplateau.accounting import gdp_epsilon, gdp_mu
+from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum
 from dplateau.spec import InputError, Run, UncertifiedError
 from dplateau.spec.run import ADJACENCIES
@@ -122,7 +117,7 @@ class Filter:
         found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
         if self.order is None:
             return min((one.mu**2 for one in found if one.mu is not None), default=math.inf)
-        return min((divergence(one, self.order) for one in found), default=math.inf)
+        return min((one.divergence(self.order) for one in found), default=math.inf)
 
     def allows(self, run: Run) -> bool:
         """Whether the budget covers one more run. The answer may be used for the choice of the next one."""
@@ -148,24 +143,6 @@ class Filter:
                 f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
             )
         self._runs.append((run, cost))
-
-
-def divergence(guarantee: Guarantee, order: float) -> float:
-    """A bound on the Renyi divergence of a guarantee at an order above 1, rounded up; infinite where there is none."""
-    if isinstance(guarantee, GaussianDP):
-        return order * guarantee.parameter**2 / 2
-    if isinstance(guarantee, (ExactComposition, RenyiDP)):
-        return max(renyi_divergence(composition, order) for composition in guarantee.directions)
-    if isinstance(guarantee, RenyiCurve):
-        return guarantee.divergence(order)
-    if isinstance(guarantee, MixtureOfGaussianDP):
-        # The component is revealed: E of the likelihood ratio to the power is the mean of the components'.
-        exponents = (order - 1) * order * np.square(guarantee.mus) / 2
-        return float(np.logaddexp.reduce(np.log(guarantee.weights) + exponents)) / (order - 1) * (1 + _ROOM)
-    if isinstance(guarantee, BestOf):
-        numbers = sorted({max(guarantee.limit >> k, 1) for k in range(guarantee.limit.bit_length())})
-        return min(divergence(guarantee.member(number), order) for number in numbers)
-    return math.inf
 
 
 def _best_order(mu: float, delta: float) -> float:

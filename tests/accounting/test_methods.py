@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from dplateau.accounting import Enclosure, ExactComposition, gdp_epsilon
+import dplateau as dp
+from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import contour_delta, contour_epsilon
+from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.terms import Composition, Repeated
@@ -168,3 +170,23 @@ def test_enclosures_refuse_nan_and_disorder() -> None:
     for lower, upper in ((math.nan, 1.0), (0.0, math.nan), (2.0, 1.0)):
         with pytest.raises(ArithmeticError, match="no interval"):
             Enclosure(lower, upper)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        PoissonRemove(0.3, 1.2),
+        PoissonAdd(0.3, 1.2, 0.4),
+        PoissonReplace(0.2, 0.9),
+        PoissonReplace(0.2, 0.9, 0.5),
+        Amplified(0.4, 1.1),
+        Amplified(0.4, 1.1, 0.3),
+    ],
+)
+def test_sampling_never_costs(law):
+    """A step is never worse than the Gaussian of a record that is drawn in any case; where all else fails, that is the answer."""
+    epsilon = np.linspace(-3.0, 8.0, 60)
+    assert (law.log_delta(epsilon) <= log_gdp_delta(law.unsampled, epsilon) + 1e-12).all()
+    loud = dp.Run(n=1000, sampling=dp.Poisson(10), steps=100, noise_multiplier=1e-4, adjacency="replace")
+    found = ExactComposition(compositions(loud)[0]).epsilon(1e-5)
+    assert found.lower <= found.upper <= gdp_epsilon(2e4 * 10, 1e-5) * (1 + 1e-9)

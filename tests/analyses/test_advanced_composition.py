@@ -12,6 +12,7 @@ import dplateau as dp
 from dplateau.accounting.advanced import AdvancedComposition, advanced_composition
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import gdp_delta, gdp_epsilon
+from dplateau.accounting.mechanism import on_grid
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
 from dplateau.analyses import AdvancedCompositionAnalysis, ExactCompositionAnalysis
 from dplateau.analyses import advanced_composition as module
@@ -124,8 +125,8 @@ def test_levels_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found < 1.2 * least
     values = np.geomspace(0.01, 0.7, 300)
     monkeypatch.setattr(module, "_LEVELS", 32)
-    assert (module._raised(values) >= values).all()
-    assert np.unique(module._raised(values)).size <= 33
+    assert (on_grid(values, 32, up=True) >= values).all()
+    assert np.unique(on_grid(values, 32, up=True)).size <= 33
 
 
 def test_too_little_noise_is_infinite() -> None:

@@ -8,10 +8,11 @@ import pytest
 from scipy.stats import norm
 
 import dplateau as dp
+from dplateau.accounting import gdp_epsilon
+from dplateau.analyses.gdp_clt import clt_noise_multiplier
 from dplateau.report.text import as_text
 from dplateau.report.trade_off import compared
 from dplateau.reproduce import p2_pictures, p2_theorems
-from dplateau.reproduce.p2_calibration import limit_noise
 from dplateau.reproduce.p2_privacy import compute, page
 from dplateau.reproduce.p2_settings import CALIBRATIONS, SETTINGS, trained
 
@@ -73,8 +74,8 @@ def test_calibration(found) -> None:
         assert dp.account(run.replace(noise_multiplier=c.exact), 1e-5).epsilon <= c.epsilon
         assert dp.account(run.replace(noise_multiplier=0.999 * c.exact), 1e-5).epsilon > c.epsilon
     run = trained(CALIBRATIONS[0].noise_multiplier, 20)
-    rate = 256 / 60_000
-    assert limit_noise(run, rate * math.sqrt(run.steps * math.expm1(1 / 1.3**2))) == pytest.approx(1.3, rel=1e-12)
+    mu = 256 / 60_000 * math.sqrt(run.steps * math.expm1(1 / 1.3**2))
+    assert clt_noise_multiplier(run, gdp_epsilon(mu, 1e-5), 1e-5) == pytest.approx(1.3, rel=1e-9)
 
 
 def test_the_limit_of_figure_a1(found) -> None:

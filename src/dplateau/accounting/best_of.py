@@ -48,6 +48,11 @@ class BestOf(Guarantee):
         """See ``Guarantee``."""
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
+    def divergence(self, order: float) -> float:
+        """See ``Guarantee``."""
+        tried = {max(self.limit >> k, 1) for k in range(self.limit.bit_length())}
+        return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
+
     def chosen(self, delta: float) -> Guarantee:
         """See ``Guarantee``."""
         return self.best(lambda member: member.epsilon(delta))

@@ -17,7 +17,7 @@ from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.roots import root
-from dplateau.accounting.terms import Composition, Repeated
+from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
@@ -42,6 +42,10 @@ class Guarantee(ABC):
     def mu(self) -> float | None:
         """mu, where the statement is mu-GDP."""
         return None
+
+    def divergence(self, order: float) -> float:
+        """A bound on the Renyi divergence of the given order > 1 in either direction, rounded up; infinite where there is none."""
+        return math.inf
 
     def chosen(self, delta: float) -> Guarantee:
         """Of a family of statements the one that is read at ``delta``; any other statement is its own."""
@@ -71,6 +75,10 @@ class GaussianDP(Guarantee):
         """See ``Guarantee``."""
         value = gdp_delta(self.parameter, epsilon)
         return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
+
+    def divergence(self, order: float) -> float:
+        """See ``Guarantee``."""
+        return order * self.parameter**2 / 2 * (1 + SLACK)
 
     @property
     def mu(self) -> float | None:
@@ -173,6 +181,10 @@ class ExactComposition(Guarantee):
             return Enclosure(min(result.lower, variation), min(result.upper, variation))
         return result
 
+    def divergence(self, order: float) -> float:
+        """See ``Guarantee``."""
+        return max(renyi_divergence(direction, order) for direction in self.directions)
+
     @property
     def mu(self) -> float | None:
         """mu, where every step is a plain Gaussian."""
@@ -205,7 +217,7 @@ class ExactComposition(Guarantee):
         return None
 
     def _composed(self, composition: Composition, delta: float) -> Enclosure:
-        result = Enclosure(0.0, composition.greatest)
+        result = Enclosure(0.0, min(composition.greatest, GaussianDP(composition.unsampled).epsilon(delta).upper))
         for method in (contour_epsilon, lattice_epsilon):
             try:
                 found = method(composition, delta, self.width)

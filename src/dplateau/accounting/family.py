@@ -169,6 +169,10 @@ class Family(Term):
         return self.steps * self._worst.greatest
 
     @property
+    def unsampled(self) -> float:
+        return float(self.members.counts @ (self.kind.turns * self.members.mus) ** 2)
+
+    @property
     def repeated(self) -> list[Repeated]:
         members = self.members
         return [

@@ -64,7 +64,7 @@ def _fixed_order_mu(run: Run) -> float:
     return math.sqrt(float(total)) * sensitivity(run)
 
 
-def _rounded(values: Array, levels: int, *, up: bool) -> Array:
+def on_grid(values: Array, levels: int, *, up: bool) -> Array:
     """``values`` > 0 moved up (or down) to a geometric grid of so many levels."""
     low, high = float(values.min()), float(values.max())
     if low == high:
@@ -138,7 +138,7 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     rounded = len(found[0]) > DISTINCT
     if rounded:
         # Rates up is safe. With few rates, what is left are families, which need no rounding of the noise.
-        rate = _rounded(rate, math.isqrt(DISTINCT), up=safe)
+        rate = on_grid(rate, math.isqrt(DISTINCT), up=safe)
         pairs, counts = _groups(rate, noise)
         found = [_terms(kind, pairs, counts, shift) for kind in kinds]
     whole = pairs[0] == 1

@@ -43,6 +43,11 @@ class MixtureOfGaussianDP(Guarantee):
         value = self._delta(epsilon)
         return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
 
+    def divergence(self, order: float) -> float:
+        """See ``Guarantee``: the component is revealed, so powers of the likelihood ratio have the mean of the components'."""
+        exponents = (order - 1) * order * np.square(self.mus) / 2
+        return float(np.logaddexp.reduce(np.log(self.weights) + exponents)) / (order - 1) * (1 + 1e-9)
+
     @property
     def mu(self) -> float | None:
         """mu, where all are equal."""

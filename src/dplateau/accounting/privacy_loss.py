@@ -123,6 +123,11 @@ class StepLaw(ABC):
     def greatest(self) -> float:
         """The supremum of the loss; infinite for an unbounded one."""
 
+    @property
+    def unsampled(self) -> float:
+        """mu of a Gaussian step that this one is never worse than: that of a record which is drawn in any case."""
+        return self.turns * self.mu + self.shift
+
     def _log_ratio(self, g: Array) -> Array:
         """``log A(g)``, accurate also where A is close to 1."""
         u = self.mu * g - self.mu**2 / 2

@@ -20,18 +20,12 @@ from dplateau.accounting.contour import RealAxis
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import minimum
-from dplateau.accounting.terms import Composition
+from dplateau.accounting.terms import Composition, renyi_divergence
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
 _LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
-_ROOM: Final = 1e-9
-
-
-def renyi_divergence(composition: Composition, order: float) -> float:
-    """The Renyi divergence of the composition at ``order`` > 1, rounded up; infinite where it cannot be computed."""
-    return composition.bound(order - 1) / (order - 1) * (1 + _ROOM)
 
 
 def convert(order: float, divergence: float, delta: float, *, classical: bool) -> float:
@@ -58,6 +52,10 @@ class RenyiDP(Guarantee):
     directions: tuple[Composition, ...]
     classical: bool = False
     orders: tuple[float, ...] = ()
+
+    def divergence(self, order: float) -> float:
+        """See ``Guarantee``."""
+        return max(renyi_divergence(direction, order) for direction in self.directions)
 
     def epsilon(self, delta: float) -> Enclosure:
         """See ``Guarantee``."""
@@ -93,7 +91,7 @@ class RenyiDP(Guarantee):
 
         def certified(x: float) -> float:
             order = 1 + math.exp(x)
-            return f(order, max(renyi_divergence(composition, order) for composition in self.directions))
+            return f(order, self.divergence(order))
 
         with np.errstate(all="ignore"):
             if self.orders:

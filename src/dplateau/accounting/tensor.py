@@ -20,7 +20,7 @@ from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.composition import ExactComposition, GaussianDP, Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.mixture import MixtureOfGaussianDP
-from dplateau.accounting.renyi import RenyiDP, renyi_divergence
+from dplateau.accounting.renyi import RenyiDP
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated, Term
@@ -142,8 +142,8 @@ class SumOfCurves(RenyiCurve):
             if isinstance(curve, RenyiCurve):
                 bound, missed = curve.point(order, delta / len(self.curves))
                 total, outside = total + bound, outside + missed
-            elif isinstance(curve, RenyiDP):
-                total += max(renyi_divergence(composition, order) for composition in curve.directions)
+            else:
+                total += curve.divergence(order)
         return total, outside
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
 
+_ROOM: Final = 1e-9
 _WORK: Final = 12_000_000
 """Greatest number of points times frequencies of one law; beyond it the lattice is the better method."""
 _TINY: Final = 1e-300
@@ -93,6 +94,11 @@ class Term(ABC):
 
     @property
     @abstractmethod
+    def unsampled(self) -> float:
+        """The sum of the squared mu of Gaussian steps that these are never worse than."""
+
+    @property
+    @abstractmethod
     def repeated(self) -> list[Repeated]:
         """The same steps, law by law."""
 
@@ -132,6 +138,10 @@ class Repeated(Term):
         return self.count * self.law.greatest
 
     @property
+    def unsampled(self) -> float:
+        return self.count * self.law.unsampled**2
+
+    @property
     def repeated(self) -> list[Repeated]:
         return [self]
 
@@ -167,6 +177,11 @@ class Composition:
         """The supremum of the total loss."""
         return math.inf if self.gaussian else sum(term.greatest for term in self.terms)
 
+    @property
+    def unsampled(self) -> float:
+        """mu of the composition without sampling, which is never better."""
+        return math.sqrt(self.gaussian**2 + sum(term.unsampled for term in self.terms))
+
     def bound(self, c: float, tolerance: float = 1e-10) -> float:
         """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed."""
         total = self.gaussian**2 / 2 * c * (c + 1)
@@ -178,3 +193,8 @@ class Composition:
                     return math.inf
                 total += float(value[0].real) + float(error[0])
         return total * (1 + 1e-12) if 0 <= total < math.inf else math.inf
+
+
+def renyi_divergence(composition: Composition, order: float) -> float:
+    """The Renyi divergence of the composition at ``order`` > 1, rounded up; infinite where it cannot be computed."""
+    return composition.bound(order - 1) / (order - 1) * (1 + _ROOM)

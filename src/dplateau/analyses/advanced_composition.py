@@ -9,7 +9,7 @@ import numpy as np
 from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.advanced import AdvancedComposition
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.mechanism import sensitivity
+from dplateau.accounting.mechanism import on_grid, sensitivity
 from dplateau.analyses.base import Analysis
 from dplateau.spec import FixedSize, FullBatch, Poisson, Run, per_step
 
@@ -66,15 +66,8 @@ class AdvancedCompositionAnalysis(Analysis):
         rate, noise, count = sampled_steps(run)
         gap = doubled(run) / noise
         if rate.size > _LEVELS:
-            pairs, place = np.unique(np.stack([_raised(rate), _raised(gap)]), axis=1, return_inverse=True)
+            pairs, place = np.unique(
+                np.stack([on_grid(rate, _LEVELS, up=True), on_grid(gap, _LEVELS, up=True)]), axis=1, return_inverse=True
+            )
             rate, gap, count = *pairs, np.bincount(place.ravel(), weights=count)
         return AdvancedComposition(rate, gap, count)
-
-
-def _raised(values: Array) -> Array:
-    """Each value rounded up to a geometric grid of ``_LEVELS`` levels."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return values
-    step = np.log(high / low) / (_LEVELS - 1)
-    return np.maximum(np.minimum(low * np.exp(step * np.ceil(np.log(values / low) / step)), high), values)

@@ -7,15 +7,14 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting import Asymptotic, GaussianDP, Guarantee
-from dplateau.accounting.gaussian import Array
-from dplateau.accounting.mechanism import step_kinds
+from dplateau.accounting.mechanism import on_grid, step_kinds
 from dplateau.accounting.trade_offs import Gaussian, OfPair, TradeOff, limit_mu
 from dplateau.analyses.advanced_composition import not_sampled, sampled_steps
 from dplateau.analyses.base import Analysis
 from dplateau.spec import FullBatch, Run
 
-_LEVELS: Final = 12
-"""Where rates or noise change from step to step, each is rounded to so many levels, to the nearest: a limit needs no more."""
+_LEVELS: Final = 24
+"""Where rates or noise change from step to step, they are rounded to so many levels: a limit needs no more."""
 
 
 class AsymmetricClt(Analysis):
@@ -46,7 +45,9 @@ class AsymmetricClt(Analysis):
         kinds, shift = step_kinds(run)
         rate, noise, count = sampled_steps(run)
         if rate.size > _LEVELS:
-            pairs, place = np.unique(np.stack([_nearest(rate), _nearest(noise)]), axis=1, return_inverse=True)
+            pairs, place = np.unique(
+                np.stack([on_grid(rate, _LEVELS, up=True), on_grid(noise, _LEVELS, up=False)]), axis=1, return_inverse=True
+            )
             rate, noise, count = *pairs, np.bincount(place.ravel(), weights=count)
 
         def step(q: float, mu: float) -> TradeOff:
@@ -54,12 +55,3 @@ class AsymmetricClt(Analysis):
 
         parts = [(step(q, shift / z), n) for q, z, n in zip(rate.tolist(), noise.tolist(), count.tolist(), strict=True)]
         return GaussianDP(limit_mu(parts))
-
-
-def _nearest(values: Array) -> Array:
-    """Each value rounded to a geometric grid of ``_LEVELS`` levels."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return values
-    step = np.log(high / low) / (_LEVELS - 1)
-    return low * np.exp(step * np.round(np.log(values / low) / step))

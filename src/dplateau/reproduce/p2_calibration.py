@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,10 @@ from dplateau.account import account
 from dplateau.accounting import Enclosure, RenyiDP, compositions, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses.gdp_clt import clt_noise_multiplier
 from dplateau.calibration import calibrate
-from dplateau.reproduce.p2_settings import CALIBRATION_DELTA, ORDERS, Calibration, sampling_rate, trained
+from dplateau.reproduce.p2_settings import CALIBRATION_DELTA, ORDERS, Calibration, trained
 from dplateau.reproduce.page import Table
-from dplateau.spec import Run
 
 
 @dataclass(frozen=True)
@@ -63,18 +62,12 @@ class Calibrated:
         }
 
 
-def limit_noise(run: Run, mu: float) -> float:
-    """sigma~ of (3.4): the noise multiplier whose limit is mu-GDP, ``1 / sqrt(log(1 + mu^2 / (p^2 T)))``."""
-    rate = sampling_rate(run)
-    return 1 / math.sqrt(math.log1p(mu**2 / (rate**2 * run.steps)))
-
-
 def calibrated(printed: Calibration) -> Calibrated:
     """Solve (3.3) and (3.4), and certify what comes out."""
     run = trained(printed.noise_multiplier, printed.epochs)
     epsilon = RenyiDP(compositions(run)[0], classical=True, orders=ORDERS).epsilon(CALIBRATION_DELTA).upper
     mu = gdp_mu(epsilon, CALIBRATION_DELTA)
-    less = limit_noise(run, mu)
+    less = clt_noise_multiplier(run, epsilon, CALIBRATION_DELTA)
     cheaper, as_printed = run.replace(noise_multiplier=less), run.replace(noise_multiplier=printed.less_noise)
     exact = calibrate(run, epsilon=epsilon, delta=CALIBRATION_DELTA).noise_multiplier
     assert isinstance(exact, float)
