@@ -133,9 +133,9 @@ def test_rounding_of_rates_and_noise_is_outward(monkeypatch: pytest.MonkeyPatch)
     assert plain.upper < coarse.upper
     rate, noise = np.array(run.sampling.divisors(1000)) / 1000, np.array(run.noise_multiplier)
     for values in (rate, noise):
-        assert (mechanism._rounded(values, 6, up=True) >= values).all()
-        assert (mechanism._rounded(values, 6, up=False) <= values).all()
-        assert np.unique(mechanism._rounded(values, 6, up=True)).size <= 6
+        assert (mechanism.on_grid(values, 6, up=True) >= values).all()
+        assert (mechanism.on_grid(values, 6, up=False) <= values).all()
+        assert np.unique(mechanism.on_grid(values, 6, up=True)).size <= 6
 
 
 def test_directions_of_poisson_sampling() -> None:
