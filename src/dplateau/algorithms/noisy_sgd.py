@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dplateau.algorithms.constants import ROOM, residual_clip_of
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
@@ -22,8 +23,6 @@ from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
 LARGE_BATCH: Final = 1 << 17
-_ROOM: Final = 1 + 1e-12
-"""Room for the rounding of rows that were scaled to the public norm."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def plan_noisy_sgd(
         sampling = FullBatch() if batch == n else Poisson(batch)
     elif batch_size is not None:
         raise InputError("sampling and batch_size are both given: give one of them.")
-    clip = _residual_clip(loss) if residual_clip is None else real("residual_clip", residual_clip)
+    clip = residual_clip_of(loss) if residual_clip is None else real("residual_clip", residual_clip)
     run = Run(
         n=n,
         sampling=sampling,
@@ -178,7 +177,7 @@ def plan_noisy_sgd(
         update="post-processed",
     )
     run = calibrate(run, epsilon=epsilon, delta=delta)
-    smoothness = loss.smoothness(norm) * _ROOM + float(np.max(shrinkage))
+    smoothness = loss.smoothness(norm) * ROOM + float(np.max(shrinkage))
     if step_size is None:
         divisor = sampling.divisors(n)
         noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
@@ -194,8 +193,3 @@ def plan_noisy_sgd(
 
 def _batch(n: int) -> int:
     return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
-
-
-def _residual_clip(loss: GeneralisedLinearLoss) -> float:
-    largest = loss.lipschitz(1.0)
-    return largest / 2 if math.isfinite(largest) else 0.5

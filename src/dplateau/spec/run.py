@@ -8,12 +8,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from dplateau.spec.errors import InputError
-from dplateau.spec.sampling import FullBatch, Sampling, sampling_from_dict
+from dplateau.spec.sampling import FullBatch, OnePass, Sampling, sampling_from_dict
 from dplateau.spec.schedule import Schedule, check_length, integer, real, schedule
 
 ADJACENCIES: Final = ("add-remove", "replace")
 RELEASED: Final = ("last", "all")
-UPDATES: Final = ("sgd", "post-processed")
+UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
+PHASED: Final = ("phased-sgd", "phased-erm")
 FORMAT: Final = 1
 LEAST_NOISE: Final = 1e-50
 """Less noise is none, and its squared inverse is beyond double precision."""
@@ -57,9 +58,14 @@ class Run:
         (cyclic, one pass) "add-remove" leaves the other records where they are and n public: the record's place stays empty.
     released : {"all", "last"}, default "all"
         Whether the guarantee covers every iterate (and all that is computed from them) or only the last one.
-    update : {"sgd", "post-processed"}, default "sgd"
-        Whether iterates follow the step above, or any other function of the noisy gradients (momentum, Adam, averaging).
-        The latter keeps every bound on the noisy gradients and loses every last-iterate bound.
+    update : {"sgd", "post-processed", "phased-sgd", "phased-erm"}, default "sgd"
+        "sgd": iterates follow the step above. "post-processed": they are any other function of the noisy gradients (momentum, Adam,
+        averaging), which keeps every bound on the noisy gradients and loses every last-iterate bound. In the two others, which need
+        one-pass sampling, step t is a *phase*: a noiseless computation on its batch that starts at the previous noisy result, plus
+        Gaussian noise of ``noise_multiplier_t`` times what the presence of one record can move the result. "phased-sgd": a weighted
+        mean of the iterates of one pass of projected gradient steps of size ``step_size_t <= 2/smoothness``, moved by at most
+        ``step_size_t * clip_norm / b`` for inner batches of b. "phased-erm": the minimiser of the mean loss plus
+        ``|w - start|^2 / (step_size_t * batch_t)``, moved by at most ``step_size_t * clip_norm / 2`` and its stated inaccuracy.
 
     Raises
     ------
@@ -120,6 +126,23 @@ class Run:
         for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES)):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
+        if self.update in PHASED:
+            self._check_phases()
+
+    def _check_phases(self) -> None:
+        """What bounds the sensitivity of a phase must hold, or every bound on its noise would be too small."""
+        if not isinstance(self.sampling, OnePass):
+            raise InputError(f"update {self.update!r} needs one-pass sampling: every phase has its own records.")
+        if self.step_size is None or self.strong_convexity is None:
+            raise InputError(f"update {self.update!r} needs step_size, and strong_convexity (0 for convex losses).")
+        if self.update == "phased-erm":
+            return
+        largest = max(self.step_size) if isinstance(self.step_size, tuple) else self.step_size
+        if self.smoothness is None or largest * self.smoothness > 2:
+            raise InputError(
+                f"step_size {largest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are no contraction, "
+                "so its noise protects nothing. State smoothness, lower step_size."
+            )
 
     @property
     def epochs(self) -> float:
@@ -184,3 +207,8 @@ class Run:
     def is_last_iterate(self) -> bool:
         """Whether plain gradient steps are taken and only the last iterate is released, as last-iterate bounds want it."""
         return self.released == "last" and self.update == "sgd"
+
+    @property
+    def is_phased(self) -> bool:
+        """Whether a step is a noiseless phase with noise on its result."""
+        return self.update in PHASED

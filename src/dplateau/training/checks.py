@@ -24,6 +24,10 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
         raise InputError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
     if run.step_size is None:
         raise InputError("the run has no step_size: training needs one.")
+    if run.is_phased:
+        raise InputError(
+            f"the run's update is {run.update!r}: its phases are no gradient steps. Use the algorithm that planned it."
+        )
     if real("momentum", momentum, inclusive=True) >= 1:
         raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")
     real("average", average, inclusive=True, high=1.0)

@@ -26,11 +26,7 @@ def chunks(
     run: Run, shape: tuple[int, ...], grid: Grid, average: float, generator: SecureGenerator, dtype: str
 ) -> Iterator[tuple[int, Chunk]]:
     """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
-    weights = math.prod(shape)
-    divisors = run.sampling.divisors(run.n)
-    likely = largest_likely_size(run.sampling, max(divisors) if isinstance(divisors, tuple) else divisors)
-    length = max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
-    averaged_from = run.steps - math.ceil(average * run.steps)
+    length, divisors = chunk_length(run, math.prod(shape)), run.sampling.divisors(run.n)
     plans = repeat(None) if run.is_full_batch else batches(run, length, generator)
     for begin, plan in zip(range(0, run.steps, length), plans, strict=False):
         end = min(begin + length, run.steps)
@@ -38,19 +34,43 @@ def chunks(
         capacity, records, counts = 0, None, None
         if plan is not None:
             capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length)
-        deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
-        noise = grid.noise(generator.normal((end - begin, weights)), deviations).reshape(-1, *shape)
-        chunk = Chunk(
-            steps=end - begin,
-            records=records,
-            starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
-            counts=counts,
-            noise=_stretched(noise, length),
-            divisor=_stretched(divisor, length),
-            step_size=_stretched(window(run.step_size, begin, end).astype(dtype), length),  # type: ignore[arg-type]
-            weight=_stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)).astype(dtype), length),
-        )
-        yield capacity, chunk
+        yield capacity, chunk_of(run, shape, grid, average, generator, dtype, begin, end, length, records, counts)
+
+
+def chunk_length(run: Run, weights: int) -> int:
+    """Steps of a chunk: as many as fit the memory and the patience that a chunk may take."""
+    divisors = run.sampling.divisors(run.n)
+    likely = largest_likely_size(run.sampling, max(divisors) if isinstance(divisors, tuple) else divisors)
+    return max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
+
+
+def chunk_of(
+    run: Run,
+    shape: tuple[int, ...],
+    grid: Grid,
+    average: float,
+    generator: SecureGenerator,
+    dtype: str,
+    begin: int,
+    end: int,
+    length: int,
+    records: NDArray[np.int32] | None,
+    counts: NDArray[np.int32] | None,
+) -> Chunk:
+    """Steps ``begin`` to ``end``, their noise drawn now, in arrays of ``length`` entries."""
+    averaged_from = run.steps - math.ceil(average * run.steps)
+    deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
+    noise = grid.noise(generator.normal((end - begin, math.prod(shape))), deviations).reshape(-1, *shape)
+    return Chunk(
+        steps=end - begin,
+        records=records,
+        starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
+        counts=counts,
+        noise=stretched(noise, length),
+        divisor=stretched(window(run.sampling.divisors(run.n), begin, end), length),
+        step_size=stretched(window(run.step_size, begin, end).astype(dtype), length),  # type: ignore[arg-type]
+        weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)).astype(dtype), length),
+    )
 
 
 def _with_room(plan: Batches, sampling: Sampling, largest: float, length: int) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
@@ -59,18 +79,18 @@ def _with_room(plan: Batches, sampling: Sampling, largest: float, length: int) -
     Where a rare batch is larger than its public room, the room grows: nothing is ever cut off. The list ends with room for one
     more batch, because the loop reads that far.
     """
-    capacity = _rounded_up(max(largest_likely_size(sampling, largest), int(plan.counts.max())))
-    total = _rounded_up(max(largest_likely_size(sampling, largest * length), len(plan.records)))
-    return capacity, _stretched(plan.records, total + capacity), _stretched(plan.counts, length)
+    capacity = rounded_up(max(largest_likely_size(sampling, largest), int(plan.counts.max())))
+    total = rounded_up(max(largest_likely_size(sampling, largest * length), len(plan.records)))
+    return capacity, stretched(plan.records, total + capacity), stretched(plan.counts, length)
 
 
-def _rounded_up(size: int) -> int:
+def rounded_up(size: int) -> int:
     """The next of at most sixteen sizes per power of two, so that few different loops are compiled."""
     step = max(16, 1 << max(0, size.bit_length() - 5))
     return -(-size // step) * step
 
 
-def _stretched(values: NDArray[Any], length: int) -> NDArray[Any]:
+def stretched(values: NDArray[Any], length: int) -> NDArray[Any]:
     """``values`` with zeros appended up to ``length`` entries."""
     if len(values) == length:
         return values

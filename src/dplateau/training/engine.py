@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,41 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, Cyclic, FullBatch, OnePass, Run
+from dplateau.spec import OnePass, Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
 from dplateau.training.grid import grid_of
-from dplateau.training.loop import Chunk, Constants, Data, State, run_chunk
+from dplateau.training.loop import Chunk, Constants, Data, State, constants_of, run_chunk
 from dplateau.training.noise import SecureGenerator
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """What a run released, and what its guarantee rests on.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (d,) or (d, K)
-        The last iterate, or the average of the last ones where that was asked for.
-    run : Run
-        The run that was fulfilled.
-    assumptions : tuple of Assumption
-        What was enforced, and what is taken on trust.
-    generator : str
-        The source of randomness, for the certificate.
-    dtype : str
-        Working precision.
-    iterates : ndarray of shape (steps + 1, d) or (steps + 1, d, K), optional
-        The start and every iterate, where they were asked for.
-    """
-
-    weights: NDArray[Any]
-    run: Run
-    assumptions: tuple[Assumption, ...]
-    generator: str
-    dtype: str
-    iterates: NDArray[Any] | None = None
+from dplateau.training.one_pass import train_one_pass
+from dplateau.training.result import TrainResult, assumptions_of
 
 
 def train(
@@ -97,7 +69,7 @@ def train(
     keep_iterates : bool, default False
         Whether to return all iterates. Needs a run with ``released="all"``.
     progress : callable, optional
-        Called with the steps done and their total; see ``dplateau.training.progress_bar``.
+        Called with the steps (under one-pass sampling: the records) done and their total; see ``dplateau.training.progress_bar``.
 
     Raises
     ------
@@ -108,6 +80,20 @@ def train(
     TrainingDiverged
         The weights overflowed. Nothing is released.
     """
+    if isinstance(run.sampling, OnePass):
+        return train_one_pass(
+            run,
+            loss,
+            [(np.asarray(features), np.asarray(target))],
+            l2=l2,
+            generator=generator,
+            dtype=dtype,
+            momentum=momentum,
+            average=average,
+            start=start,
+            keep_iterates=keep_iterates,
+            progress=progress,
+        )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels, norms = checked_data(run, loss, features, target, dtype)
     d = rows.shape[1]
@@ -120,13 +106,7 @@ def train(
 
     with np.errstate(divide="ignore", over="ignore"):
         largest = (grid.clip_norm / norms).astype(dtype)
-    radius = math.inf if run.diameter is None else run.diameter / 2
-    constants = Constants(
-        l2=coefficients.astype(dtype).reshape(d, *(1 for _ in shape[1:])),
-        momentum=np.asarray(momentum, dtype),
-        radius=np.asarray(radius, dtype),
-        spacing=np.float64(grid.spacing),
-    )
+    constants = constants_of(run, grid, coefficients, momentum, shape, dtype)
     parts = chunks(run, shape, grid, average, generator, dtype)
     outcome = None
     # Noise is added in double precision, whatever the working precision. An interrupt is raised again outside its handler, so that
@@ -138,7 +118,7 @@ def train(
     weights, iterates = outcome
     if not np.isfinite(weights).all():
         raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
-    return TrainResult(weights, run, _assumptions(run, loss, generator, dtype), generator.name, dtype, iterates)
+    return TrainResult(weights, run, assumptions_of(run, loss, generator, dtype), generator.name, dtype, iterates)
 
 
 def _run_chunks(
@@ -166,34 +146,3 @@ def _run_chunks(
     if progress is not None:
         progress(done, run.steps)
     return weights, np.concatenate(kept) if keep else None
-
-
-def _sampling(run: Run, generator: SecureGenerator, drawn: str) -> Assumption:
-    if isinstance(run.sampling, FullBatch):
-        return Assumption("sampling", "every step used every record", "enforced")
-    if isinstance(run.sampling, (Cyclic, OnePass)):
-        return Assumption("sampling", f"{run.sampling.kind} batches followed the order of the records, which is public", "enforced")
-    return Assumption("sampling", f"{run.sampling.kind} batches were drawn from {generator.name}, none truncated", drawn)
-
-
-def _assumptions(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
-    """What the guarantee of this run rests on, in the order of the update."""
-    drawn = "declared" if generator.insecure else "enforced"
-    found = [
-        Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
-        _sampling(run, generator, drawn),
-        Assumption(
-            "clipping", f"per-example gradients were clipped to norm {run.clip_norm:g}, less the rounding margin", "enforced"
-        ),
-        Assumption("divisor", "sums were divided by the public batch size", "enforced"),
-        Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the sums", drawn),
-        Assumption("arithmetic", f"beyond that grid, {dtype} arithmetic is treated as exact", "declared"),
-    ]
-    if run.diameter is not None:
-        found.append(Assumption("projection", f"iterates were projected on the ball of diameter {run.diameter:g}", "enforced"))
-    if run.smoothness is not None:
-        found.append(Assumption("smoothness", f"every row is short enough for smoothness {run.smoothness:g}", "enforced"))
-    if run.strong_convexity is not None:
-        how = "clipping keeps one score convex" if loss.convex_after_clipping else "clipping was never active"
-        found.append(Assumption("strong convexity", f"l2 is at least {run.strong_convexity:g} and {how}", "enforced"))
-    return tuple(found)

@@ -1,0 +1,245 @@
+"""PNSGD: one pass of projected noisy SGD with any batch sizes, step sizes and noise, of which the last iterate is released.
+
+Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal rates in linear time" (STOC 2020), Algorithm 1. The
+schedule that is chosen here when none is given is ours: docs/explanation/one-pass.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.algorithms.constants import clip_and_smoothness, gaussian_mu
+from dplateau.calibration import calibrate
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, OnePass, Run, Schedule
+from dplateau.spec.schedule import integer, real
+from dplateau.training import SecureGenerator, TrainResult
+from dplateau.training.one_pass import Blocks, train_one_pass
+
+Array = NDArray[np.float64]
+
+DISTANCE: Final = 50.0
+"""How far from zero the best weights are taken to lie, in scores of a row of full norm."""
+MOST_STEPS: Final = 4096
+"""Steps that a schedule of ours takes at most: more help little, and each is a line of the certificate."""
+LARGEST: Final = 2 - 1e-9
+"""Largest ``step_size * smoothness`` of a contraction, with room for rounding."""
+_FLOOR: Final = 1e-6
+"""Least share of the noise, spread over all steps, that a schedule keeps for steps which need none."""
+
+
+@dataclass(frozen=True)
+class PNSGD:
+    """A plan of PNSGD: everything about a training run except the records.
+
+    Parameters
+    ----------
+    run : Run
+        What is computed and released, with one-pass sampling.
+    loss : GeneralisedLinearLoss
+        Loss of one record.
+    l2 : float, default 0.0
+        Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
+    """
+
+    run: Run
+    loss: GeneralisedLinearLoss
+    l2: float = 0.0
+
+    def fit(
+        self,
+        features: ArrayLike,
+        target: ArrayLike,
+        *,
+        generator: SecureGenerator | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TrainResult:
+        """Carry out the plan on records in memory; arguments, result and errors are those of ``dplateau.training.train``."""
+        return self.fit_blocks([(np.asarray(features), np.asarray(target))], generator=generator, progress=progress)
+
+    def fit_blocks(
+        self,
+        blocks: Blocks,
+        *,
+        generator: SecureGenerator | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TrainResult:
+        """Carry out the plan on records that arrive in blocks; see ``dplateau.training.train_one_pass``."""
+        return train_one_pass(self.run, self.loss, blocks, l2=self.l2, generator=generator, progress=progress)
+
+
+def plan_pnsgd(
+    n: int,
+    loss: GeneralisedLinearLoss,
+    *,
+    epsilon: float,
+    delta: float,
+    d: int,
+    feature_norm: float = 1.0,
+    adjacency: str = "add-remove",
+    batch_size: int | Sequence[int] | None = None,
+    step_size: float | Sequence[float] | None = None,
+    noise_multiplier: float | Sequence[float] | None = None,
+    distance: float | None = None,
+    diameter: float | None = None,
+    residual_clip: float | None = None,
+    l2: float = 0.0,
+) -> PNSGD:
+    """Plan one noisy pass from public facts; it costs no privacy, and equal arguments give equal plans.
+
+    What is not given is chosen so:
+
+    - *Noise*: the least that the steps and batches allow. A record of step t is hidden by the noise of all steps from t on, so only
+      the sums of later noise matter; the schedule makes every one of them as small as the guarantee lets it be (``tail_noise``).
+    - *Step sizes*: falling linearly to zero, from ``step_size`` or from the value that minimises the bound on the excess risk of
+      the last iterate at weights ``distance`` from zero. Falling steps are what makes later noise small: each record moves the
+      weights less than the one before it, so the noise for it is paid for already.
+    - *Batches*: as many equal ones as it takes for the first step to be ``1/smoothness``, at most 4,096.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    loss : GeneralisedLinearLoss
+        Loss of one record.
+    epsilon, delta : float
+        What the run may cost, at most. The noise is calibrated to it and certified.
+    d : int
+        Number of features.
+    feature_norm : float, default 1.0
+        R: public bound on the Euclidean norm of every row.
+    adjacency : {"add-remove", "replace"}, default "add-remove"
+        What neighbouring data sets are; see ``Run``.
+    batch_size : int or sequence of int, optional
+        Batch sizes B_t; the number of steps is the length, or ``n // batch_size``.
+    step_size : float or sequence of float, optional
+        A sequence: the step sizes eta_t. A number: the first of linearly falling ones.
+    noise_multiplier : float or sequence of float, optional
+        Noise on the summed gradients, in units of the clip norm, up to a common factor, which is calibrated.
+    distance : float, optional
+        Public guess of the norm of the best weights, by default ``50 / feature_norm``. No guarantee rests on it.
+    diameter : float, optional
+        Diameter of the ball around zero that iterates are projected on; by default there is none.
+    residual_clip : float, optional
+        c: per-example gradients are clipped to ``c * feature_norm``; by default half of the largest residual, or all of it where
+        the loss would not stay convex.
+    l2 : float, default 0.0
+        See ``PNSGD``.
+
+    Returns
+    -------
+    PNSGD
+        The plan.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range, the steps exceed ``2 / smoothness``, or no noise reaches epsilon.
+
+    Examples
+    --------
+    >>> from dplateau.losses import Logistic
+    >>> plan = plan_pnsgd(1_000_000, Logistic(), epsilon=1.0, delta=1e-7, d=100)
+    >>> plan.run.steps, plan.run.released
+    (1857, 'last')
+    """
+    n, d = integer("n", n), integer("d", d)
+    norm, l2 = real("feature_norm", feature_norm), real("l2", l2, inclusive=True)
+    clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
+    far = DISTANCE / norm if distance is None else real("distance", distance)
+    time = best_time(
+        n, gaussian_mu(epsilon, delta, adjacency), distance=far, lipschitz=clip, weights=d * loss.outputs, adjacency=adjacency
+    )
+    sizes = _batch_sizes(n, batch_size, steps_for(n, time, smoothness))
+    steps = len(sizes)
+    if isinstance(step_size, Sequence):
+        step_sizes = np.array([real("step_size", value) for value in step_size])
+        if len(step_sizes) != steps:
+            raise InputError(f"step_size has {len(step_sizes)} entries for {steps} batches: give one a batch.")
+    else:
+        first = min(time / steps, LARGEST / smoothness) if step_size is None else real("step_size", step_size)
+        step_sizes = first * np.arange(steps, 0, -1) / steps
+    noise: Schedule = (
+        tuple(tail_noise(step_sizes, np.array(sizes, dtype=float), l2).tolist())
+        if noise_multiplier is None
+        else tuple(noise_multiplier)
+        if isinstance(noise_multiplier, Sequence)
+        else noise_multiplier
+    )
+    run = Run(
+        n=n,
+        sampling=OnePass(sizes),
+        steps=steps,
+        noise_multiplier=noise,
+        clip_norm=clip,
+        step_size=tuple(step_sizes.tolist()),
+        smoothness=smoothness,
+        strong_convexity=l2,
+        l2=l2,
+        diameter=diameter,
+        adjacency=adjacency,
+        released="last",
+    )
+    return PNSGD(calibrate(run, epsilon=epsilon, delta=delta), loss, l2)
+
+
+def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: int, adjacency: str) -> float:
+    """The sum of step sizes, doubled, at which the bound on the excess risk of linearly falling steps is least.
+
+    The bound is ``distance^2 / (2 time) + time (L^2 / n + 2 log(T) w (a L / (mu n))^2) / 2`` with w weights and a = 1 (add-remove)
+    or 2 (replace); docs/explanation/one-pass.md. Its log T is taken at the largest T.
+    """
+    moved = 1.0 if adjacency == "add-remove" else 2.0
+    noise = 2 * math.log(MOST_STEPS) * weights * (moved / (mu * n)) ** 2
+    return distance / (lipschitz * math.sqrt(1 / n + noise))
+
+
+def steps_for(n: int, time: float, smoothness: float) -> int:
+    """Steps so that the first of them is ``1 / smoothness``."""
+    return max(1, min(math.ceil(time * smoothness), n, MOST_STEPS))
+
+
+def _batch_sizes(n: int, batch_size: int | Sequence[int] | None, steps: int) -> tuple[int, ...]:
+    if isinstance(batch_size, Sequence):
+        return tuple(integer("batch_size", size) for size in batch_size)
+    if batch_size is not None:
+        size = integer("batch_size", batch_size)
+        if size > n:
+            raise InputError(f"batch_size {size} exceeds n = {n}: lower batch_size.")
+        steps = n // size
+    rest = n % steps  # goes to the last batches, whose records have the least noise after them
+    return (n // steps,) * (steps - rest) + (n // steps + 1,) * rest
+
+
+def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 0.0) -> Array:
+    """The least noise for given steps and batches, up to a common factor.
+
+    A record of step t moves the weights by ``eta_t / B_t`` at most, contracted by later steps, and is hidden by the contracted
+    noise of steps t, ..., T. Their variances must add up to the square of that for every t; so the least sum of variances from t on is
+    the largest such square from t on, and one schedule attains all of these sums at once. It is also the best one for every
+    objective that weighs the variance of a later step no less than that of an earlier one.
+
+    Parameters
+    ----------
+    step_sizes, batch_sizes : array of shape (T,)
+        eta_t and B_t.
+    strong_convexity : float
+        m: a step contracts by ``1 - eta_t m``.
+
+    Returns
+    -------
+    array of shape (T,)
+        Noise multipliers.
+    """
+    steps = len(step_sizes)
+    after = np.append(np.cumsum(np.log1p(-np.minimum(step_sizes * strong_convexity, 0.999))[::-1])[::-1][1:], 0.0)
+    moved = np.exp(np.maximum(after, -200.0)) * step_sizes / batch_sizes
+    sums = np.maximum.accumulate((moved**2)[::-1])[::-1]
+    variance = sums - np.append(sums[1:], 0.0)
+    return np.sqrt(np.maximum(variance, _FLOOR * sums / steps)) / moved

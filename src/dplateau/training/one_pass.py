@@ -1,0 +1,232 @@
+"""``train_one_pass``: fulfil a one-pass ``Run`` on records that arrive in blocks, each looked at once, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, OnePass, Run
+from dplateau.training.batches import window
+from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
+from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
+from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.grid import Grid, grid_of
+from dplateau.training.loop import Block, Constants, State, constants_of, run_block
+from dplateau.training.noise import SecureGenerator
+from dplateau.training.result import TrainResult, assumptions_of
+
+_BLOCK: Final = 1 << 21
+"""Numbers of the records that the compiled loop gets at once."""
+Blocks = Iterable[tuple[Any, Any]]
+
+
+def train_one_pass(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    blocks: Blocks,
+    *,
+    l2: float | Sequence[float] | NDArray[np.float64] = 0.0,
+    generator: SecureGenerator | None = None,
+    dtype: str = "float64",
+    momentum: float = 0.0,
+    average: float = 0.0,
+    start: ArrayLike | None = None,
+    keep_iterates: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> TrainResult:
+    """Train a generalised linear model in one pass over records that need not fit in memory, exactly as ``run`` says.
+
+    The steps are those of ``dplateau.training.train``, which calls this function for one-pass runs. Memory does not grow with the
+    number of records, as long as that of a block does not.
+
+    Parameters
+    ----------
+    run : Run
+        What to compute and release, with one-pass sampling.
+    loss : GeneralisedLinearLoss
+        Loss of one example.
+    blocks : iterable of (features, target)
+        The records in their public order, in pieces of any lengths: arrays of shapes (k, d) and (k,), ``run.n`` rows in all. The
+        order and the lengths must not depend on what the records say.
+    l2, generator, dtype, momentum, average, start, keep_iterates
+        See ``train``.
+    progress : callable, optional
+        Called with the records done and their total; see ``dplateau.training.progress_bar``.
+
+    Raises
+    ------
+    InputError
+        As ``train``; and there are fewer or more records than ``run.n``, or a block has another width than the first. Nothing is
+        released: the weights are returned after the last record was counted.
+    TrainingInterrupted, TrainingDiverged
+        As ``train``.
+    """
+    if not isinstance(run.sampling, OnePass):
+        raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
+    check_options(run, dtype, momentum, average, keep_iterates)
+    records = _Records(blocks, run, loss)
+    shape = (records.d,) if loss.outputs == 1 else (records.d, loss.outputs)
+    coefficients = checked_l2(l2, records.d)
+    first = checked_start(run, start, shape).astype(dtype)
+    grid = grid_of(run, first.size, loss.outputs, dtype)
+    check_curvature(run, loss, grid, 0.0, coefficients)
+    generator = SecureGenerator() if generator is None else generator
+    constants = constants_of(run, grid, coefficients, momentum, shape, dtype)
+    steps = _Steps(run, shape, grid, average, generator, dtype)
+    outcome = None
+    # Raised again outside the handler, so that the error does not lead back to the frames that hold the weights.
+    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+        outcome = _pass(loss, records, steps, first, constants, coefficients, keep_iterates, progress)
+    if outcome is None:
+        raise TrainingInterrupted("training was interrupted: nothing was released.")
+    weights, iterates = outcome
+    if not np.isfinite(weights).all():
+        raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
+    return TrainResult(weights, run, assumptions_of(run, loss, generator, dtype), generator.name, dtype, iterates)
+
+
+def _pass(
+    loss: GeneralisedLinearLoss,
+    records: _Records,
+    steps: _Steps,
+    first: NDArray[Any],
+    constants: Constants,
+    l2: NDArray[np.float64],
+    keep: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The released weights, and all iterates where they are kept, after every record was seen."""
+    run, grid = steps.run, steps.grid
+    state, longest, kept = State(first, np.zeros_like(first), first), np.zeros((), first.dtype), [first[None]]
+    for capacity, counts, chunk in steps.chunks(records.d):
+        features, target = records.take(int(counts.sum()))
+        room = _room(len(features), counts, capacity)
+        block = Block(stretched(features, room), stretched(target, room), np.asarray(grid.clip_norm, first.dtype))
+        jax.block_until_ready(state)
+        if progress is not None:
+            progress(records.given - len(features), run.n)
+        state, longest, iterates = run_block(state, longest, block, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+        _check_rows(run, loss, grid, float(longest), l2, records.given)
+        if iterates is not None:
+            kept.append(np.asarray(iterates)[: chunk.steps])
+    records.finish()
+    weights = np.asarray(state.mean)
+    if progress is not None:
+        progress(run.n, run.n)
+    return weights, np.concatenate(kept) if keep else None
+
+
+def _room(rows: int, counts: NDArray[np.int32], capacity: int) -> int:
+    """Rows of a block as the compiled loop sees it: the loop reads ``capacity`` rows from the start of every batch."""
+    return rows if (counts == capacity).all() else rounded_up(rows) + capacity
+
+
+def _check_rows(run: Run, loss: GeneralisedLinearLoss, grid: Grid, longest: float, l2: NDArray[np.float64], given: int) -> None:
+    if not np.isfinite(longest):
+        raise InputError(
+            f"among the first {given:,} records some have features that are not finite numbers: clean or clip them first. "
+            "Nothing was released."
+        )
+    check_curvature(run, loss, grid, longest, l2)
+
+
+class _Steps:
+    """The steps of a run, a chunk at a time."""
+
+    def __init__(
+        self, run: Run, shape: tuple[int, ...], grid: Grid, average: float, generator: SecureGenerator, dtype: str
+    ) -> None:
+        self.run, self.grid = run, grid
+        self._how = (shape, grid, average, generator, dtype)
+        self._length = chunk_length(run, int(np.prod(shape)))
+
+    def chunks(self, d: int) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
+        """Room for a batch, the sizes of the batches, and the chunk, of consecutive steps whose records fit a block."""
+        run, length = self.run, self._length
+        largest = max(1, _BLOCK // d)
+        begin = 0
+        while begin < run.steps:
+            counts = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int32)
+            fitting = max(1, int(np.searchsorted(np.cumsum(counts), largest, side="right")))
+            counts = counts[:fitting]
+            capacity = int(counts.max())
+            if (counts != capacity).any():
+                capacity = rounded_up(capacity)
+            end = begin + fitting
+            yield capacity, counts, chunk_of(run, *self._how, begin, end, length, None, stretched(counts, length))
+            begin = end
+
+
+class _Records:
+    """The records of blocks of any lengths, given out in any other lengths; counts them and checks them."""
+
+    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
+        self._blocks, self._n, self._loss = iter(blocks), run.n, loss
+        self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._seen, self.given, self.d = 0, 0, 0
+        if not self._next():
+            raise InputError("there are no records: expected blocks of (features, target).")
+
+    def take(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The next ``count`` records, as one array each."""
+        while self._seen - self.given < count:
+            if not self._next():
+                raise InputError(
+                    f"the records end after {self._seen:,} rows but the run has n = {self._n:,}: declare the number of rows that "
+                    "there are. Nothing was released."
+                )
+        parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self.given += count
+        while count:
+            features, target = self._pieces.pop(0)
+            parts.append((features[:count], target[:count]))
+            if len(target) > count:
+                self._pieces.insert(0, (features[count:], target[count:]))
+            count -= len(parts[-1][1])
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([part for part, _ in parts]), np.concatenate([part for _, part in parts])
+
+    def finish(self) -> None:
+        """Count the records that no step used; raises unless there are n in all."""
+        self._pieces.clear()
+        while self._next():
+            self._pieces.clear()
+        if self._seen != self._n:
+            raise InputError(
+                f"there are {self._seen:,} records but the run has n = {self._n:,}: the run must describe this data set. Nothing "
+                "was released."
+            )
+
+    def _next(self) -> bool:
+        """Take in one more block; False at the end."""
+        block = next(self._blocks, None)
+        if block is None:
+            return False
+        features, target = (np.asarray(part) for part in block)
+        if features.ndim != 2 or features.dtype.kind not in "biuf" or not features.shape[1]:
+            raise InputError(
+                f"features have shape {features.shape} and type {features.dtype}: expected a table of numbers, one row a record."
+            )
+        if self.d not in (0, features.shape[1]):
+            raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
+        if target.shape != features.shape[:1]:
+            raise InputError(
+                f"target has shape {target.shape}: expected one entry for each of the {len(features)} rows of features."
+            )
+        self._loss.check_target(target)
+        self.d = features.shape[1]
+        self._seen += len(target)
+        if self._seen > self._n:
+            raise InputError(
+                f"there are more records than n = {self._n:,}: the run must describe this data set. Nothing was released."
+            )
+        if len(target):
+            self._pieces.append((features, target))
+        return True
