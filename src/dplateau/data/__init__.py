@@ -6,6 +6,9 @@ from dplateau.data.encode import feature_names as feature_names
 from dplateau.data.load import load_dataset as load_dataset
 from dplateau.data.load import sample_path as sample_path
 from dplateau.data.readers import read_table as read_table
+from dplateau.data.row_stream import RowStream as RowStream
+from dplateau.data.row_stream import array_stream as array_stream
+from dplateau.data.row_stream import block_stream as block_stream
 from dplateau.data.rows import clip_rows as clip_rows
 from dplateau.data.schema import Category as Category
 from dplateau.data.schema import Column as Column
@@ -18,4 +21,5 @@ from dplateau.data.schema import Vector as Vector
 from dplateau.data.schema_file import load_schema as load_schema
 from dplateau.data.schema_file import schema_from_toml as schema_from_toml
 from dplateau.data.schema_file import schema_to_toml as schema_to_toml
+from dplateau.data.stream import open_stream as open_stream
 from dplateau.data.template import schema_template as schema_template

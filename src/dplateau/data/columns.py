@@ -23,7 +23,7 @@ def column_of(table: pa.Table, name: str, schema: Schema) -> pa.ChunkedArray:
     import pyarrow as pa
     from pyarrow import compute
 
-    if table.column_names.count(name) != 1:
+    if len(table.schema.get_all_field_indices(name)) != 1:
         raise InputError(f"the table has no column, or several, named {name!r}, which the schema declares.")
     values = table.column(name)
     if pa.types.is_dictionary(values.type):
@@ -62,6 +62,8 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
             f"column {name!r} holds something that is not a number: expected numbers like 12.5. Add texts that mean missing"
             ' to the schema\'s missing = [...], or declare the column as type = "category".'
         ) from None
+    if np.isfinite(array).all():
+        return array
     nan = int(np.isnan(array).sum()) - values.null_count
     if infinite := int(np.isinf(array).sum()):
         raise InputError(f"column {name!r} is infinite in {infinite} rows: expected finite numbers. Repair or drop these rows.")

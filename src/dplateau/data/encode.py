@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dplateau.data import columns as read
-from dplateau.data.rows import LARGEST, SMALLEST, clip_rows, row_norms
+from dplateau.data.plain import fill_numbers, fill_vector, is_plain
+from dplateau.data.rows import LARGEST, SMALLEST, clip_rows, parts, unit_rows
 from dplateau.data.schema import Category, Feature, Number, Schema, Vector
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
@@ -97,36 +98,42 @@ def encode(
         A column has the wrong type, contains what the schema does not allow, or rows have targets that are not declared. Messages
         count rows and quote none.
     """
-    bound = real("feature_norm", feature_norm, low=SMALLEST, inclusive=True, high=LARGEST)
-    weight = real("intercept", float(intercept), inclusive=True)
-    if rows not in (None, *ROWS):
-        raise InputError(f"rows is {rows!r}: expected one of {', '.join(ROWS)}.")
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise InputError(f"dtype is {np.dtype(dtype)}: expected float32 or float64.")
+    bound, weight = check_options(feature_norm, rows, intercept, dtype)
     if table.num_rows == 0:
         raise InputError("the table has no rows: expected at least one.")
     names = feature_names(schema, intercept=weight)
     raw = np.zeros((table.num_rows, len(names)), dtype=dtype)
     start = 0
-    for column in schema.features:
-        width = len(_names(column))
-        _fill(raw[:, start : start + width], column, read.column_of(table, column.name, schema), schema)
+    for plain, group in groupby(schema.features, is_plain):
+        run = list(group)
+        width = sum(len(_names(column)) for column in run)
+        _fill_run(raw[:, start : start + width], run, plain, [read.column_of(table, c.name, schema) for c in run], schema)
         start += width
     raw[:, start:] = weight
-    if (rows or ("unit" if schema.target.classes else "scale")) == "unit":
-        norms = row_norms(raw)
-        raw *= np.divide(bound, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
-    else:
-        raw *= bound / math.sqrt(sum(_largest_square(column) for column in schema.features) + weight**2)
+    unit = (rows or ("unit" if schema.target.classes else "scale")) == "unit"
+    scale = bound / math.sqrt(sum(_largest_square(column) for column in schema.features) + weight**2)
+    for part in parts(*raw.shape):
+        raw[part] = unit_rows(raw[part], bound) if unit else clip_rows(raw[part] * scale, bound)
     target = schema.target
     return Dataset(
-        features=clip_rows(raw, bound),
+        features=raw,
         target=read.target_of(read.column_of(table, target.name, schema), schema),
         feature_names=names,
         classes=target.classes or None,
         target_range=None if target.low is None or target.high is None else (target.low, target.high),
         feature_norm=bound,
     )
+
+
+def check_options(feature_norm: float, rows: str | None, intercept: float, dtype: DTypeLike) -> tuple[float, float]:
+    """The norm and the constant feature as floats, after checking the options of ``encode``."""
+    bound = real("feature_norm", feature_norm, low=SMALLEST, inclusive=True, high=LARGEST)
+    weight = real("intercept", float(intercept), inclusive=True)
+    if rows not in (None, *ROWS):
+        raise InputError(f"rows is {rows!r}: expected one of {', '.join(ROWS)}.")
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise InputError(f"dtype is {np.dtype(dtype)}: expected float32 or float64.")
+    return bound, weight
 
 
 def feature_names(schema: Schema, *, intercept: float = 1.0) -> tuple[str, ...]:
@@ -159,9 +166,22 @@ def _magnitude(column: Vector) -> float:
     return max(abs(column.low), abs(column.high))
 
 
+def _fill_run(out: NDArray[Any], columns: list[Any], plain: bool, values: list[pa.ChunkedArray], schema: Schema) -> None:
+    """Write the features of neighbouring columns, which are all plain or none, into ``out``."""
+    if plain and fill_numbers(out, columns, values):
+        return
+    start = 0
+    for column, entries in zip(columns, values, strict=True):
+        width = len(_names(column))
+        _fill(out[:, start : start + width], column, entries, schema)
+        start += width
+
+
 def _fill(out: NDArray[Any], column: Feature, values: pa.ChunkedArray, schema: Schema) -> None:
     """Write the column's features into ``out``, shape (n, width), which is zero."""
     if isinstance(column, Vector):
+        if fill_vector(out, column, values, _magnitude(column)):
+            return
         block = np.clip(read.vectors(values, column), column.low, column.high) / _magnitude(column)
         out[:] = block if column.norm is None else clip_rows(block, column.norm / _magnitude(column))
         return

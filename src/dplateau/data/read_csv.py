@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,24 +31,17 @@ def read_csv(path: Path, schema: Schema) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    content = _without_comments(read_bytes(path), schema.csv.comment)
-    names = _names(path, content, schema)
+    content = without_comments(read_bytes(path), schema.csv.comment)
+    names = file_names(path, content, schema)
     ragged: list[Any] = []
 
     def stop(row: Any) -> str:
         ragged.append(row)
         return "error"
 
-    used = [column.name for column in schema.columns if not isinstance(column, Ignored)]
-    spelt = [names[[name.strip() if schema.strip else name for name in names].index(name)] for name in used]
+    used = used_names(schema)
     try:
-        table = arrow.read_csv(
-            pa.BufferReader(content),
-            # Row numbers are only known when one thread reads.
-            read_options=arrow.ReadOptions(use_threads=False, column_names=None if schema.csv.header else names),
-            parse_options=arrow.ParseOptions(delimiter=schema.csv.delimiter, newlines_in_values=True, invalid_row_handler=stop),
-            convert_options=arrow.ConvertOptions(include_columns=spelt, column_types=dict.fromkeys(spelt, pa.string())),
-        )
+        table = arrow.read_csv(pa.BufferReader(content), **arrow_options(names, used, schema, stop))
     except (pa.ArrowInvalid, pa.ArrowKeyError):
         if ragged:
             row = ragged[0]
@@ -62,12 +56,35 @@ def read_csv(path: Path, schema: Schema) -> pa.Table:
     return table.rename_columns(used)
 
 
-def _without_comments(content: bytes, comment: str) -> bytes:
+def used_names(schema: Schema) -> list[str]:
+    """The names of the columns that are read."""
+    return [column.name for column in schema.columns if not isinstance(column, Ignored)]
+
+
+def arrow_options(
+    names: list[str], used: list[str], schema: Schema, stop: Callable[[Any], str], block_size: int | None = None
+) -> dict[str, Any]:
+    """Arrow's options to read the columns ``used``, as texts, of a file with columns ``names``; ``stop`` hears of ragged rows."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    stripped = [name.strip() if schema.strip else name for name in names]
+    spelt = [names[stripped.index(name)] for name in used]
+    return {
+        # Row numbers are only known when one thread reads.
+        "read_options": arrow.ReadOptions(
+            use_threads=False, column_names=None if schema.csv.header else names, block_size=block_size
+        ),
+        "parse_options": arrow.ParseOptions(delimiter=schema.csv.delimiter, newlines_in_values=True, invalid_row_handler=stop),
+        "convert_options": arrow.ConvertOptions(include_columns=spelt, column_types=dict.fromkeys(spelt, pa.string())),
+    }
+
+
+def without_comments(content: bytes, comment: str) -> bytes:
     """The content with comment lines blanked, which keeps the line numbers."""
     if not comment:
         return content
-    mark = comment.encode()
-    return b"\n".join(b"" if line.startswith(mark) else line for line in content.split(b"\n"))
+    return re.sub(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*", b"", content)
 
 
 def records(content: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -88,7 +105,7 @@ def _line_number(content: bytes, delimiter: str, number: int) -> int:
     return next((line for count, (line, _) in enumerate(records(content, delimiter), 1) if count == number), number)
 
 
-def _names(path: Path, content: bytes, schema: Schema) -> list[str]:
+def file_names(path: Path, content: bytes, schema: Schema) -> list[str]:
     """The names of the file's columns as the file spells them, after checking that the first line fits the schema."""
     declared = [column.name for column in schema.columns]
     delimiter = schema.csv.delimiter

@@ -48,15 +48,20 @@ def read_table(path: str | Path, schema: Schema) -> pa.Table:
         return read_csv(path, schema)
     if kind == "parquet":
         return read_parquet(path, schema)
-    width = sum(_width(column) for column in schema.columns)
-    return _table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, width))
+    return array_table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, array_width(schema)))
+
+
+def array_width(schema: Schema) -> int:
+    """The number of features of an array that the schema describes."""
+    return sum(_width(column) for column in schema.columns)
 
 
 def _width(column: object) -> int:
     return 0 if isinstance(column, Target) else column.size if isinstance(column, Vector) else 1
 
 
-def _table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) -> pa.Table:
+def array_table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) -> pa.Table:
+    """Arrays as a table: the features are the declared columns in order."""
     import pyarrow as pa
 
     columns, start = {}, 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,8 @@ from dplateau.spec.schedule import real
 
 # Squares of norms in this range neither overflow nor vanish in double precision.
 SMALLEST, LARGEST = 1e-30, 1e30
-CHUNK = 4096
+# Entries of a stretch of rows that is worked on at a time: 256 KiB in double precision.
+PART: Final = 1 << 15
 # How far below the bound long rows are scaled, so that they are not above it after rounding. To float32, rounding moves a norm by
 # at most a part in 2^24; in float64, the norm itself is computed (pairwise sums) to a few parts in 2^53.
 SLACK = {"float32": 2.0**-22, "float64": 2.0**-46}
@@ -44,24 +46,47 @@ def clip_rows(rows: ArrayLike, norm: float) -> NDArray[Any]:
     bound = real("norm", norm, low=SMALLEST, inclusive=True, high=LARGEST)
     array = as_rows(rows)
     clipped = array
-    for start in range(0, len(array), CHUNK):
-        block = array[start : start + CHUNK]
-        long = _longer(block, bound)
+    for part in parts(*array.shape):
+        block = array[part]
+        long, finite = _longer(block, bound)
+        if not finite:
+            _check_finite(array)
         if long.size:
             if clipped is array:
-                _check_finite(array)
                 clipped = array.copy()
-            clipped[start + long] = _shortened(block[long], bound)
+            clipped[part.start + long] = _shortened(block[long], bound)
     return clipped
 
 
-def _longer(block: NDArray[Any], bound: float) -> NDArray[np.intp]:
-    """Indices of the rows that are longer than ``bound`` or not finite."""
+def parts(rows: int, columns: int) -> Iterator[slice]:
+    """Stretches of rows which are small enough that several passes over one find it in the processor's cache."""
+    step = max(1, PART // max(1, columns))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def unit_rows(rows: NDArray[Any], bound: float) -> NDArray[Any]:
+    """Finite rows divided by their norms, times ``bound``, and then as ``clip_rows`` leaves them; a row of zeros stays."""
+    scaled = np.empty_like(rows)
+    for part in parts(*rows.shape):
+        wide = rows[part].astype(np.float64)
+        norms = row_norms(wide)
+        wide *= np.divide(bound, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
+        scaled[part] = wide
+        wide[:] = scaled[part]
+        # About half of the rows are a little too long after rounding.
+        long = np.flatnonzero(~(row_norms(wide) <= bound))
+        scaled[part.start + long] = _shortened(scaled[part][long], bound)
+    return scaled
+
+
+def _longer(block: NDArray[Any], bound: float) -> tuple[NDArray[np.intp], bool]:
+    """Indices of the rows that are longer than ``bound`` or not finite, and whether their norms are finite."""
     wide = block.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         # A cheap sum of squares settles most rows; those within its rounding error of the bound are looked at again.
         unsure = np.flatnonzero(~(np.vecdot(wide, wide) <= bound**2 * (1 - 1e-9)))
-    return unsure[~(row_norms(wide[unsure]) <= bound)]
+    norms = row_norms(wide if unsure.size == len(wide) else wide[unsure])
+    return unsure[~(norms <= bound)], bool(np.isfinite(norms).all())
 
 
 def as_rows(rows: ArrayLike) -> NDArray[Any]:
@@ -76,10 +101,9 @@ def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Euclidean norms, in double precision; infinite where a square overflows, NaN where an entry is NaN."""
     norms = np.empty(len(rows))
     with np.errstate(over="ignore"):
-        for start in range(0, len(rows), CHUNK):  # a double-precision copy of everything could outgrow the memory
-            norms[start : start + CHUNK] = np.linalg.norm(
-                np.ascontiguousarray(rows[start : start + CHUNK], dtype=np.float64), axis=1
-            )
+        for part in parts(*rows.shape):  # a double-precision copy of everything could outgrow the memory
+            wide = np.ascontiguousarray(rows[part], dtype=np.float64)
+            np.sqrt(np.add.reduce(wide * wide, axis=1), out=norms[part])
     return norms
 
 
@@ -91,7 +115,7 @@ def _check_finite(array: NDArray[Any]) -> None:
 
 def _shortened(rows: NDArray[Any], bound: float) -> NDArray[Any]:
     """Finite rows longer than ``bound``, scaled down to it."""
-    largest = np.abs(rows).max(axis=1, keepdims=True).astype(np.float64)
-    directions = rows / largest  # so that squares of huge entries do not overflow
+    directions = rows.astype(np.float64)
+    directions /= np.abs(rows).max(axis=1, keepdims=True)  # so that squares of huge entries do not overflow
     directions *= (bound * (1 - SLACK[rows.dtype.name]) / row_norms(directions))[:, None]
     return directions.astype(rows.dtype)

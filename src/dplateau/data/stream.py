@@ -1,0 +1,220 @@
+"""``open_stream``: the rows of a file, encoded block by block in constant memory, whatever the size of the file.
+
+What a Parquet file needs grows with the size of its pages times the number of its columns, and not with its rows or row groups.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dplateau.data.encode import check_options, encode, feature_names
+from dplateau.data.files import existing_file, format_of
+from dplateau.data.row_stream import GIVEN, Block, RowStream
+from dplateau.data.schema import Schema
+from dplateau.data.schema_file import load_schema
+from dplateau.data.stream_csv import count_csv, csv_pieces
+from dplateau.data.stream_numpy import count_npy, npy_pieces
+from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ORDERS: Final = ("given", "random")
+BLOCK_BYTES: Final = 1 << 23
+WORKERS: Final = min(4, os.cpu_count() or 1)
+"""Blocks that are encoded at a time, while the next is read."""
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How the pieces of one file are read."""
+
+    n: int
+    pieces: Callable[[int], Iterator[pa.Table]]
+    groups: tuple[int, ...] = ()
+
+
+def open_stream(
+    path: str | Path,
+    schema: str | Path | Schema,
+    *,
+    n: int | None = None,
+    order: str = "given",
+    order_seed: int = 0,
+    feature_norm: float = 1.0,
+    rows: str | None = None,
+    intercept: float = 1.0,
+    dtype: DTypeLike = np.float32,
+    block_bytes: int = BLOCK_BYTES,
+) -> RowStream:
+    """Rows of a file that may be larger than the memory, to be read in one pass.
+
+    Every row is encoded by itself, exactly as ``load_dataset`` does. Only the schema and the number of rows are read here; the rows
+    are read by ``RowStream.blocks``, which needs memory for a few blocks.
+
+    Parameters
+    ----------
+    path : str or Path
+        A Parquet, CSV or ``.npy`` file. LIBSVM and ``.npz`` files cannot be read piece by piece.
+    schema : str, Path or Schema
+        The public schema, see ``load_schema``.
+    n : int, optional
+        The number of rows, which is public. By default the one of the Parquet metadata or of the array's header; a CSV file is read
+        once more to count its rows.
+    order : {"given", "random"}, default "given"
+        "given": the file's order, which must be public and chosen without looking at what the rows say. "random" (Parquet): row
+        groups, and rows within blocks, permuted by ``order_seed``. No privacy rests on its being random; what is known about the
+        accuracy of one pass does.
+    order_seed : int, default 0
+        Seed of the permutation; public.
+    feature_norm, rows, intercept, dtype
+        See ``encode``.
+    block_bytes : int
+        Size of a block of encoded features.
+
+    Returns
+    -------
+    RowStream
+        The public facts, and ``blocks()``.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged, does not fit the schema, or an argument is not as expected.
+    """
+    public, path = load_schema(schema), existing_file(path)
+    bound, weight = check_options(feature_norm, rows, intercept, dtype)
+    names, kind = feature_names(public, intercept=weight), np.dtype(dtype)
+    if order not in ORDERS:
+        raise InputError(f"order is {order!r}: expected one of {', '.join(ORDERS)}.")
+    seed = integer("order_seed", order_seed, low=0)
+    size = max(1, integer("block_bytes", block_bytes) // (len(names) * kind.itemsize))
+    mark = _mark(path)
+    reader = _reader(path, public, None if n is None else integer("n", n))
+    if reader.n == 0:
+        raise InputError(f"{path} has no rows: expected at least one.")
+    if n is not None and reader.n != n:
+        raise InputError(f"{path} has {reader.n} rows by its own account where n = {n} is declared: declare its true number.")
+    if order == "random":
+        _check_groups(path, reader.groups)
+
+    def code(table: pa.Table, first: int, shuffle: Any) -> Block:
+        last = first + table.num_rows - 1
+        try:
+            found = encode(table, public, feature_norm=bound, rows=rows, intercept=weight, dtype=kind)
+        except InputError as error:
+            raise InputError(f"{path}, rows {first} to {last}{' of those read' if shuffle is not None else ''}: {error}") from None
+        return (found.features, found.target) if shuffle is None else (found.features[shuffle], found.target[shuffle])
+
+    def source() -> Generator[Block]:
+        _check_unchanged(path, mark)
+        dice = np.random.default_rng(seed) if order == "random" else None
+        if dice is None:
+            pieces = reader.pieces(size)
+        else:
+            pieces = parquet_pieces(path, public, size, [int(i) for i in dice.permutation(len(reader.groups))])
+        waiting: deque[Future[Block]] = deque()
+        first = 1
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for table in _even(pieces, size):
+                shuffle = None if dice is None else dice.permutation(table.num_rows)
+                waiting.append(pool.submit(code, table, first, shuffle))
+                first += table.num_rows
+                if len(waiting) > WORKERS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        _check_unchanged(path, mark)
+
+    target = public.target
+    return RowStream(
+        n=reader.n,
+        d=len(names),
+        dtype=kind.name,
+        order=GIVEN if order == "given" else _random(reader.groups[0], min(size, reader.n), seed),
+        source=source,
+        block_rows=size,
+        feature_names=names,
+        classes=target.classes or None,
+        target_range=None if target.low is None or target.high is None else (target.low, target.high),
+        feature_norm=bound,
+    )
+
+
+def _reader(path: Path, schema: Schema, n: int | None) -> _Reader:
+    """How the file is read, and the number of its rows: declared, or as the file says."""
+    kind = format_of(path, schema)
+    if kind == "parquet":
+        groups = parquet_groups(path, schema)
+        return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, range(len(groups))), groups)
+    if kind == "csv":
+        return _Reader(count_csv(path, schema) if n is None else n, lambda _: csv_pieces(path, schema))
+    if kind == "npy":
+        return _Reader(count_npy(path, schema), lambda rows: npy_pieces(path, schema, rows))
+    raise InputError(
+        f"{path}: a {kind} file cannot be read piece by piece: write it as Parquet, CSV or .npy, or, if it fits in the memory, pass"
+        " what load_dataset returns to array_stream."
+    )
+
+
+def _even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of ``rows`` rows, and a last one."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    count = 0
+    for piece in pieces:
+        held.append(piece)
+        count += piece.num_rows
+        if count < rows:
+            continue
+        table = pa.concat_tables(held)
+        whole = count - count % rows
+        for start in range(0, whole, rows):
+            yield table.slice(start, rows)
+        held, count = [table.slice(whole)], count - whole
+    if count:
+        yield pa.concat_tables(held)
+
+
+def _check_groups(path: Path, groups: tuple[int, ...]) -> None:
+    """Raise unless row groups can be permuted: with a public order."""
+    if not groups:
+        raise InputError(
+            f'order = "random" is for Parquet files, and {path} is none: put its rows into a random order, and write it.'
+        )
+    # A writer that cuts by bytes puts the cuts where the rows' content says, and then their order would say something about it.
+    if any(group != groups[0] for group in groups[:-1]) or groups[-1] > groups[0]:
+        raise InputError(
+            f"{path}: its {len(groups)} row groups differ in their numbers of rows, which may depend on what the rows say, and"
+            ' order = "random" would not be public: write it with a fixed number of rows a group, or use order = "given".'
+        )
+
+
+def _random(group: int, block: int, seed: int) -> str:
+    return f"random: groups of {group} rows, and the rows within blocks of {block}, permuted by the public seed {seed}"
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What changes when the file is written again."""
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _check_unchanged(path: Path, mark: tuple[int, ...]) -> None:
+    if _mark(path) != mark:
+        raise InputError(f"{path} was changed or replaced while it was in use: read a file that nobody writes to.")
