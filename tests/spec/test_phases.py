@@ -1,4 +1,4 @@
-"""A run of phases states what bounds the sensitivity of a phase, or it is no run; what it costs is that of its noisiest neighbour."""
+"""A run of phases states what bounds the sensitivity of a phase, or it is no run; the phase with the least noise is what it costs."""
 
 import pytest
 

@@ -43,6 +43,30 @@ def test_the_lengths_of_the_blocks_do_not_matter(places):
     assert np.array_equal(weights(cut(rows, target, places)), weights([(rows, target)]))
 
 
+@pytest.mark.parametrize("length", [1, 7, 13])
+def test_a_caller_may_use_one_buffer_for_all_blocks(length):
+    rows, target = problem()
+
+    def blocks():
+        buffer, labels = np.empty((length, D)), np.empty(length, dtype=np.int64)
+        for start in range(0, N, length):
+            size = min(length, N - start)
+            buffer[:size], labels[:size] = rows[start : start + size], target[start : start + size]
+            yield buffer[:size], labels[:size]
+            buffer[:], labels[:] = np.nan, -1
+
+    assert np.array_equal(weights(blocks()), weights([(rows, target)]))
+
+
+@pytest.mark.parametrize("place", [sum(SIZES), sum(SIZES) + 7])
+def test_a_record_that_no_step_uses_has_no_influence_on_the_one_before(place):
+    rows, target = problem(N + 10)
+    run = run_of(n=N + 10)
+    expected = weights([(rows, target)], run)
+    rows[place] = 1e6
+    assert np.array_equal(weights([(rows, target)], run), expected)
+
+
 def test_it_is_what_train_does():
     rows, target = problem()
     trained = train(run_of(), Logistic(), rows, target, dtype="float64", generator=SecureGenerator(insecure_seed=1))

@@ -2,3 +2,13 @@
 
 from dplateau.algorithms.noisy_sgd import NoisySGD as NoisySGD
 from dplateau.algorithms.noisy_sgd import plan_noisy_sgd as plan_noisy_sgd
+from dplateau.algorithms.online_sgd import OnlineSGD as OnlineSGD
+from dplateau.algorithms.online_sgd import start_online_sgd as start_online_sgd
+from dplateau.algorithms.phased_erm import PhasedERM as PhasedERM
+from dplateau.algorithms.phased_erm import plan_phased_erm as plan_phased_erm
+from dplateau.algorithms.phased_sgd import PhasedSGD as PhasedSGD
+from dplateau.algorithms.phased_sgd import plan_phased_sgd as plan_phased_sgd
+from dplateau.algorithms.pnsgd import PNSGD as PNSGD
+from dplateau.algorithms.pnsgd import plan_pnsgd as plan_pnsgd
+from dplateau.algorithms.reduction import plan_reduction as plan_reduction
+from dplateau.algorithms.snowball_sgd import plan_snowball_sgd as plan_snowball_sgd

@@ -8,7 +8,7 @@ from typing import Final
 
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import FullBatch, Run
+from dplateau.spec import FullBatch, InputError, Run
 from dplateau.spec.schedule import real
 
 ROOM: Final = 1 + 1e-12
@@ -28,6 +28,8 @@ def clip_and_smoothness(loss: GeneralisedLinearLoss, norm: float, residual_clip:
 
     A loss that is not known to stay convex under clipping is not clipped.
     """
+    if not math.isfinite(loss.smoothness(norm)):
+        raise InputError(f"{type(loss).__name__} is not smooth, so gradient steps are no contraction: use Phased-ERM.")
     if residual_clip is None:
         residual_clip = residual_clip_of(loss) if loss.convex_after_clipping else loss.lipschitz(1.0) * _UNCLIPPED
     return real("residual_clip", residual_clip) * norm, loss.smoothness(norm) * ROOM + l2

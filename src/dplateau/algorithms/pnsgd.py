@@ -165,6 +165,8 @@ def plan_pnsgd(
     else:
         first = min(time / steps, LARGEST / smoothness) if step_size is None else real("step_size", step_size)
         step_sizes = first * np.arange(steps, 0, -1) / steps
+    if (largest := float(step_sizes.max())) * smoothness > 2:
+        raise InputError(f"step_size {largest:g} exceeds 2/smoothness = {2 / smoothness:g}: later noise hides no record. Lower it.")
     noise: Schedule = (
         tuple(tail_noise(step_sizes, np.array(sizes, dtype=float), l2).tolist())
         if noise_multiplier is None

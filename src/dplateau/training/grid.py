@@ -95,10 +95,10 @@ def grid_of(run: Run, weights: int, outputs: int = 1, dtype: str = "float32") ->
 
 def _round_off(run: Run, weights: int, spacing: float) -> float:
     """Most that one step's rounding moves the iterate, in standard deviations of its noise."""
-    noise = min(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
-    step_size = run.step_size or 0.0
-    step_size = min(step_size) if isinstance(step_size, tuple) else step_size
-    sizes = run.sampling.divisors(run.n)
-    least = step_size * noise * run.clip_norm / (max(sizes) if isinstance(sizes, tuple) else sizes)
+    z, eta, sizes = (np.asarray(value) for value in (run.noise_multiplier, run.step_size or 0.0, run.sampling.divisors(run.n)))
+    # Schedules of an epoch (cyclic, shuffled) are shorter than those of a run: there the least of each is taken.
+    shapes = {array.shape for array in (z, eta, sizes)} - {()}
+    z, eta, sizes = (z, eta, sizes) if len(shapes) <= 1 else (z.min(), eta.min(), sizes.max())
+    least = float(np.min(eta * z / sizes)) * run.clip_norm
     units = 8 * float(np.finfo("float64").eps) * (run.diameter or 0.0)
-    return math.sqrt(weights) * spacing / (noise * run.clip_norm) + units / least
+    return math.sqrt(weights) * spacing / (float(z.min()) * run.clip_norm) + (units / least if units else 0.0)

@@ -150,8 +150,10 @@ def run_block(
         used = jnp.arange(capacity, dtype=chunk.counts.dtype) < chunk.counts[step]
         rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step], capacity)
         target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step], capacity)
-        rows = rows.astype(state.weights.dtype)
-        norms = jnp.linalg.norm(rows, axis=1)
+        # What lies beyond the batch is another's, or not even finite.
+        rows = jnp.where(used[:, None], rows, 0).astype(state.weights.dtype)
+        ones = jnp.ones(rows.shape[1], rows.dtype)
+        norms = jnp.sqrt(jnp.dot(rows * rows, ones, precision=jax.lax.Precision.HIGHEST))  # faster than a sum over rows
         data = Data(rows, target.astype(rows.dtype), block.clip_norm / norms)
         state = _stepped(state, clipped_sum(loss, state.weights, data, used), step, chunk, constants)
         longest = jnp.maximum(longest, jnp.max(jnp.where(used, norms, 0)))

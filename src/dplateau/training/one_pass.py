@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -104,17 +105,27 @@ def _pass(
     """The released weights, and all iterates where they are kept, after every record was seen."""
     run, grid = steps.run, steps.grid
     state, longest, kept = State(first, np.zeros_like(first), first), np.zeros((), first.dtype), [first[None]]
+
+    def check(longest: Any, given: int) -> None:
+        if not np.isfinite(largest := float(longest)):
+            raise InputError(
+                f"among the first {given:,} records some have features that are not finite numbers: clean or clip them first. "
+                "Nothing was released."
+            )
+        check_curvature(run, loss, grid, largest, l2)
+
     for capacity, counts, chunk in steps.chunks(records.d):
-        features, target = records.take(int(counts.sum()))
-        room = _room(len(features), counts, capacity)
-        block = Block(stretched(features, room), stretched(target, room), np.asarray(grid.clip_norm, first.dtype))
-        jax.block_until_ready(state)
+        used = int(counts.sum())
+        features, target = records.take(used, _room(used, counts, capacity))
+        # Reading and copying go on while the block before is worked on: only then is that waited for.
+        block = jax.device_put(Block(features, target, np.asarray(grid.clip_norm, first.dtype)), may_alias=False)
+        check(longest, records.given - used)
         if progress is not None:
-            progress(records.given - len(features), run.n)
+            progress(records.given - used, run.n)
         state, longest, iterates = run_block(state, longest, block, chunk, constants, loss=loss, capacity=capacity, keep=keep)
-        _check_rows(run, loss, grid, float(longest), l2, records.given)
         if iterates is not None:
             kept.append(np.asarray(iterates)[: chunk.steps])
+    check(longest, records.given)
     records.finish()
     weights = np.asarray(state.mean)
     if progress is not None:
@@ -125,15 +136,6 @@ def _pass(
 def _room(rows: int, counts: NDArray[np.int32], capacity: int) -> int:
     """Rows of a block as the compiled loop sees it: the loop reads ``capacity`` rows from the start of every batch."""
     return rows if (counts == capacity).all() else rounded_up(rows) + capacity
-
-
-def _check_rows(run: Run, loss: GeneralisedLinearLoss, grid: Grid, longest: float, l2: NDArray[np.float64], given: int) -> None:
-    if not np.isfinite(longest):
-        raise InputError(
-            f"among the first {given:,} records some have features that are not finite numbers: clean or clip them first. "
-            "Nothing was released."
-        )
-    check_curvature(run, loss, grid, longest, l2)
 
 
 class _Steps:
@@ -168,30 +170,34 @@ class _Records:
 
     def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
         self._blocks, self._n, self._loss = iter(blocks), run.n, loss
-        self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._pieces: deque[tuple[NDArray[Any], NDArray[Any]]] = deque()
         self._seen, self.given, self.d = 0, 0, 0
         if not self._next():
             raise InputError("there are no records: expected blocks of (features, target).")
 
-    def take(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The next ``count`` records, as one array each."""
+    def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The next ``count`` records, followed by any others up to ``room``, as one array each; without a copy where possible."""
         while self._seen - self.given < count:
             if not self._next():
                 raise InputError(
                     f"the records end after {self._seen:,} rows but the run has n = {self._n:,}: declare the number of rows that "
                     "there are. Nothing was released."
                 )
-        parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self.given += count
-        while count:
-            features, target = self._pieces.pop(0)
-            parts.append((features[:count], target[:count]))
-            if len(target) > count:
-                self._pieces.insert(0, (features[count:], target[count:]))
-            count -= len(parts[-1][1])
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate([part for part, _ in parts]), np.concatenate([part for _, part in parts])
+        features, target = self._pieces[0]
+        if len(target) >= room:
+            self._pieces[0] = features[count:], target[count:]
+            return features[:room], target[:room]
+        rows, labels = np.zeros((room, self.d), features.dtype), np.zeros(room, target.dtype)
+        filled = 0
+        while filled < count:
+            features, target = self._pieces.popleft()
+            part = min(count - filled, len(target))
+            rows[filled : filled + part], labels[filled : filled + part] = features[:part], target[:part]
+            filled += part
+            if part < len(target):
+                self._pieces.appendleft((features[part:], target[part:]))
+        return rows, labels
 
     def finish(self) -> None:
         """Count the records that no step used; raises unless there are n in all."""
@@ -206,6 +212,9 @@ class _Records:
 
     def _next(self) -> bool:
         """Take in one more block; False at the end."""
+        if self._pieces:  # Its arrays are the caller's, who may fill them anew with the next records.
+            features, target = self._pieces[-1]
+            self._pieces[-1] = features.copy(), target.copy()
         block = next(self._blocks, None)
         if block is None:
             return False

@@ -1,4 +1,4 @@
-"""A progress bar that shows steps and time, and nothing computed from the data."""
+"""A progress bar that shows steps or rows, speed and time, and nothing computed from the data."""
 
 from __future__ import annotations
 
@@ -6,20 +6,44 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class _Speed(ProgressColumn):
+    """Units a second, in thousands where there are many."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{self._unit}, " + ("..." if speed is None else f"{speed:,.0f} {self._unit}/s"))
 
 
 @contextmanager
-def progress_bar(title: str = "training") -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str = "training", unit: str = "steps") -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, silent where that is no terminal; yields the function to pass as ``progress`` to ``train``.
 
     Parameters
     ----------
     title : str
         What stands left of the bar.
+    unit : str
+        What is counted: "steps", or "rows" in a pass over records.
     """
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(unit))
     times = (TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("remaining"), TimeRemainingColumn())
     with Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)

@@ -1,0 +1,98 @@
+"""The schedules of localisation: how Phased-SGD and Phased-ERM share out the records and how their steps shrink.
+
+Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal rates in linear time" (STOC 2020), Algorithms 2 and
+3 with Theorems 4.4, 4.8 and 5.3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dplateau.algorithms.constants import gaussian_mu
+from dplateau.spec import InputError, OnePass, Run
+from dplateau.spec.schedule import integer
+
+
+class Phases(NamedTuple):
+    """Sizes and step sizes of consecutive phases."""
+
+    sizes: tuple[int, ...]
+    step_sizes: tuple[float, ...]
+
+    def __add__(self, other: object) -> Phases:
+        """These phases and then others."""
+        if not isinstance(other, Phases):
+            return NotImplemented
+        return Phases(self.sizes + other.sizes, self.step_sizes + other.step_sizes)
+
+
+def halving_count(n: int) -> int:
+    """The number of halving phases that is used where none is given: half of the paper's ``log2 n``.
+
+    By the last of them the steps have shrunk by n and the noise with them: its part ``4^-k L D = L D / n`` of the excess risk is no
+    more than the rest. The paper's second half, of about ``sqrt(n)`` records in all, would shrink steps by n^2, where a step is
+    lost in the rounding of the weights.
+    """
+    return max(1, math.ceil(math.log2(n) / 2))
+
+
+def halving_phases(n: int, step_size: float, count: int | None = None) -> Phases:
+    """Phase i takes ``n / 2^i`` records, rounded down, and steps ``step_size / 4^i``; what is left over goes to the first phase."""
+    k = halving_count(n) if count is None else integer("phases", count)
+    sizes = [n >> i for i in range(1, k + 1)]
+    if not sizes[-1]:
+        raise InputError(f"{k} phases that halve {n} records leave none for the last: use at most {n.bit_length() - 1} phases.")
+    return Phases((n - sum(sizes[1:]), *sizes[1:]), tuple(step_size / 4**i for i in range(1, k + 1)))
+
+
+def equal_count(n: int) -> int:
+    """Theorem 5.3's ``log log n``, rounded up."""
+    return max(1, math.ceil(math.log(max(math.log(n), 1.0)))) if n > 1 else 1
+
+
+def equal_phases(n: int, step_size: float, count: int | None = None) -> Phases:
+    """Phases of equal size with steps ``step_size / 2^(2^i)``; what is left over goes to the first phase."""
+    k = equal_count(n) if count is None else integer("phases", count)
+    if k > min(n, 8):
+        raise InputError(f"{k} phases whose steps shrink doubly exponentially: expected at most {min(n, 8)}.")
+    return Phases((n - (k - 1) * (n // k), *(n // k,) * (k - 1)), tuple(step_size / 2.0 ** (2**i) for i in range(1, k + 1)))
+
+
+def least_multiplier(epsilon: float, delta: float, adjacency: str) -> float:
+    """The noise multiplier of a phase that costs (epsilon, delta): all phases together cost no more than one."""
+    return (2.0 if adjacency == "replace" else 1.0) / gaussian_mu(epsilon, delta, adjacency)
+
+
+def convex_step(n: int, noise_multiplier: float, weights: int, distance: float, lipschitz: float) -> float:
+    """Theorem 4.4's eta for a start at most ``distance`` from the minimiser."""
+    return distance / lipschitz * min(4 / math.sqrt(n), 1 / (noise_multiplier * math.sqrt(weights)))
+
+
+def phased_run(
+    n: int,
+    schedule: Phases,
+    *,
+    update: str,
+    clip_norm: float,
+    smoothness: float | None,
+    l2: float,
+    diameter: float | None,
+    adjacency: str,
+) -> Run:
+    """The run of these phases, with a noise multiplier still to be calibrated."""
+    return Run(
+        n=n,
+        sampling=OnePass(schedule.sizes),
+        steps=len(schedule.sizes),
+        noise_multiplier=1.0,
+        clip_norm=clip_norm,
+        step_size=schedule.step_sizes,
+        smoothness=smoothness,
+        strong_convexity=l2,
+        l2=l2,
+        diameter=diameter,
+        adjacency=adjacency,
+        released="last",
+        update=update,
+    )

@@ -1,0 +1,160 @@
+"""Online noisy SGD: a step for every batch as it comes, for streams whose length nobody knows.
+
+Every record is in one batch, and every noisy gradient may be seen. Whatever the number of batches, a record is hidden by the noise of
+its own; so models can be published, stored and updated at any time, for the price of one step.
+
+Source: parallel composition, docs/proofs/exact-composition.md; step sizes as in Feldman, Koren, Talwar 2020, Theorem 3.2, at any time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.algorithms.constants import clip_and_smoothness, gaussian_mu
+from dplateau.algorithms.pnsgd import DISTANCE, LARGEST
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import Assumption, InputError, OnePass, Run
+from dplateau.training import SecureGenerator, TrainResult, train_one_pass
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineSGD:
+    """Where a stream of batches stands. All of it is released, hence accounted: it may be stored and continued at will.
+
+    Step t takes ``eta_t = (50 / R) / sqrt(sum over s <= t of G_s^2)``, at most ``2 / smoothness``, with the public bound
+    ``G_s^2 = L^2 (1 + w z^2 / b_s^2)`` on the mean square of a noisy gradient of w weights. The model is the mean of the iterates,
+    each weighted by the number of records so far.
+
+    Attributes
+    ----------
+    step_run : Run
+        One step on one record: the noise, the clip norm and the adjacency of all steps.
+    loss : GeneralisedLinearLoss
+        Loss of one record.
+    distance, smoothness : float
+        What the step sizes follow from.
+    weights, mean : array of shape (d,) or (d, K)
+        The last iterate, and the model.
+    sizes : tuple of int
+        The sizes of the batches so far.
+    step_sizes : tuple of float
+        Their step sizes.
+    """
+
+    step_run: Run
+    loss: GeneralisedLinearLoss
+    distance: float
+    smoothness: float
+    weights: Array
+    mean: Array
+    sizes: tuple[int, ...] = ()
+    step_sizes: tuple[float, ...] = ()
+
+    @property
+    def run(self) -> Run:
+        """All steps so far, as one run."""
+        return self.step_run.replace(
+            n=sum(self.sizes), sampling=OnePass(self.sizes), steps=len(self.sizes), step_size=self.step_sizes
+        )
+
+    def step(
+        self, features: ArrayLike, target: ArrayLike, *, generator: SecureGenerator | None = None
+    ) -> tuple[OnlineSGD, TrainResult]:
+        """Take in one batch of records that were in no batch before.
+
+        Parameters
+        ----------
+        features : array of shape (b, d)
+            Rows; private. Their number is public.
+        target : array of shape (b,)
+            Targets as the loss wants them; private.
+        generator : SecureGenerator, optional
+            Source of the noise; by default a new one with a key from the operating system.
+
+        Returns
+        -------
+        (OnlineSGD, TrainResult)
+            Where the stream stands now, and what was released of this step.
+
+        Raises
+        ------
+        InputError, TrainingInterrupted, TrainingDiverged
+            As ``dplateau.training.train``. The stream then stands where it stood.
+        """
+        size = len(np.asarray(target))
+        if not size:
+            raise InputError("the batch has no records: expected at least one.")
+        sizes = (*self.sizes, size)
+        z, clip = float(self.step_run.noise_multiplier), self.step_run.clip_norm  # type: ignore[arg-type]
+        energy = float(np.sum(clip**2 * (1 + self.weights.size * (z / np.array(sizes, dtype=float)) ** 2)))
+        step_size = min(self.distance / math.sqrt(energy), LARGEST / self.smoothness)
+        run = self.step_run.replace(n=size, sampling=OnePass(size), step_size=step_size)
+        result = train_one_pass(
+            run, self.loss, [(np.asarray(features), np.asarray(target))], start=self.weights, generator=generator
+        )
+        seen = np.cumsum(sizes)
+        share = float(seen[-1] / seen.sum())
+        moved: Any = result.weights
+        after = replace(
+            self,
+            weights=moved,
+            mean=(1 - share) * self.mean + share * moved,
+            sizes=sizes,
+            step_sizes=(*self.step_sizes, step_size),
+        )
+        every = Assumption("one batch a record", "no record was in more than one batch", "declared")
+        return after, replace(result, weights=after.mean, run=after.run, assumptions=(*result.assumptions, every))
+
+
+def start_online_sgd(
+    loss: GeneralisedLinearLoss,
+    *,
+    epsilon: float,
+    delta: float,
+    d: int,
+    feature_norm: float = 1.0,
+    adjacency: str = "add-remove",
+    residual_clip: float | None = None,
+) -> OnlineSGD:
+    """A stream before its first batch, from public facts.
+
+    Parameters
+    ----------
+    loss : GeneralisedLinearLoss
+        Loss of one record.
+    epsilon, delta : float
+        What all batches together may cost, at most.
+    d : int
+        Number of features.
+    feature_norm : float, default 1.0
+        R: public bound on the Euclidean norm of every row.
+    adjacency : {"add-remove", "replace"}, default "add-remove"
+        What neighbouring data sets are; see ``Run``.
+    residual_clip : float, optional
+        c: per-example gradients are clipped to ``c * feature_norm``.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range.
+    """
+    clip, smoothness = clip_and_smoothness(loss, feature_norm, residual_clip, 0.0)
+    run = Run(
+        n=1,
+        sampling=OnePass(1),
+        steps=1,
+        noise_multiplier=(1 + 1e-9) * (1.0 if adjacency == "add-remove" else 2.0) / gaussian_mu(epsilon, delta, adjacency),
+        clip_norm=clip,
+        adjacency=adjacency,
+        released="all",
+        update="post-processed",
+    )
+    zero = np.zeros((d,) if loss.outputs == 1 else (d, loss.outputs))
+    return OnlineSGD(run, loss, DISTANCE / feature_norm, smoothness, zero, zero)

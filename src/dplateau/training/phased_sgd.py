@@ -1,0 +1,231 @@
+"""Phased-SGD's phases: one noiseless pass of projected gradient steps, then noise on the mean iterate.
+
+In the step that uses a record, its presence moves the iterate by at most ``step_size * clip_norm / b``; no later step, of size at
+most 2 / smoothness, moves two iterates further apart, nor does a mean of them (``docs/proofs/localisation.md``).
+
+**Arithmetic.** In floating point every step misses its exact map by a few units in the last place of the weights, and by d of them
+where d terms are added up. ``_round_off`` bounds that from public numbers alone. Twice its sum over the steps, and what rounding to
+the noise's grid adds, is taken off the clip norm, so that the *computed* results have the sensitivity that the ``Run`` states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import integer
+from dplateau.training.checks import check_curvature, checked_data, checked_l2, checked_start
+from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.grid import Grid
+from dplateau.training.loop import Data, clipped_sum
+from dplateau.training.noise import SecureGenerator
+from dplateau.training.output_noise import OutputNoise, output_noise
+from dplateau.training.phases import EPS, TINY, Phase, gradient_round_off, phase_assumptions, phases_of, projected
+from dplateau.training.result import TrainResult
+
+WEIGHTINGS: Final = ("uniform", "growing")
+_LARGEST_MARGIN: Final = 0.1
+_STEPS: Final = 1 << 16
+"""Steps between two looks at the keyboard."""
+
+
+def train_phased_sgd(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    features: ArrayLike,
+    target: ArrayLike,
+    *,
+    batch_size: int = 1,
+    weighting: str = "uniform",
+    start: ArrayLike | None = None,
+    generator: SecureGenerator | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> TrainResult:
+    """Carry out a run whose update is "phased-sgd", in double precision.
+
+    Parameters
+    ----------
+    run : Run
+        One step a phase; with ``smoothness`` and ``diameter``. Every inner step adds ``run.l2 * weights`` to the mean gradient.
+    loss : GeneralisedLinearLoss
+        Loss of one example.
+    features, target : array of shape (n, d), (n,)
+        The records; private. The order must be public, and random where the theorems on utility are to apply.
+    batch_size : int, default 1
+        b: records of one inner step. A last, smaller batch of a phase is divided by b too.
+    weighting : {"uniform", "growing"}, default "uniform"
+        Whether a phase's result is the plain mean of the points at which it took gradients, or point t counts as
+        ``(1 - step_size * l2)^-t``.
+    start : array of shape (d,) or (d, K), optional
+        First point; public. Zero by default.
+    generator : SecureGenerator, optional
+        Source of the noise; by default a new one with a key from the operating system.
+    progress : callable, optional
+        Called with the inner steps done and their total.
+
+    Raises
+    ------
+    InputError
+        The arguments do not fit each other, the run states a smoothness or convexity that the rows do not have, or rounding would
+        take more than a tenth of the clip norm.
+    TrainingInterrupted
+        By the keyboard. Nothing is released.
+    """
+    phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
+    _check_plan(run, loss, phases, b, weighting)
+    rows, labels, norms = checked_data(run, loss, features, target, "float64")
+    if (abs(labels) > 1 / TINY).any():
+        raise InputError(f"the target has values beyond {1 / TINY:g}: clip it to a declared range.")
+    shape = (rows.shape[1],) if loss.outputs == 1 else (rows.shape[1], loss.outputs)
+    weights = checked_start(run, start, shape)
+    outputs = [phase_noise(run, loss, phase, b, shape) for phase in phases]
+    clips = [clip for clip, _ in outputs]
+    check_curvature(run, loss, Grid(spacing=0.0, clip_norm=min(clips)), float(norms.max()), checked_l2(run.l2, shape[0]))
+    _check_contraction(run, loss, phases, float(norms.max()))
+    generator = SecureGenerator() if generator is None else generator
+
+    # Squares of tiny entries underflow: a norm counts as a little more than was computed.
+    data = Data(rows, labels, 1 / (norms + math.sqrt(shape[0]) * TINY))
+    total, finished, done = sum(-(-phase.size // b) for phase in phases), False, 0
+    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+        data = Data(*map(jax.device_put, data))
+        for phase, (clip, noise) in zip(phases, outputs, strict=True):
+            steps = -(-phase.size // b)
+
+            def report(inside: int, before: int = done) -> None:
+                if progress is not None:
+                    progress(before + inside, total)
+
+            mean = _phase(run, loss, data, phase, weights, clip, b, weighting == "growing", report)
+            if not np.isfinite(mean).all():
+                raise TrainingDiverged("the weights are no longer finite: nothing was released.")
+            weights = projected(noise.add(mean, generator), run.diameter)
+            done += steps
+            report(steps)
+        finished = True
+    if not finished:
+        raise TrainingInterrupted("training was interrupted: nothing was released.")
+    held = f"gradients were clipped to norm {run.clip_norm:g} less a margin, every inner step is a contraction, batches of {b}"
+    paid = "the rounding of every inner step was bounded and taken off the clip norm"
+    return TrainResult(weights, run, phase_assumptions(run, generator, held, paid), generator.name, "float64")
+
+
+def phase_noise(
+    run: Run, loss: GeneralisedLinearLoss, phase: Phase, batch_size: int, shape: tuple[int, ...]
+) -> tuple[float, OutputNoise]:
+    """What gradients are clipped to in a phase, and the noise on its result.
+
+    Raises
+    ------
+    InputError
+        Rounding would take more than a tenth of the clip norm.
+    """
+    unit = phase.step_size / batch_size
+    noise = output_noise(phase.noise_multiplier * unit * run.clip_norm, 2 * (run.diameter or 0.0))
+    moved = 2 * -(-phase.size // batch_size) * _round_off(run, loss, phase.step_size, batch_size, shape)
+    margin = (moved + noise.margin(math.prod(shape))) / unit + (shape[0] + 8) * EPS * run.clip_norm
+    if not margin <= _LARGEST_MARGIN * run.clip_norm:
+        raise InputError(
+            f"rounding would take more than a tenth of clip_norm in a phase of {phase.size} records with step_size "
+            f"{phase.step_size:.3g}: use fewer phases, larger steps, a smaller diameter or fewer weights."
+        )
+    return run.clip_norm - margin, noise
+
+
+def _round_off(run: Run, loss: GeneralisedLinearLoss, step_size: float, batch_size: int, shape: tuple[int, ...]) -> float:
+    """Most by which one computed step, and the mean that it enters, miss the exact ones, from public numbers alone.
+
+    The step, the projection and the mean cost some units in the last place of the weights, the norm one a coordinate.
+    """
+    radius, smoothness = (run.diameter or 0.0) / 2, (run.smoothness or 0.0) - run.l2
+    gradient = gradient_round_off(loss, smoothness, run.clip_norm, radius=radius, features=shape[0], terms=batch_size)
+    units = (math.prod(shape) + 24) * radius + 4 * step_size * (run.clip_norm + run.l2 * radius)
+    return step_size * gradient + EPS * units
+
+
+def _check_plan(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase], batch_size: int, weighting: str) -> None:
+    if not math.isfinite(loss.smoothness(1.0)):
+        raise InputError(f"{type(loss).__name__} is not smooth, so gradient steps are no contraction: use Phased-ERM.")
+    if run.diameter is None:
+        raise InputError("the run has no diameter: Phased-SGD projects its iterates on a ball, state its diameter.")
+    if batch_size > (least := min(phase.size for phase in phases)):
+        raise InputError(f"batch_size {batch_size} exceeds the smallest phase of {least} records: lower it or use fewer phases.")
+    if weighting not in WEIGHTINGS:
+        raise InputError(f"weighting is {weighting!r}: expected one of {', '.join(WEIGHTINGS)}.")
+    if (run.smoothness or 0.0) <= run.l2:
+        raise InputError(f"smoothness {run.smoothness:g} leaves nothing for the loss beside l2 {run.l2:g}: state their sum.")
+    if weighting == "growing" and not 0 < max(phase.step_size for phase in phases) * run.l2 < 1:
+        raise InputError("growing weights need l2 > 0 and step_size * l2 < 1: use weighting='uniform'.")
+
+
+def _check_contraction(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase], largest_row: float) -> None:
+    """The smoothness that the rows have, without any slack, keeps the largest step a contraction."""
+    largest = max(phase.step_size for phase in phases)
+    if not largest * (loss.smoothness(largest_row) + run.l2) * (1 + 1e-9) <= 2:
+        raise InputError(f"step_size {largest:g} is 2/smoothness, and rounding makes some row less smooth: lower it by a little.")
+
+
+def _phase(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    data: Data,
+    phase: Phase,
+    start: NDArray[np.float64],
+    clip: float,
+    batch_size: int,
+    growing: bool,
+    report: Callable[[int], None],
+) -> NDArray[np.float64]:
+    """The weighted mean of the points of one phase."""
+    steps = -(-phase.size // batch_size)
+    numbers = (phase.first, phase.first + phase.size, phase.step_size, clip, run.l2, (run.diameter or 0.0) / 2)
+    carry: Any = (start, start)
+    for begin in range(0, steps, _STEPS):
+        report(begin)
+        end = min(begin + _STEPS, steps)
+        carry = jax.block_until_ready(_steps(*carry, data, begin, end, numbers, loss=loss, batch=batch_size, growing=growing))
+    return np.array(carry[1])
+
+
+@partial(jax.jit, static_argnames=("loss", "batch", "growing"))
+def _steps(
+    weights: jax.Array,
+    mean: jax.Array,
+    data: Data,
+    begin: int,
+    end: int,
+    numbers: tuple[Any, ...],
+    *,
+    loss: GeneralisedLinearLoss,
+    batch: int,
+    growing: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """Steps ``begin`` to ``end`` of a phase: the next point, and the mean of the points where gradients were taken."""
+    first, last, step_size, clip, l2, radius = numbers
+
+    def body(step: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        weights, mean = carry
+        count = step + 1
+        # The weight of a point over the sum of all weights up to its own.
+        share = jnp.minimum(1, -l2 * step_size / jnp.expm1(count * jnp.log1p(-l2 * step_size))) if growing else 1 / count
+        mean = mean + share * (weights - mean)
+        wanted = first + step * batch
+        begins = jnp.minimum(wanted, len(data.target) - batch)
+        rows = Data(*(jax.lax.dynamic_slice_in_dim(column, begins, batch) for column in data))
+        rows = rows._replace(largest=clip * rows.largest)
+        places = begins + jnp.arange(batch)
+        total = clipped_sum(loss, weights, rows, (places >= wanted) & (places < last))
+        weights = weights - step_size * (total / batch + l2 * weights)
+        return weights * jnp.minimum(1, radius / jnp.linalg.norm(weights)), mean
+
+    return jax.lax.fori_loop(begin, end, body, (weights, mean))

@@ -1,0 +1,77 @@
+"""What the phases of Phased-SGD and Phased-ERM share: their records, their order, what their guarantee rests on."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec.schedule import per_step
+from dplateau.training.noise import SecureGenerator
+
+EPS: Final = float(np.finfo("float64").eps)
+TINY: Final = 1e-150
+"""Squares of smaller entries underflow; nothing may exceed its inverse."""
+
+
+class Phase(NamedTuple):
+    """One phase: it uses ``size`` records from number ``first`` on."""
+
+    first: int
+    size: int
+    step_size: float
+    noise_multiplier: float
+
+
+def phases_of(run: Run, update: str) -> list[Phase]:
+    """The phases of a run in their order; raises ``InputError`` unless its update is ``update``."""
+    if run.update != update:
+        raise InputError(f"the run's update is {run.update!r}: expected {update!r}.")
+    sizes = [int(size) for size in per_step(run.sampling.divisors(run.n), run.steps)]
+    firsts = accumulate(sizes, initial=0)
+    columns = (per_step(run.step_size, run.steps), per_step(run.noise_multiplier, run.steps))  # type: ignore[arg-type]
+    return [Phase(*one) for one in zip(firsts, sizes, *(column.tolist() for column in columns), strict=False)]
+
+
+def gradient_round_off(
+    loss: GeneralisedLinearLoss, smoothness: float, clip_norm: float, *, radius: float, features: int, terms: int
+) -> float:
+    """Most by which a computed mean gradient at weights of norm ``radius`` misses the exact one, from public numbers alone.
+
+    Scores are sums of as many products as there are features and turn into an error of the gradient by the smoothness; residuals
+    are right to 16 units in the last place; ``terms`` is the number of additions that a record's gradient goes through.
+    """
+    row = math.sqrt(smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
+    steepest = loss.lipschitz(row)
+    steepest = max(clip_norm, steepest) if math.isfinite(steepest) else clip_norm
+    return EPS * ((features + 16) * smoothness * (radius + 1 / row) + (terms + loss.outputs + 32) * steepest)
+
+
+def projected(weights: NDArray[np.float64], diameter: float | None) -> NDArray[np.float64]:
+    """The nearest point of the ball of ``diameter`` around zero; None means no ball."""
+    norm = float(np.linalg.norm(weights))
+    return weights if diameter is None or norm <= diameter / 2 else weights * (diameter / 2 / norm)
+
+
+def phase_assumptions(run: Run, generator: SecureGenerator, phase: str, arithmetic: str) -> tuple[Assumption, ...]:
+    """What the guarantee rests on; ``phase`` says how a phase's sensitivity was made true, ``arithmetic`` how rounding is paid."""
+    drawn = "declared" if generator.insecure else "enforced"
+    found = [
+        Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
+        Assumption("sampling", "every phase took the next records in their given order, which is public", "enforced"),
+        Assumption("sensitivity", phase, "enforced"),
+        Assumption("divisor", "sums were divided by public batch sizes", "enforced"),
+        Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the result of its phase", drawn),
+        Assumption("arithmetic", arithmetic, "enforced"),
+        Assumption("elementary functions", "float64 functions are right to 16 units in the last place", "declared"),
+    ]
+    if run.diameter is not None:
+        found.append(Assumption("projection", f"results were projected on the ball of diameter {run.diameter:g}", "enforced"))
+    if run.smoothness is not None:
+        found.append(Assumption("smoothness", f"every row is short enough for smoothness {run.smoothness:g}", "enforced"))
+    return tuple(found)

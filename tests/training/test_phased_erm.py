@@ -1,0 +1,268 @@
+"""Phased-ERM: certificates against independent solvers, sensitivity by search, phases against a slow reference."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from dplateau.losses import Absolute, CornerLoss, Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dplateau.spec import InputError, OnePass, Run
+from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted, corner_erm, regularised_erm
+from dplateau.training.corner_erm import corner_minimiser
+from dplateau.training.phased_erm import phase_setting, train_phased_erm
+from dplateau.training.phases import phases_of
+from dplateau.training.regularised_erm import Problem, smooth_minimiser
+
+CORNERS = (Hinge(), Absolute())
+SMOOTH = (Logistic(), Huber(0.3), SmoothedHinge(0.5), Softmax(3))
+LOSSES = (*CORNERS, *SMOOTH)
+names = [type(loss).__name__ for loss in LOSSES]
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def problem(loss, n=40, d=3, strength=0.05, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d))
+    rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True)) * (1 + 1e-12)
+    target = rng.normal(size=n) if isinstance(loss, Absolute | Huber) else rng.integers(0, loss.outputs + 1, n) % 3 % 2 * 1.0
+    if isinstance(loss, Softmax):
+        target = rng.integers(0, 3, n).astype(float)
+    centre = rng.normal(size=(d,) if loss.outputs == 1 else (d, loss.outputs))
+    return Problem(rows, np.linalg.norm(rows, axis=1), target, centre, strength)
+
+
+def solve(loss, one, distance):
+    return (corner_minimiser if isinstance(loss, CornerLoss) else smooth_minimiser)(loss, one, distance)
+
+
+def value(loss, one, weights):
+    losses = np.asarray(loss.value(one.rows @ weights, one.target))
+    return losses.mean() + one.strength * ((weights - one.centre) ** 2).sum() / 2
+
+
+def corner_reference(loss, one):
+    """Sequential quadratic programming on the primal, with a slack for each record."""
+    n, d = one.rows.shape
+    lower, upper, corner = loss.corners(one.target)
+
+    def objective(x):
+        shift = x[:d] - one.centre
+        return x[d:].mean() + one.strength * shift @ shift / 2, np.concatenate([one.strength * shift, np.full(n, 1 / n)])
+
+    sides = [np.hstack([-slope[:, None] * one.rows, np.eye(n)]) for slope in (lower, upper)]
+    offsets = np.concatenate([lower * corner, upper * corner])
+    matrix = np.vstack(sides)
+    constraint = {"type": "ineq", "fun": lambda x: matrix @ x + offsets, "jac": lambda x: matrix}
+    start = np.concatenate([one.centre, np.full(n, 10.0)])
+    found = minimize(objective, start, jac=True, constraints=[constraint], method="SLSQP", options={"ftol": 1e-15, "maxiter": 500})
+    return found.x[:d]
+
+
+@pytest.mark.parametrize("strength", [0.02, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", CORNERS, ids=names[:2])
+def test_corner_losses_agree_with_quadratic_programming(loss, seed, strength):
+    one = problem(loss, n=15, strength=strength, seed=seed)
+    found = solve(loss, one, 1e-6)
+    assert found.distance <= 1e-6
+    reference = corner_reference(loss, one)
+    assert np.linalg.norm(found.weights - reference) <= found.distance + 2e-6
+    assert value(loss, one, found.weights) <= value(loss, one, reference) + 1e-10
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=names[2:])
+def test_smooth_losses_agree_with_plain_gradient_descent(loss):
+    one = problem(loss)
+    found = solve(loss, one, 1e-8)
+    assert found.distance <= 1e-8
+    weights, step = one.centre, 1 / (loss.smoothness(1.0) + one.strength)
+    for _ in range(3000):
+        residual = np.asarray(loss.residual(one.rows @ weights, one.target))
+        weights = weights - step * (one.rows.T @ residual / len(one.rows) + one.strength * (weights - one.centre))
+    assert np.linalg.norm(found.weights - weights) <= found.distance + 1e-11
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=names)
+def test_a_certificate_is_never_smaller_than_the_distance(loss):
+    """Rough points, far from the minimiser, with what their certificates say."""
+    one = problem(loss, n=60)
+    best = solve(loss, one, 1e-6 if isinstance(loss, CornerLoss) else 1e-9).weights
+    ratios = []
+    for wanted in (1.0, 0.3, 0.03, 1e-3, 1e-4):
+        rough = solve(loss, one, wanted)
+        assert rough.distance <= wanted
+        ratios.append(np.linalg.norm(rough.weights - best) / rough.distance)
+    assert max(ratios) <= 1 + 1e-2
+
+
+@pytest.mark.parametrize("loss", CORNERS, ids=names[:2])
+def test_the_gap_of_any_slopes_bounds_the_distance(loss):
+    one = problem(loss, n=60)
+    best = solve(loss, one, 1e-6).weights - one.centre
+    lower, upper, corner = loss.corners(one.target)
+    dual = corner_erm.Dual(one.rows, one.norms, lower, upper, one.rows @ one.centre - corner, one.strength)
+    rng, ratios = np.random.default_rng(0), []
+    for _ in range(100):
+        slopes = lower + rng.beta(0.2, 0.2, len(lower)) * (upper - lower)
+        found = corner_erm.certified(dual, slopes)
+        ratios.append(np.linalg.norm(found.weights - best) / found.distance)
+    assert 0.1 < max(ratios) <= 1
+    assert corner_erm.certified(dual, upper + 1e-9).distance == math.inf
+
+
+@pytest.mark.parametrize("loss", CORNERS, ids=names[:2])
+def test_coordinate_ascent_alone_gets_there_too(loss, monkeypatch):
+    one = problem(loss)
+    wanted = solve(loss, one, 1e-6)
+    monkeypatch.setattr(corner_erm, "_INTERIOR", 0)
+    found = solve(loss, one, 1e-6)
+    assert found.distance <= 1e-6
+    assert np.linalg.norm(found.weights - wanted.weights) <= 2e-6
+    monkeypatch.setattr(corner_erm, "_SWEEPS", 0)
+    with pytest.raises(TrainingDiverged, match="certified"):
+        solve(loss, one, 1e-6)
+
+
+@pytest.mark.parametrize("loss", SMOOTH[:2], ids=names[2:4])
+def test_gradient_steps_alone_get_there_too(loss, monkeypatch):
+    one = problem(loss)
+    wanted = solve(loss, one, 1e-9)
+    monkeypatch.setattr(regularised_erm, "minimize", lambda fun, x0, **options: type("Stopped", (), {"x": x0}))
+    found = solve(loss, one, 1e-9)
+    assert found.distance <= 1e-9
+    assert np.linalg.norm(found.weights - wanted.weights) <= 2e-9
+
+
+def test_what_rounding_cannot_certify_is_an_error():
+    for loss in (Logistic(), Hinge()):
+        with pytest.raises(TrainingDiverged, match="certified"):
+            solve(loss, problem(loss, n=12), 1e-19)
+
+
+def phased(sizes, steps, *, noise=1e-7, **changes):
+    return Run(
+        n=sum(sizes),
+        sampling=OnePass(tuple(sizes)),
+        steps=len(sizes),
+        noise_multiplier=noise,
+        step_size=tuple(steps),
+        released="last",
+        update="phased-erm",
+        **{"strong_convexity": 0.0, **changes},
+    )
+
+
+def fit(run, loss, rows, target, **options):
+    return train_phased_erm(run, loss, rows, target, generator=SecureGenerator(insecure_seed=0), **options).weights
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Logistic()], ids=lambda loss: type(loss).__name__)
+def test_phases_follow_each_other(loss):
+    one = problem(loss, n=30)
+    run = phased([16, 9, 5], [2.0, 0.7, 0.3], l2=0.1, strong_convexity=0.1)
+    weights, first = np.zeros(3), 0
+    for size, eta in ((16, 2.0), (9, 0.7), (5, 0.3)):
+        used, start = slice(first, first + size), weights
+
+        def objective(w, used=used, start=start, eta=eta, size=size):
+            losses = np.asarray(loss.value(one.rows[used] @ w, one.target[used]))
+            return losses.mean() + ((w - start) ** 2).sum() / (eta * size) + 0.05 * w @ w
+
+        options = {"xatol": 1e-10, "fatol": 1e-15, "maxiter": 20_000, "maxfev": 20_000}
+        for _ in range(3):
+            weights = minimize(objective, weights, method="Nelder-Mead", options=options).x
+        first += size
+    found = fit(run, loss, one.rows, one.target, accuracy=1e-5)
+    np.testing.assert_allclose(found, weights, atol=5e-6)
+    assert np.linalg.norm(weights) > 0.05
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_sensitivity_is_never_above_its_bound(replace):
+    rng, most = np.random.default_rng(1), 0.0
+    for trial in range(120):
+        loss = (Hinge(), Absolute(), Logistic(), SmoothedHinge(0.1))[trial % 4]
+        eta, accuracy, l2 = float(rng.choice([0.1, 1.0, 10.0])), float(rng.choice([1e-3, 0.3])), (0.0, 0.3)[trial % 2]
+        run = phased([7], [eta], l2=l2, strong_convexity=l2)
+        one = problem(loss, n=7, d=2, seed=trial)
+        other, label = one.rows.copy(), one.target.copy()
+        other[3] = -other[3] if replace else 0
+        if replace and trial % 2:
+            label[3] = 1 - label[3]
+        distance = np.linalg.norm(
+            fit(run, loss, one.rows, one.target, accuracy=accuracy) - fit(run, loss, other, label, accuracy=accuracy)
+        )
+        unit = 1 / (2 / eta + 7 * l2) * (1 + accuracy)
+        most = max(most, distance / unit)
+    assert 0.6 < most / (2 if replace else 1) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("loss", CORNERS, ids=names[:2])
+def test_the_sensitivity_is_reached(loss):
+    rows, target = np.zeros((7, 2)), np.zeros(7)
+    present, opposite = rows.copy(), rows.copy()
+    present[0, 0], opposite[0, 0] = 1.0, -1.0
+    target[0] = 100.0 if isinstance(loss, Absolute) else 1
+    run = phased([7], [0.3])
+    for other, factor in ((rows, 1), (opposite, 2)):
+        distance = np.linalg.norm(fit(run, loss, present, target) - fit(run, loss, other, target))
+        assert distance == pytest.approx(factor * 0.3 / 2, rel=1e-5)
+
+
+def test_the_noise_has_the_scale_that_the_accuracy_asks_for():
+    d = 20_000
+    run = phased([20, 10], [0.5, 0.4], noise=3.0, clip_norm=0.7)
+    weights = fit(run, Hinge(), np.zeros((30, d)), np.zeros(30), accuracy=0.5)
+    wanted = math.hypot(*(3.0 * eta * 0.7 / 2 * 1.5 for eta in (0.5, 0.4)))
+    for factor, accepted in ((1.0, True), (1.1, False), (0.9, False)):
+        assert bool(abs(np.std(weights) / (factor * wanted) - 1) < 5 / math.sqrt(2 * d)) is accepted
+
+
+def test_rounding_counts_as_inaccuracy():
+    run = phased([20], [0.5], noise=1.0)
+    setting = phase_setting(run, phases_of(run, "phased-erm")[0], np.zeros(3), 1e-3)
+    assert 0.49 * 0.5e-3 * 0.5 < setting.distance < 0.5e-3 * 0.5
+    assert setting.noise.deviation == pytest.approx(0.5 / 2 * 1.001)
+    assert setting.strength == pytest.approx(2 / (0.5 * 20))
+
+
+def test_bad_input():
+    one = problem(Hinge(), n=20)
+    run = phased([16, 4], [0.5, 0.1])
+    for loss, rows, target, changes, message in (
+        (Squared(), one.rows, one.target, {}, "too long"),
+        (Logistic(), 2 * one.rows, one.target, {}, "too long"),
+        (Logistic(), one.rows[:19], one.target[:19], {}, "rows"),
+        (Hinge(), one.rows, one.target + 0.5, {}, "target"),
+        (Absolute(), one.rows, np.full(20, 1e200), {}, "target"),
+        (Hinge(), one.rows, one.target, {"update": "phased-sgd", "smoothness": 1.0}, "update"),
+        (Hinge(), one.rows, one.target, {"smoothness": 1.0}, "smoothness"),
+        (Logistic(), one.rows, one.target, {"strong_convexity": 0.1}, "l2"),
+        (Hinge(), one.rows, one.target, {"step_size": (0.5, 1e-13)}, "rounding"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(run.replace(noise_multiplier=1.0, **changes), loss, rows, target)
+    for accuracy in (0.0, 1.5, math.nan):
+        with pytest.raises(InputError, match="accuracy"):
+            fit(run, Hinge(), one.rows, one.target, accuracy=accuracy)
+
+
+def test_an_interrupt_releases_nothing_and_progress_counts_phases():
+    one, seen = problem(Hinge(), n=20), []
+    run = phased([16, 4], [0.5, 0.1], noise=1.0, diameter=1.0)
+    weights = fit(run, Hinge(), one.rows, one.target, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+    assert np.linalg.norm(weights) <= 0.5 * (1 + 1e-12)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(TrainingInterrupted):
+        fit(run, Hinge(), one.rows, one.target, progress=stop)
