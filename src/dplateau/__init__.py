@@ -31,12 +31,17 @@ if TYPE_CHECKING:
     from dplateau.estimators import PrivateLinearSVC as PrivateLinearSVC
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
     from dplateau.estimators import load_model as load_model
+    from dplateau.planning import Plan as Plan
+    from dplateau.planning import plan as plan
 
 __version__ = "0.1.0"
 
-_LAZY = dict.fromkeys(
-    ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"), "dplateau.estimators"
-)
+_LAZY = {
+    **dict.fromkeys(
+        ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"), "dplateau.estimators"
+    ),
+    **dict.fromkeys(("Plan", "plan"), "dplateau.planning"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -153,7 +153,7 @@ def test_svc_and_linear(dplateau, table, tmp_path):
     assert model.rmse(model.read(table / "holdout.csv")) == result["test_rmse"]
 
 
-def test_the_progress_bar_shows_steps_and_time(table, tmp_path):
+def test_the_progress_bar_shows_steps_speed_and_time(table, tmp_path):
     command = ["train", "rows.csv", "--schema", "schema.toml", "--epsilon", "1", "--steps", "3000", "--output", tmp_path / "model"]
     terminal, other_end = pty.openpty()
     script = [sys.executable, "-c", "from dplateau.cli.main import run; run()", *map(str, command)]
@@ -174,7 +174,9 @@ def test_the_progress_bar_shows_steps_and_time(table, tmp_path):
     clock = r"(\d+:\d\d:\d\d|-:--:--)"
     assert len(lines) > 1
     for line in lines:
-        assert re.fullmatch(rf"training [^\w ]+ +\d+/(\?|3000) steps elapsed {clock} remaining( {clock})?", line), line
+        assert re.fullmatch(
+            rf"training [^\w ]+ +\d+/(\?|3000) steps, (\.\.\.|[\d,]+ steps/s) elapsed {clock} remaining( {clock})?", line
+        ), line
 
 
 def test_an_interrupt_leaves_nothing(dplateau, table, tmp_path, monkeypatch):

@@ -55,8 +55,8 @@ def test_a_range_has_to_be_declared(wrong):
 
 def test_unknown_losses_and_text_are_refused():
     X, y = line(50)
-    with pytest.raises(InputError, match="loss is 'absolute'"):
-        model(loss="absolute").fit(X, y)
+    with pytest.raises(InputError, match="loss is 'cubic'"):
+        model(loss="cubic").fit(X, y)
     with pytest.raises(InputError, match="targets") as error:
         model().fit(X, np.array(["ninety"] * 50))
     assert "ninety" not in str(error.value)

@@ -14,6 +14,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
 from dplateau.cli.reproduce import reproduce
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema):
+for command in (train, demo, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema):
     app.command()(command)
 
 

@@ -56,6 +56,19 @@ def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> An
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
 
 
+SOLVERS: Final = (
+    "noisy-sgd",
+    "pnsgd",
+    "snowball-sgd",
+    "snowball-sgd-fixed",
+    "snowball-sgd-strong",
+    "phased-sgd",
+    "phased-sgd-strong",
+    "phased-erm",
+    "reduction",
+)
+"""The names of ``dplateau.planning.SOLVERS``, here because planning takes time to import."""
+
 RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
 N = Annotated[int | None, option("Number of rows (public).", RUN, "--n")]
 SamplingKind = Annotated[str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")]

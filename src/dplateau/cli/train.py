@@ -32,7 +32,14 @@ def train(
         Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
     ] = None,
     model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
-    steps: Annotated[int, o.option("Gradient steps: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    solver: Annotated[str, o.choice(("auto", *o.SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
+    steps: Annotated[int, o.option("Gradient steps of noisy-sgd: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    stream: Annotated[
+        bool, typer.Option("--stream", metavar="", help="Read the rows once, in pieces: for large files.", rich_help_panel=DATA)
+    ] = False,
+    rows: Annotated[
+        int | None, o.option("With --stream: the public number of rows (default: the file's own).", DATA, "--rows")
+    ] = None,
     insecure_seed: Annotated[
         int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
     ] = None,
@@ -51,6 +58,8 @@ def train(
     dplateau train adult.data --schema adult --test adult.test --epsilon 1
 
     dplateau train visits.parquet --schema visits.toml --epsilon 0.5
+
+    dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
     output = output or Path(f"{file.stem}-model")
     from dplateau.data import load_schema
@@ -61,7 +70,18 @@ def train(
     if target is not None and target != public.target.name:
         raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
     trained, holdout = fit(
-        file, public, test, epsilon=epsilon, delta=delta, model=model, steps=steps, adjacency=adjacency, insecure_seed=insecure_seed
+        file,
+        public,
+        test,
+        epsilon=epsilon,
+        delta=delta,
+        model=model,
+        solver=solver,
+        steps=steps,
+        stream=stream,
+        rows=rows,
+        adjacency=adjacency,
+        insecure_seed=insecure_seed,
     )
     trained.save(output)
     if json:
@@ -78,13 +98,18 @@ def fit(
     epsilon: float,
     delta: float | None,
     model: str | None = None,
+    solver: str = "auto",
     steps: int = 400,
+    stream: bool = False,
+    rows: int | None = None,
     adjacency: str | None = None,
     insecure_seed: int | None = None,
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     real("epsilon", epsilon)
     integer("steps", steps)
+    if rows is not None and not stream:
+        raise InputError("--rows goes with --stream: other rows are counted when they are read.")
     if delta is not None and not 0 < delta < 1:
         raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
     from dplateau.estimators.table_model import TableModel, read_rows
@@ -98,7 +123,10 @@ def fit(
             epsilon=epsilon,
             delta=delta,
             model=model,
+            solver=solver,
             steps=steps,
+            stream=stream,
+            n=rows,
             adjacency=adjacency or "add-remove",
             insecure_seed=insecure_seed,
             verbose=True,

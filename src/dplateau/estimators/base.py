@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from dplateau.account import account
-from dplateau.algorithms import plan_noisy_sgd
+from dplateau.algorithms import PNSGD
+from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
+from dplateau.planning import SOLVERS, Algorithm, build, choose
 from dplateau.report import make_certificate
 from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.schedule import real
-from dplateau.training import SecureGenerator, progress_bar
+from dplateau.training import SecureGenerator, TrainResult, progress_bar
 
 ROWS: Final = ("clip", "unit")
-SOLVERS: Final = ("auto", "noisy-sgd")
+ONLINE: Final = ("auto", "pnsgd")
+"""Solvers that ``partial_fit`` goes with."""
+Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+class Stream(Protocol):
+    """Records that are read once: their public number and width, their order in words, and their blocks."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        ...
+
+    @property
+    def order(self) -> str:
+        """How the rows are ordered, for the certificate."""
+        ...
+
+    def blocks(self) -> Iterable[tuple[NDArray[Any], NDArray[Any]]]:
+        """Pieces ``(features, target)`` of any lengths, n rows in all."""
+        ...
 
 
 class PrivateLinearModel(BaseEstimator):
@@ -65,7 +93,7 @@ class PrivateLinearModel(BaseEstimator):
         """Raise ``InputError`` on arguments that nothing later would check in time."""
         real("feature_norm", self.feature_norm)
         real("l2", self.l2, inclusive=True)
-        for name, allowed in (("rows", ROWS), ("solver", SOLVERS)):
+        for name, allowed in (("rows", ROWS), ("solver", ("auto", *SOLVERS))):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
 
@@ -85,6 +113,43 @@ class PrivateLinearModel(BaseEstimator):
         """
         return 0.25 * float(self.feature_norm) if self.fit_intercept else 0.0
 
+    def _features(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The bounded rows, with the constant feature of the intercept."""
+        X, constant = self._bounded(X), self._constant()
+        return np.column_stack([X, np.full(len(X), constant, dtype=X.dtype)]) if constant else X
+
+    def _planned(
+        self, n: int, d: int, loss: GeneralisedLinearLoss, delta: float, residual_clip: float | None, once: bool
+    ) -> Algorithm:
+        """The plan of the solver for n rows of d features, the intercept's not counted."""
+        solver = choose(n, loss, one_pass=once)[0] if self.solver == "auto" else self.solver
+        constant = bool(self._constant())
+        return build(
+            solver,
+            n,
+            d + constant,
+            loss,
+            epsilon=self.epsilon,
+            delta=delta,
+            feature_norm=self._row_norm(),
+            adjacency=self.adjacency,
+            residual_clip=residual_clip if solver == "noisy-sgd" or loss.convex_after_clipping else None,
+            l2=[self.l2] * d + [0.0] * constant,  # Noisy-SGD does not shrink an intercept
+            steps=self.steps,
+        )
+
+    def _row_norm(self) -> float:
+        return float(np.hypot(self.feature_norm, self._constant()))
+
+    def _delta(self, n: int) -> float:
+        return min(1e-5, 1 / (10 * n)) if self.delta is None else self.delta
+
+    def _generator(self, number: int = 0) -> SecureGenerator:
+        return SecureGenerator(insecure_seed=None if self.insecure_seed is None else self.insecure_seed + number)
+
+    def _bar(self, unit: str) -> AbstractContextManager[Any]:
+        return progress_bar(unit=unit) if self.verbose else nullcontext()
+
     def _fit_weights(
         self,
         X: NDArray[Any],
@@ -93,32 +158,86 @@ class PrivateLinearModel(BaseEstimator):
         *,
         residual_clip: float | None = None,
         assumptions: tuple[Assumption, ...] = (),
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Weights:
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
-        n, constant = len(X), self._constant()
-        delta = min(1e-5, 1 / (10 * n)) if self.delta is None else self.delta
-        features = self._bounded(X)
-        plan = plan_noisy_sgd(
-            n,
-            loss,
-            epsilon=self.epsilon,
-            delta=delta,
-            feature_norm=float(np.hypot(self.feature_norm, constant)),
-            adjacency=self.adjacency,
-            steps=self.steps,
-            residual_clip=residual_clip,
-            l2=[self.l2] * X.shape[1] + [0.0] * bool(constant),  # an intercept is not to be shrunk
-        )
-        if constant:
-            features = np.column_stack([features, np.full(n, constant, dtype=features.dtype)])
-        with progress_bar() if self.verbose else nullcontext() as progress:
-            result = plan.fit(
-                features,
-                target,
-                generator=SecureGenerator(insecure_seed=self.insecure_seed),
-                dtype=self.dtype,
-                progress=progress,
+        delta = self._delta(len(X))
+        made: Any = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
+        multipass = made.run.update == "post-processed"
+        options = {"dtype": self.dtype} if multipass else {}
+        with self._bar("steps" if multipass else "rows") as progress:
+            result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
+        return self._certified(result, delta, assumptions)
+
+    def _fit_stream(
+        self,
+        stream: Stream,
+        blocks: Iterator[tuple[NDArray[Any], NDArray[Any]]],
+        loss: GeneralisedLinearLoss,
+        *,
+        residual_clip: float | None = None,
+        assumptions: tuple[Assumption, ...] = (),
+    ) -> Weights:
+        """As ``_fit_weights``, in one pass over the blocks of a stream whose targets were prepared."""
+        delta = self._delta(stream.n)
+        made = self._planned(stream.n, stream.d, loss, delta, residual_clip, True)
+        if not isinstance(made, PNSGD):
+            raise InputError(
+                f"solver {self.solver!r} means {type(made).__name__} for {type(loss).__name__} loss, and that does not read records in "
+                "one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
             )
+        order = Assumption("order", stream.order, "declared")
+        with self._bar("rows") as progress:
+            bounded = ((self._features(_finite(X)), y) for X, y in blocks)
+            result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
+        self.n_features_in_ = stream.d
+        vars(self).pop("feature_names_in_", None)  # those of an earlier fit
+        return self._certified(result, delta, (order, *assumptions))
+
+    def _fit_batch(
+        self,
+        X: NDArray[Any],
+        target: NDArray[Any],
+        loss: GeneralisedLinearLoss,
+        *,
+        residual_clip: float | None = None,
+        assumptions: tuple[Assumption, ...] = (),
+    ) -> Weights:
+        """Take in one batch of a stream of unknown length: one noisy step, at the price of one for all batches."""
+        delta = float(self.delta or 0.0)
+        names = ("epsilon", "delta", "feature_norm", "rows", "fit_intercept", "adjacency", "insecure_seed")
+        settings = (*(getattr(self, name) for name in names), loss, assumptions)
+        state: OnlineSGD | None = None
+        if getattr(self, "_online", None) is not None:
+            state, begun = self._online
+            # Else the certificate would tell of the last batch what does not hold for those before it.
+            if begun != settings:
+                raise InputError("arguments were changed since the first batch: set them back, or call fit to start anew.")
+        if state is None:
+            state = start_online_sgd(
+                loss,
+                epsilon=self.epsilon,
+                delta=delta,
+                d=X.shape[1] + bool(self._constant()),
+                feature_norm=self._row_norm(),
+                adjacency=self.adjacency,
+                residual_clip=residual_clip if loss.convex_after_clipping else None,
+            )
+        state, result = state.step(self._features(X), target, generator=self._generator(len(state.sizes)))
+        self._online = (state, settings)
+        return self._certified(result, delta, assumptions)
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """On an error, leave the model as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _certified(self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...]) -> Weights:
         verb = "scaled" if self.rows == "unit" else "clipped"
         bounded = Assumption("rows", f"every row was {verb} to norm {self.feature_norm:g}, a public number", "enforced")
         result = replace(result, assumptions=(*result.assumptions, bounded, *assumptions))
@@ -128,9 +247,31 @@ class PrivateLinearModel(BaseEstimator):
         self.run_ = result.run
         self.epsilon_ = self.certificate_.epsilon
         self.n_iter_ = result.run.steps
-        weights = result.weights.astype(np.float64)
+        weights, constant = result.weights.astype(np.float64), self._constant()
         return (weights[:-1], weights[-1] * constant) if constant else (weights, np.zeros(weights.shape[1:]))
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         """Rows to predict, as the model sees them."""
         return self._bounded(checked_rows(self, X))
+
+
+def _finite(X: NDArray[Any]) -> NDArray[Any]:
+    """The rows, if all entries are finite: scaling would hide what is not."""
+    if not np.isfinite(X).all():
+        bad = int((~np.isfinite(X)).any(axis=1).sum())
+        raise InputError(
+            f"{bad} rows of a block have features that are not finite numbers: clean them first. Nothing was released."
+        )
+    return X
+
+
+def takes_batches(model: PrivateLinearModel) -> bool:
+    """Whether ``partial_fit`` is sound for a model; raises ``AttributeError`` with the reason where it is not."""
+    if model.solver not in ONLINE or model.l2:
+        raise AttributeError(
+            f"partial_fit is one noisy step on each batch: it goes with solver auto or pnsgd and without l2, not with solver "
+            f"{model.solver!r} and l2 {model.l2}. Other solvers must know all rows in advance: use fit."
+        )
+    if model.delta is None:
+        raise AttributeError("partial_fit needs delta: the number of rows, which its default follows from, is not known yet.")
+    return True

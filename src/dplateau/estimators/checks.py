@@ -20,12 +20,16 @@ def checked_rows(model: BaseEstimator, X: ArrayLike) -> NDArray[Any]:
     return _validated(model, X=X, reset=False)
 
 
-def checked_data(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, y_numeric: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows and target to fit, as arrays of one length; remembers the number and the names of the columns on ``model``."""
+def checked_data(
+    model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, y_numeric: bool, reset: bool = True
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows and target to fit, as arrays of one length; remembers the number and the names of the columns on ``model``, or, without
+    ``reset``, compares them with those.
+    """
     _check_numbers(X, "features")
     if y_numeric:
         _check_numbers(y, "targets")
-    return _validated(model, X=X, y=y, y_numeric=y_numeric)
+    return _validated(model, X=X, y=y, y_numeric=y_numeric, reset=reset)
 
 
 def _validated(model: BaseEstimator, **options: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from dplateau.estimators.base import PrivateLinearModel
+from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
@@ -49,16 +50,85 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._check_arguments()
         rows, labels = checked_data(self, X, y, y_numeric=False)
         check_classification_targets(labels)
-        present, codes = np.unique(labels, return_inverse=True)
-        classes, assumption = self._public_classes(present)
-        index = {label: i for i, label in enumerate(classes.tolist())}
-        target = np.array([index.get(label, -1) for label in present.tolist()])[codes]
-        if undeclared := int((target < 0).sum()):
-            raise InputError(
-                f"{undeclared} of {len(labels)} rows have a class that is not among the declared classes: drop or recode them."
-            )
+        self._online = None
+        classes, assumption = self._public_classes(np.unique(labels))
         loss, residual_clip = self._loss(len(classes))
-        coefficients, intercept = self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(assumption,))
+        target = _codes(labels, classes)
+        return self._fitted(classes, self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(assumption,)))
+
+    def fit_stream(self, stream: Stream) -> Any:
+        """Train in one pass on private rows that need not fit in memory.
+
+        Parameters
+        ----------
+        stream : Stream
+            Rows in a public order; see ``dplateau.data.open_stream``. ``classes`` must be declared.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            As ``fit``; and the stream ends early, is damaged or has more rows than it says. Nothing is released.
+        TrainingInterrupted
+            By the keyboard; nothing is released.
+        """
+        self._check_arguments()
+        self._online = None
+        classes, assumption = self._declared_classes("fit_stream", self.classes)
+        loss, residual_clip = self._loss(len(classes))
+        blocks = ((X, _codes(np.asarray(y), classes)) for X, y in stream.blocks())
+        return self._fitted(classes, self._fit_stream(stream, blocks, loss, residual_clip=residual_clip, assumptions=(assumption,)))
+
+    @available_if(takes_batches)
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Any:
+        """Take in one more batch of private rows: one noisy gradient step, after which the model can be used and published.
+
+        However many batches there are, all of them together cost ``epsilon``, provided that every row is in one batch only: each
+        row is hidden by the noise of its own step. The number of rows of a batch is public, and a batch needs many rows, because
+        its noise does not depend on their number. ``delta`` must be given, and the classes declared. Call ``fit`` to start anew.
+
+        The method is there only where it is sound: not with solvers that must know all rows in advance.
+
+        Parameters
+        ----------
+        X : array of shape (b, d)
+            Rows.
+        y : array of shape (b,)
+            Class of each row.
+        classes : array of shape (K,), optional
+            All classes, public; needed where neither the constructor got them nor an earlier fit.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            As ``fit``. The model stays as it was.
+        """
+        self._check_arguments()
+        first = getattr(self, "_online", None) is None
+        known = [one for one in (self.classes, classes, getattr(self, "classes_", None)) if one is not None]
+        declared, assumption = self._declared_classes("partial_fit", known[0] if known else None)
+        given = (
+            known[:-1] if first and hasattr(self, "classes_") else known
+        )  # A new stream may have other classes than a fit before.
+        if any(not np.array_equal(np.unique(np.asarray(list(one))), declared) for one in given):  # type: ignore[arg-type]
+            raise InputError("the classes differ from those that were declared before: call fit to start anew with other classes.")
+        with self._unchanged_if_refused():
+            rows, labels = checked_data(self, X, y, y_numeric=False, reset=first)
+            loss, residual_clip = self._loss(len(declared))
+            target = _codes(labels, declared)
+            return self._fitted(
+                declared, self._fit_batch(rows, target, loss, residual_clip=residual_clip, assumptions=(assumption,))
+            )
+
+    def _fitted(self, classes: NDArray[Any], weights: Weights) -> Any:
+        coefficients, intercept = weights
         self.classes_ = classes
         self.coef_ = np.atleast_2d(coefficients.T)
         self.intercept_ = np.atleast_1d(intercept)
@@ -66,18 +136,19 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _public_classes(self, present: NDArray[Any]) -> tuple[NDArray[Any], Assumption]:
         """The sorted classes and what the certificate says of them."""
-        if self.classes is None:
-            classes, origin = present, "declared public: taken from y"
-            warnings.warn(
-                "the classes were taken from y, which tells that each has a member: declare them, classes=[...].",
-                PrivacyWarning,
-                stacklevel=3,
-            )
-        else:
-            classes, origin = np.unique(np.asarray(list(self.classes))), "declared by the caller"
-        if len(classes) < 2:
-            raise InputError(f"there is only {len(classes)} class: expected at least two classes.")
-        return classes, Assumption("classes", f"the {len(classes)} classes are public ({origin})", "declared")
+        if self.classes is not None:
+            return _sorted(self.classes, "declared by the caller")
+        warnings.warn(
+            "the classes were taken from y, which tells that each has a member: declare them, classes=[...].",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+        return _sorted(present, "declared public: taken from y")
+
+    def _declared_classes(self, method: str, classes: ArrayLike | Iterable[Any] | None) -> tuple[NDArray[Any], Assumption]:
+        if classes is None:
+            raise InputError(f"{method} does not see all rows before it starts: declare the classes, classes=[...].")
+        return _sorted(classes, "declared by the caller")
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores of rows: ``X @ coef_.T + intercept_``, after long rows are scaled down as in ``fit``.
@@ -113,3 +184,23 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def _sorted(classes: ArrayLike | Iterable[Any], origin: str) -> tuple[NDArray[Any], Assumption]:
+    """The classes in order, at least two, and what the certificate says of them."""
+    found = np.unique(np.asarray(list(classes)))  # type: ignore[arg-type]
+    if len(found) < 2:
+        raise InputError(f"there is only {len(found)} class: expected at least two classes.")
+    return found, Assumption("classes", f"the {len(found)} classes are public ({origin})", "declared")
+
+
+def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of every label among the classes."""
+    present, inverse = np.unique(labels, return_inverse=True)
+    index = {label: i for i, label in enumerate(classes.tolist())}
+    codes = np.array([index.get(label, -1) for label in present.tolist()], dtype=np.int64)[inverse]
+    if undeclared := int((codes < 0).sum()):
+        raise InputError(
+            f"{undeclared} of {len(labels)} rows have a class that is not among the declared classes: drop or recode them."
+        )
+    return codes

@@ -7,15 +7,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
-from dplateau.estimators.base import PrivateLinearModel
+from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data
-from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
+from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.schedule import real
 
 # The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to.
-LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float]]] = {"squared": (Squared(), 0.5), "huber": (Huber(0.25), 0.25)}
+LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float | None]]] = {
+    "squared": (Squared(), 0.5),
+    "huber": (Huber(0.25), 0.25),
+    "absolute": (Absolute(), None),
+}
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
@@ -34,20 +39,21 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         where the direction of a row matters and its length does not. Prediction treats rows the same way.
     target_range : (float, float)
         Public range of the target; targets beyond are clipped to it. It has to be given.
-    loss : {"squared", "huber"}, default "squared"
-        "huber" is linear beyond an eighth of ``target_range``: less noise, and predictions nearer to conditional medians.
+    loss : {"squared", "huber", "absolute"}, default "squared"
+        "huber" is linear beyond an eighth of ``target_range``: less noise, and predictions nearer to conditional medians, which
+        "absolute" is all about; it is not smooth and goes with Phased-ERM only.
     fit_intercept : bool, default True
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"
         Neighbouring data sets differ by the presence, or by the value, of one row.
-    solver : {"auto", "noisy-sgd"}, default "auto"
-        Algorithm; "auto" is Noisy-SGD as ``dplateau.algorithms.plan_noisy_sgd`` plans it.
+    solver : str, default "auto"
+        Algorithm, by its name in ``dplateau.planning.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
     steps : int, default 400
-        Number of gradient steps. More cost time, not privacy.
+        Number of gradient steps of Noisy-SGD; other solvers choose theirs. More cost time, not privacy.
     l2 : float, default 0.0
         Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss (of targets scaled to [-1, 1]).
     dtype : {"float32", "float64"}, default "float32"
-        Working precision.
+        Working precision of Noisy-SGD; other solvers compute in float64.
     insecure_seed : int, optional
         Makes the noise reproducible and **voids the guarantee**; recorded in the certificate. For tests on public data.
     verbose : bool, default False
@@ -138,16 +144,61 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
             By the keyboard; nothing is released.
         """
         self._check_arguments()
-        low, high = self._range()
+        loss, residual_clip = self._loss()
+        self._range()
+        rows, values = checked_data(self, X, y, y_numeric=True)
+        self._online = None
+        target = self._scaled(values)
+        return self._fitted(
+            self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
+        )
+
+    def fit_stream(self, stream: Stream) -> Any:
+        """Train in one pass on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
+        self._check_arguments()
+        loss, residual_clip = self._loss()
+        self._range()
+        self._online = None
+        blocks = ((X, self._scaled(_finite_targets(y))) for X, y in stream.blocks())
+        return self._fitted(
+            self._fit_stream(stream, blocks, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
+        )
+
+    @available_if(takes_batches)
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Take in one more batch of private rows; see ``PrivateLogisticRegression.partial_fit``."""
+        self._check_arguments()
+        loss, residual_clip = self._loss()
+        self._range()
+        first = getattr(self, "_online", None) is None
+        with self._unchanged_if_refused():
+            rows, values = checked_data(self, X, y, y_numeric=True, reset=first)
+            target = self._scaled(values)
+            return self._fitted(
+                self._fit_batch(rows, target, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
+            )
+
+    def _loss(self) -> tuple[GeneralisedLinearLoss, float | None]:
         if self.loss not in LOSSES:
             raise InputError(f"loss is {self.loss!r}: expected one of {', '.join(LOSSES)}.")
-        rows, values = checked_data(self, X, y, y_numeric=True)
+        return LOSSES[self.loss]
+
+    def _units(self) -> tuple[float, float]:
+        """Centre and half width of the targets that are scaled to [-1, 1]."""
+        low, high = self._range()
         centre = (low + high) / 2 if self.fit_intercept else 0.0
-        scale = max(high - centre, centre - low)
-        loss, residual_clip = LOSSES[self.loss]
-        clipped = Assumption("target", f"every target was clipped to [{low:g}, {high:g}], a public range", "enforced")
-        target = (np.clip(values.astype(np.float64), low, high) - centre) / scale
-        coefficients, intercept = self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(clipped,))
+        return centre, max(high - centre, centre - low)
+
+    def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        centre, scale = self._units()
+        return (np.clip(values.astype(np.float64), *self._range()) - centre) / scale
+
+    def _clipped_target(self) -> Assumption:
+        low, high = self._range()
+        return Assumption("target", f"every target was clipped to [{low:g}, {high:g}], a public range", "enforced")
+
+    def _fitted(self, weights: Weights) -> Any:
+        (coefficients, intercept), (centre, scale) = weights, self._units()
         self.coef_ = coefficients * scale
         self.intercept_ = float(intercept) * scale + centre
         return self
@@ -176,3 +227,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
             Predictions, in units of the target; they may lie outside ``target_range``.
         """
         return self._checked(X) @ self.coef_ + self.intercept_
+
+
+def _finite_targets(y: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(y, dtype=np.float64)
+    if bad := int((~np.isfinite(values)).sum()):
+        raise InputError(f"{bad} targets of a block are not finite numbers: clean them first. Nothing was released.")
+    return values

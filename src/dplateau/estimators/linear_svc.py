@@ -7,7 +7,8 @@ from typing import Any
 
 from dplateau.estimators.classifier import PrivateLinearClassifier
 from dplateau.estimators.one_versus_rest import OneVersusRestHinge
-from dplateau.losses import GeneralisedLinearLoss, SmoothedHinge
+from dplateau.losses import GeneralisedLinearLoss, Hinge, SmoothedHinge
+from dplateau.spec import InputError
 
 WIDTH = 1.0
 
@@ -36,14 +37,15 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"
         Neighbouring data sets differ by the presence, or by the value, of one row.
-    solver : {"auto", "noisy-sgd"}, default "auto"
-        Algorithm; "auto" is Noisy-SGD as ``dplateau.algorithms.plan_noisy_sgd`` plans it.
+    solver : str, default "auto"
+        Algorithm, by its name in ``dplateau.planning.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
     steps : int, default 400
-        Number of gradient steps. More cost time, not privacy.
+        Number of gradient steps of Noisy-SGD; other solvers choose theirs. More cost time, not privacy.
     l2 : float, default 0.0
-        Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss.
+        Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss; Noisy-SGD does not shrink the intercept, other
+        solvers do.
     dtype : {"float32", "float64"}, default "float32"
-        Working precision.
+        Working precision of Noisy-SGD; other solvers compute in float64.
     insecure_seed : int, optional
         Makes the noise reproducible and **voids the guarantee**; recorded in the certificate. For tests on public data.
     verbose : bool, default False
@@ -65,7 +67,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     A fit is one release; what ``PrivateLogisticRegression`` says of searches, sparse rows and sample weights holds here too.
 
     Two numbers are fixed. The corner of the hinge is rounded over a margin of 1. Gradients are clipped at residual norm 1/2, or 1
-    with several classes; for one score this is again a smoothed hinge, of half the width and half the height.
+    with several classes; for one score this is again a smoothed hinge, of half the width and half the height. With solver
+    "phased-erm" the loss is the hinge itself.
 
     Examples
     --------
@@ -102,4 +105,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         self.classes = classes
 
     def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
-        return (SmoothedHinge(WIDTH), None) if classes == 2 else (OneVersusRestHinge(classes, WIDTH), 1.0)
+        if self.solver != "phased-erm":
+            return (SmoothedHinge(WIDTH), None) if classes == 2 else (OneVersusRestHinge(classes, WIDTH), 1.0)
+        if classes != 2:
+            raise InputError(
+                f"solver 'phased-erm' minimises the hinge loss of two classes, not of {classes}: choose another solver."
+            )
+        return Hinge(), None

@@ -35,14 +35,15 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"
         Neighbouring data sets differ by the presence, or by the value, of one row.
-    solver : {"auto", "noisy-sgd"}, default "auto"
-        Algorithm; "auto" is Noisy-SGD as ``dplateau.algorithms.plan_noisy_sgd`` plans it.
+    solver : str, default "auto"
+        Algorithm, by its name in ``dplateau.planning.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
     steps : int, default 400
-        Number of gradient steps. More cost time, not privacy.
+        Number of gradient steps of Noisy-SGD; other solvers choose theirs. More cost time, not privacy.
     l2 : float, default 0.0
-        Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss.
+        Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss; Noisy-SGD does not shrink the intercept, other
+        solvers do.
     dtype : {"float32", "float64"}, default "float32"
-        Working precision.
+        Working precision of Noisy-SGD; other solvers compute in float64.
     insecure_seed : int, optional
         Makes the noise reproducible and **voids the guarantee**; recorded in the certificate. For tests on public data.
     verbose : bool, default False

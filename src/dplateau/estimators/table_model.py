@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, schema_to_toml
+from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
@@ -53,6 +53,8 @@ class TableModel:
         epsilon: float,
         delta: float | None = None,
         model: str | None = None,
+        stream: bool = False,
+        n: int | None = None,
         **options: Any,
     ) -> TableModel:
         """Train on the private rows of a file.
@@ -67,8 +69,13 @@ class TableModel:
             What the model may cost; delta is ``min(1e-5, 1 / (10 n))`` by default.
         model : {"logistic", "svc", "linear"}, optional
             By default logistic for a target with classes, linear for one with a range.
+        stream : bool, default False
+            Whether to read the rows once, piece by piece, in their order in the file, which must not depend on what they say. The
+            file may then be larger than the memory.
+        n : int, optional
+            The public number of rows of a stream; by default the file's own.
         **options
-            Further arguments of the estimator: ``steps``, ``adjacency``, ``insecure_seed``, ``verbose``.
+            Further arguments of the estimator: ``solver``, ``steps``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
         Raises
         ------
@@ -78,8 +85,13 @@ class TableModel:
         public = load_schema(schema)
         model = model or ("logistic" if public.target.classes else "linear")
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, **options)
-        data = read_rows(path, public)
-        estimator.fit(data.features, data.target)
+        if stream:
+            estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(public)))
+        elif n is not None:
+            raise InputError("n is declared for streams only: other rows are counted when they are read.")
+        else:
+            data = read_rows(path, public)
+            estimator.fit(data.features, data.target)
         return cls(model, estimator, public)
 
     @property

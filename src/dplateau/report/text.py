@@ -85,8 +85,9 @@ def _protects(run: Run | Runs) -> tuple[str, RenderableType]:
 def _phase(number: int, run: Run) -> list[tuple[str, RenderableType]]:
     """One run; of several, with its number."""
     batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+    steps = "phases" if run.is_phased else "steps"
     return [
-        (f"run {number}" if number else "training", f"{run.steps:,} steps ({_count(run.epochs)} epochs), {batches}"),
+        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]

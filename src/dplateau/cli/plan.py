@@ -1,0 +1,76 @@
+"""``dplateau plan``: which algorithm, and with what parameters, before there is any data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
+
+DATA = "Public facts"
+MODELS = ("logistic", "svc", "linear")
+
+
+def plan(
+    n: Annotated[int, o.option("Number of rows.", DATA, "--n")],
+    d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d")],
+    epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
+    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    adjacency: o.Adjacency = None,
+    model: Annotated[str, o.choice(MODELS, "What is to be fitted.", DATA, "--model")] = "logistic",
+    classes: Annotated[int, o.option("Number of classes of a logistic model.", DATA, "--classes")] = 2,
+    feature_norm: Annotated[float, o.option("Bound on the norm of every row.", DATA, "--feature-norm")] = 1.0,
+    l2: Annotated[float, o.option("Coefficient of the l2 term.", DATA, "--l2")] = 0.0,
+    solver: Annotated[str, o.choice(("auto", *o.SOLVERS), "The algorithm.", DATA, "--solver")] = "auto",
+    one_pass: Annotated[
+        bool, typer.Option("--one-pass", metavar="", help="The rows can be read once only.", rich_help_panel=DATA)
+    ] = False,
+    output: Annotated[
+        Path | None, o.option("A new file for the planned run, for account --run.", o.RESULT, "--output", metavar="FILE")
+    ] = None,
+    json: o.Json = False,
+) -> None:
+    """Choose algorithm, steps, batches, step sizes and noise from public facts, and say why.
+
+    It reads no data and costs no privacy.
+
+    [bold]Examples[/]
+
+    dplateau plan --n 32561 --d 108 --epsilon 1
+
+    dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
+    """
+    from dplateau.losses import Huber, SmoothedHinge
+    from dplateau.planning import plan as make
+    from dplateau.report.files import write_file
+
+    if model not in MODELS:
+        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
+    loss = None if model == "logistic" else SmoothedHinge(1.0) if model == "svc" else Huber(0.25)
+    found = make(
+        n,
+        d,
+        epsilon,
+        delta,
+        loss=loss,
+        classes=classes,
+        feature_norm=feature_norm,
+        adjacency=adjacency or "add-remove",
+        l2=l2,
+        solver=solver,
+        one_pass=one_pass,
+    )
+    if output is not None:
+        if output.exists():
+            raise InputError(f"{output} exists already: choose a new file.")
+        write_file(output, found.run.to_json(indent=1) + "\n")
+    if json:
+        show_json(found.to_dict())
+    else:
+        from dplateau.report.text import facts
+
+        show(facts(*zip(("solver", "steps", "noise"), found.reasons, strict=True)))

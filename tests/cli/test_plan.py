@@ -1,0 +1,55 @@
+"""``dplateau plan``: three lines for a person, everything for a program, a run for ``account``."""
+
+import json
+
+import pytest
+
+
+FACTS = ("plan", "--n", "2000", "--d", "5", "--epsilon", "1")
+
+
+def test_three_lines_say_what_and_why(dplateau):
+    code, out, _ = dplateau("plan", "--n", "1000000", "--d", "100", "--epsilon", "1")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["solver", "steps", "noise"]
+    assert "pnsgd" in out
+
+
+def test_the_planned_run_can_be_accounted_for(dplateau, tmp_path):
+    file = tmp_path / "run.json"
+    made = json.loads(dplateau(*FACTS, "--solver", "snowball-sgd", "--output", file, "--json")[1])
+    assert made["solver"] == "snowball-sgd"
+    report = json.loads(dplateau("account", "--run", file, "--delta", made["delta"], "--json")[1])
+    assert report["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert report["bound"] == "fixed-order"
+
+
+def test_a_file_is_not_written_over(dplateau, tmp_path):
+    file = tmp_path / "run.json"
+    file.write_text("kept")
+    code, _, error = dplateau(*FACTS, "--output", file)
+    assert code == 2
+    assert "exists already" in error
+    assert file.read_text() == "kept"
+
+
+@pytest.mark.parametrize("model", ["logistic", "svc", "linear"])
+def test_models_have_their_losses(dplateau, model):
+    assert dplateau(*FACTS, "--model", model, "--one-pass")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n", "0"], "n is 0"),
+        (["--solver", "sgd"], "solver is 'sgd'"),
+        (["--model", "tree"], "model is 'tree'"),
+        (["--epsilon", "nan"], "epsilon"),
+        (["--solver", "noisy-sgd", "--one-pass"], "for one pass use"),
+    ],
+)
+def test_bad_input_is_one_line(dplateau, arguments, message):
+    code, out, error = dplateau(*FACTS, *arguments)
+    assert (code, out) == (2, "")
+    assert message in error
+    assert len(error.strip().splitlines()) == 1

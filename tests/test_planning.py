@@ -1,0 +1,116 @@
+"""The planner chooses from public facts alone, says why in three lines, and every solver that it names can be planned and run."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.account import account
+from dplateau.cli import options
+from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax
+from dplateau.planning import SOLVERS, build, plan
+from dplateau.spec import InputError, Run
+from dplateau.training import SecureGenerator
+
+L2 = {name: 0.1 if solver.needs_l2 else 0.0 for name, solver in SOLVERS.items()}
+
+
+def test_the_command_line_knows_the_same_solvers():
+    assert tuple(SOLVERS) == options.SOLVERS
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(1.0), Huber(0.5), Softmax(3)], ids=lambda loss: type(loss).__name__)
+def test_every_solver_is_certified_for_what_it_may_cost(solver, adjacency, loss):
+    made = plan(3_000, 8, 1.0, 1e-5, loss=loss, solver=solver, adjacency=adjacency, l2=L2[solver])
+    assert 0.999 < account(made.run, 1e-5).epsilon <= 1.0
+    assert (made.run.n, made.run.adjacency) == (3_000, adjacency)
+    assert len(made.reasons) == 3
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_trains(solver):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3_000, 4))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-9)
+    target = (rows[:, 0] > 0).astype(int)
+    made = plan(3_000, 4, 50.0, 1e-5, solver=solver, l2=0.01 if L2[solver] else 0.0)
+    result = made.algorithm.fit(rows, target, generator=SecureGenerator(insecure_seed=0))
+    assert result.run == made.run
+    assert ((rows @ result.weights > 0) == target).mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"n": 500}, "noisy-sgd"),
+        ({"n": 524_288}, "noisy-sgd"),
+        ({"n": 524_289}, "pnsgd"),
+        ({"n": 500, "one_pass": True}, "pnsgd"),
+        ({"n": 500, "loss": Hinge()}, "phased-erm"),
+        ({"n": 500, "loss": Absolute()}, "phased-erm"),
+        ({"n": 500, "classes": 10}, "noisy-sgd"),
+    ],
+)
+def test_auto_goes_by_size_and_loss(facts, expected):
+    made = dp.plan(d=5, epsilon=1.0, **facts)
+    assert made.solver == expected
+    assert made.reasons[0].startswith(expected)
+
+
+def test_equal_facts_give_equal_plans_and_classes_choose_the_loss():
+    assert dp.plan(1_000, 5, 1.0) == dp.plan(1_000, 5, 1.0)
+    assert dp.plan(1_000, 5, 1.0).algorithm.loss == Logistic()
+    assert dp.plan(1_000, 5, 1.0, classes=4).algorithm.loss == Softmax(4)
+
+
+def test_the_default_delta_is_that_of_the_estimators():
+    assert dp.plan(1_000, 5, 1.0).delta == 1e-5
+    assert dp.plan(10**6, 5, 1.0).delta == 1e-7
+
+
+def test_the_noise_of_a_score_is_that_of_weights_without_records():
+    made = dp.plan(4_000, 200, 1.0, solver="pnsgd", loss=SmoothedHinge(1.0))
+    said = float(made.reasons[2].split("at most ")[1].rstrip("."))
+    weights = made.algorithm.fit(np.zeros((4_000, 200)), np.zeros(4_000), generator=SecureGenerator(insecure_seed=1)).weights
+    assert abs(np.std(weights) / said - 1) < 5 / math.sqrt(400)
+
+
+def test_json_holds_the_run_that_would_be_certified():
+    made = dp.plan(1_000, 5, 1.0, solver="pnsgd")
+    data = made.to_dict()
+    assert Run.from_dict(data["run"]) == made.run
+    assert data["step_size"] == [made.run.step_size[0], made.run.step_size[-1]]
+    assert data["radius"] is None
+    assert data["reasons"] == str(made).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"solver": "sgd"}, "solver is 'sgd'"),
+        ({"solver": "phased-sgd-strong"}, "give l2 > 0"),
+        ({"solver": "snowball-sgd", "l2": 0.1}, "choose snowball-sgd-strong"),
+        ({"solver": "noisy-sgd", "one_pass": True}, "for one pass use"),
+        ({"solver": "phased-sgd", "one_pass": True}, "for one pass use"),
+        ({"loss": Hinge(), "solver": "pnsgd"}, "smooth"),
+        ({"n": 0}, "n is 0"),
+        ({"d": -1}, "d is -1"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 1.5}, "delta"),
+        ({"feature_norm": math.inf}, "feature_norm"),
+        ({"adjacency": "swap"}, "adjacency is 'swap'"),
+        ({"classes": 1}, "classes"),
+    ],
+)
+def test_wrong_facts_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        dp.plan(**{"n": 1_000, "d": 5, "epsilon": 1.0, **changes})
+
+
+def test_noisy_sgd_keeps_one_l2_for_each_feature():
+    made = build("noisy-sgd", 1_000, 3, Logistic(), epsilon=1.0, delta=1e-5, l2=[0.1, 0.1, 0.0])
+    assert made.l2 == (0.1, 0.1, 0.0)
