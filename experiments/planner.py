@@ -3,7 +3,7 @@
     python experiments/planner.py --data-dir DIR --json FILE [--sets adult mnist-0 ...]
 
 DIR holds the folders adult, a9a and mnist. For every data set and epsilon: the plan of ``dp.plan``, made from public facts, and a
-grid of settings of every solver, each trained ``--repeats`` times (ten times as often on small data); the best of the grid is chosen
+grid of settings of every solver, each trained ``--repeats`` times (ten times as often on small data); the best one is chosen
 by its accuracy **on the test rows**, which no honest user can do. The claim is that the plan is within one point of it. Results are
 kept in FILE after every setting; started again, the command goes on where it stopped.
 """

@@ -34,19 +34,22 @@ def test_equal_arguments_give_equal_plans():
 
 
 def test_the_step_size_follows_the_noise_and_is_capped():
-    n, steps, momentum, norm = 1_000, 200, 0.8, 3.0
-    quiet, noisy = (plan(n, epsilon=e, steps=steps, momentum=momentum, feature_norm=norm) for e in (1e3, 0.5))
+    n, steps, momentum, norm = 10_000, 200, 0.8, 3.0
+    quiet, noisy, faint = (plan(n, epsilon=e, steps=steps, momentum=momentum, feature_norm=norm) for e in (1e3, 0.5, 0.01))
     smoothness = norm**2 / 4
     assert quiet.run.step_size == pytest.approx(2 / smoothness)
     mu = math.sqrt(steps) / noisy.run.noise_multiplier
     assert noisy.run.step_size == pytest.approx((1 - momentum) * mu * n / (2 * 0.5 * steps) / smoothness)
     assert noisy.run.step_size < quiet.run.step_size
+    sums = 0.5 * faint.run.noise_multiplier * math.sqrt(steps) / n
+    assert sums > 7.5e-4 * steps
+    assert faint.run.step_size == pytest.approx((1 - momentum) / (2 * sums) * 7.5e-4 * steps / sums / smoothness)
 
 
 def test_noise_alone_moves_a_score_by_what_the_rule_says():
-    rows = np.zeros((1_000, 400))
-    made = plan(1_000, epsilon=0.5, steps=4_000, average=0.0)
-    weights = made.fit(rows, np.zeros(1_000), generator=SecureGenerator(insecure_seed=0)).weights
+    rows = np.zeros((10_000, 400))
+    made = plan(10_000, epsilon=0.5, steps=4_000, average=0.0)
+    weights = made.fit(rows, np.zeros(10_000), generator=SecureGenerator(insecure_seed=0)).weights
     assert np.std(weights) == pytest.approx(2.0, rel=0.2)  # the deviation of the score of a row of norm 1
 
 

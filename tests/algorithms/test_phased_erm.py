@@ -71,8 +71,8 @@ def test_smooth_losses_and_a_ball():
 
 
 def test_less_accuracy_costs_noise():
-    rows, target = np.zeros((400, 2_000)), np.zeros(400)
-    run = plan(400, phases=1).run
+    rows, target = np.zeros((100, 4_000)), np.zeros(100)
+    run = plan(100, phases=1).run
     stds = [
         np.std(PhasedERM(run, Hinge(), accuracy).fit(rows, target, generator=SecureGenerator(insecure_seed=0)).weights)
         for accuracy in (1e-3, 0.5)

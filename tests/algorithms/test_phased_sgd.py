@@ -60,6 +60,8 @@ def test_phases_halve_the_records_and_quarter_the_steps():
     assert all(b == pytest.approx(a / 4) for a, b in pairwise(steps))
     z = run.noise_multiplier
     assert 4 * steps[0] == pytest.approx(20 * min(4 / 100, 1 / (z * 2)))
+    both = plan(residual_clip=1.0, d=40_000, adjacency="replace").run
+    assert 4 * both.step_size[0] == pytest.approx(20 / (both.noise_multiplier * 200))
     many = plan(residual_clip=1.0, d=40_000).run
     assert 4 * many.step_size[0] == pytest.approx(20 / (z * 200))
     assert math.sqrt(40_000) * z * many.clip_norm * many.step_size[0] <= 20 / 4 * (1 + 1e-6)  # what the proof needs

@@ -51,11 +51,17 @@ def test_every_run_starts_with_larger_steps_than_the_one_before_it_ended_with():
     run = plan(1_000_000, l2=10.0, method="phased-erm", epsilon=8.0, delta=1e-7).run
     starts = [0] + [i for i in range(1, run.steps) if run.step_size[i] > run.step_size[i - 1]]
     assert len(starts) == len(part_sizes(1_000_000))
-    first = [run.step_size[i] for i in starts]
-    assert first == sorted(first, reverse=True)  # the distance bound shrinks, and eta with it
-    assert first[-1] < first[0] / 2
     sums = [sum(run.sampling.batch_size[a:b]) for a, b in zip(starts, [*starts[1:], run.steps], strict=True)]
     assert sums == part_sizes(1_000_000)
+    z, noise = run.noise_multiplier, run.noise_multiplier * math.sqrt(3)
+    steepest, distance = 1 + 10.0 * 5, 0.1  # the gradient on the ball of radius 5; the minimiser is at most 1/l2 away
+    for start, n in zip(starts, sums, strict=True):
+        assert 4 * run.step_size[start] == pytest.approx(distance / steepest * min(4 / math.sqrt(n), 1 / (z * math.sqrt(3))))
+        risk = 10 * steepest * distance * (1 / math.sqrt(n) + noise / n)
+        distance = min(distance, math.sqrt(2 * risk / 10.0))  # strong convexity
+    far = plan(10**7, l2=10.0, method="phased-erm", epsilon=8.0, delta=1e-8, diameter=0.1).run
+    first = [far.step_size[i] for i in range(far.steps) if i == 0 or far.step_size[i] > far.step_size[i - 1]]
+    assert first[-1] < 0.9 * first[0] * math.sqrt(part_sizes(10**7)[0] / part_sizes(10**7)[-1])
 
 
 @pytest.mark.parametrize("method", ["phased-sgd", "phased-erm"])

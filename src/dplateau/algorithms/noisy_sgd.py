@@ -23,6 +23,8 @@ from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
 LARGE_BATCH: Final = 1 << 17
+_FAINT: Final = 7.5e-4
+"""From this noise in the mean of all mean gradients on, shorter steps are better: there is little to be learnt but a direction."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def plan_noisy_sgd(
     - *Step size* ``min(2, (1 - m) b / (2 c z sqrt(T))) / M``, with batch b, residual clip c, noise multiplier z and smoothness M at
       rows of norm R. Over T steps, noise alone then moves the score of a row by a standard deviation of at most R^2 / (2 M), that
       is 2 for the logistic loss: as large as an informative score, hence as far as steps can go before noise wins. The cap
-      2 / M is stable for every momentum >= 0.
+      2 / M is stable for every momentum >= 0. Where ``c z / (b sqrt(T))`` exceeds 0.00075 (a few thousand records at epsilon 0.1, say), steps
+      are shorter in proportion: only a direction can be learnt there, and long steps bend it.
     - *The model is the mean of the last T / 2 iterates*, which averages most of their noise away. All noisy gradients are accounted
       for, so averages and momentum are free.
     - *No l2 term*: the noise and the number of steps already limit the weights.
@@ -182,7 +185,7 @@ def plan_noisy_sgd(
         divisor = sampling.divisors(n)
         noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
         noise /= min(divisor) if isinstance(divisor, tuple) else divisor
-        step_size = min(2.0, (1 - momentum) / (2 * noise)) / smoothness
+        step_size = min(2.0, (1 - momentum) / (2 * noise) * min(1.0, _FAINT * run.steps / noise)) / smoothness
     run = run.replace(step_size=step_size)
     if not momentum and not average and loss.convex_after_clipping:
         once = float(np.min(shrinkage))

@@ -1,9 +1,10 @@
 """Online noisy SGD: a step for every batch as it comes, for streams whose length nobody knows.
 
-Every record is in one batch, and every noisy gradient may be seen. Whatever the number of batches, a record is hidden by the noise of
-its own; so models can be published, stored and updated at any time, for the price of one step.
+Every record is in one batch, and every noisy gradient may be seen. Whatever the number of batches, a record is hidden by the noise
+of its own; so models can be published, stored and updated at any time, for the price of one step.
 
-Source: parallel composition, docs/proofs/exact-composition.md; step sizes as in Feldman, Koren, Talwar 2020, Theorem 3.2, at any time.
+Source: parallel composition, docs/proofs/exact-composition.md; step sizes as in Feldman, Koren, Talwar 2020, Theorem 3.2, for any
+number of steps.
 """
 
 from __future__ import annotations

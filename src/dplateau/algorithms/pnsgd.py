@@ -223,9 +223,9 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
     """The least noise for given steps and batches, up to a common factor.
 
     A record of step t moves the weights by ``eta_t / B_t`` at most, contracted by later steps, and is hidden by the contracted
-    noise of steps t, ..., T. Their variances must add up to the square of that for every t; so the least sum of variances from t on is
-    the largest such square from t on, and one schedule attains all of these sums at once. It is also the best one for every
-    objective that weighs the variance of a later step no less than that of an earlier one.
+    noise of steps t, ..., T. Their variances must add up to its square for every t; so the least sum of variances from t on is the
+    largest such square from t on, and one schedule attains all of these sums at once. It is also the best one for every objective
+    that weighs the variance of a later step no less than that of an earlier one.
 
     Parameters
     ----------

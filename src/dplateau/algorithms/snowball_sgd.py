@@ -1,7 +1,7 @@
 """Snowball-SGD: PNSGD with batches that grow as ``1 / sqrt(T - t + 1)``, so that the last records, too, are hidden.
 
-Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal rates in linear time" (STOC 2020), Theorems 3.5, 3.6
-and 5.4.
+Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal rates in linear time" (STOC 2020), Theorems 3.5,
+3.6 and 5.4.
 """
 
 from __future__ import annotations
