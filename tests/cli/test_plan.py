@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-
 FACTS = ("plan", "--n", "2000", "--d", "5", "--epsilon", "1")
 
 

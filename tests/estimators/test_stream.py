@@ -91,7 +91,7 @@ def test_a_stream_gives_what_the_rows_at_once_give(kind):
     rows, target = rows_and_target(kind)
     whole = make(kind).fit(rows, target)
     assert whole.run_.sampling.kind == "one-pass"
-    for block_rows in (N, 1, 7, 1_000):
+    for block_rows in (N, 7, 1_000):
         streamed = make(kind).fit_stream(stream_of(kind, rows, target, block_rows))
         assert same(streamed, whole), block_rows
         assert streamed.n_features_in_ == D
@@ -100,19 +100,28 @@ def test_a_stream_gives_what_the_rows_at_once_give(kind):
     assert not same(make(kind).fit_stream(stream_of(kind, rows[::-1], target[::-1], N)), whole)  # the order counts
 
 
-@pytest.mark.parametrize("changes", [{"rows": "unit"}, {"fit_intercept": False}, {"adjacency": "replace"}, {"l2": 0.01}], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_so_it_does_with_other_options(changes, dtype):
-    rows, target = rows_and_target("logistic", dtype=dtype)
+@pytest.mark.parametrize("changes", [{"rows": "unit"}, {"adjacency": "replace"}, {"l2": 0.01}], ids=str)
+def test_so_it_does_with_other_options(changes):
+    rows, target = rows_and_target("logistic", 1_000, dtype=np.float32)
     whole = make("logistic", **changes).fit(rows, target)
-    assert same(make("logistic", **changes).fit_stream(array_stream(rows, target, block_rows=13)), whole)
+    for block_rows in (1, 13):
+        assert same(make("logistic", **changes).fit_stream(array_stream(rows, target, block_rows=block_rows)), whole)
 
 
-@pytest.mark.parametrize("solver", ["snowball-sgd", "snowball-sgd-fixed"])
-def test_snowballs_stream_as_well(solver):
+def test_so_it_does_where_the_loop_takes_several_blocks():
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((1_500, 3_000), dtype=np.float32)
+    target = (rows[:, 0] > 0).astype(int)
+    whole = make("logistic").fit(rows, target)
+    for block_rows in (300, 1_500):  # the loop takes 698 rows of this width at a time
+        assert same(make("logistic").fit_stream(array_stream(rows, target, block_rows=block_rows)), whole)
+
+
+def test_snowballs_stream_as_well():
     rows, target = rows_and_target("logistic")
-    whole = make("logistic", solver=solver).fit(rows, target)
-    assert same(make("logistic", solver=solver).fit_stream(array_stream(rows, target, block_rows=100)), whole)
+    whole = make("logistic", solver="snowball-sgd").fit(rows, target)
+    assert whole.run_.sampling.batch_size[0] < whole.run_.sampling.batch_size[-1]
+    assert same(make("logistic", solver="snowball-sgd").fit_stream(array_stream(rows, target, block_rows=100)), whole)
 
 
 def test_auto_takes_one_pass():
@@ -121,11 +130,10 @@ def test_auto_takes_one_pass():
     assert same(make("logistic", solver="auto").fit_stream(stream), make("logistic").fit(rows, target))
 
 
-@pytest.mark.parametrize("kind", ["logistic", "svc", "huber"])
-def test_it_learns(kind):
-    rows, target = rows_and_target(kind, 30_000)
-    fresh = rows_and_target(kind, 5_000, seed=1)
-    assert make(kind, insecure_seed=None).fit_stream(array_stream(rows, target)).score(*fresh) > (0.5 if kind == "huber" else 0.85)
+def test_it_learns():
+    rows, target = rows_and_target("logistic", 30_000)
+    model = make("logistic", insecure_seed=None).fit_stream(array_stream(rows, target))
+    assert model.score(*rows_and_target("logistic", 5_000, seed=1)) > 0.85
 
 
 def test_the_certificate_says_how_the_rows_were_ordered():
@@ -143,9 +151,9 @@ def test_the_certificate_says_how_the_rows_were_ordered():
 
 
 def test_delta_follows_from_the_declared_number():
-    rows, target = rows_and_target("logistic")
-    assert make("logistic", delta=None).fit_stream(array_stream(rows, target)).certificate_.delta == 1e-5
-    assert make("logistic", delta=None).fit(rows, target).certificate_.delta == 1e-5
+    rows, target = rows_and_target("logistic", 20_000)
+    for n, delta in ((1_000, 1e-5), (20_000, 1 / 200_000)):
+        assert make("logistic", delta=None).fit_stream(array_stream(rows[:n], target[:n])).certificate_.delta == delta
 
 
 def with_bad(rows, target, place, entry):
@@ -178,10 +186,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("scaling", ["clip", "unit"])
-def test_what_is_wrong_late_in_a_stream_releases_nothing(name, scaling):
+def test_what_is_wrong_late_in_a_stream_releases_nothing(name):
     kind, stream, message = REFUSED[name]
-    model = make(kind, rows=scaling)
+    model = make(kind, rows="unit")  # scaling to a norm could make an infinite entry a finite one
     with pytest.raises(InputError, match=message):
         model.fit_stream(stream())
     assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
@@ -203,20 +210,18 @@ def test_classes_must_be_declared():
         PrivateLogisticRegression().fit_stream(array_stream(ROWS, LABELS))
 
 
-@pytest.mark.parametrize("fit", ["fit", "fit_stream", "partial_fit"])
-def test_an_interrupt_releases_nothing(fit):
-    """As from the keyboard, late in the pass, where a block is read; in memory, at the end of a chunk of steps."""
+def test_an_interrupt_releases_nothing():
+    """As from the keyboard, where a block is read."""
 
     def late():
-        yield PARTS[0]
+        yield from (PARTS[0], PARTS[1])
         raise KeyboardInterrupt
 
     model = make("logistic")
-    if fit == "fit_stream":
-        with pytest.raises(TrainingInterrupted) as caught:
-            model.fit_stream(block_stream(late, N, D))
-        assert caught.value.__context__ is None  # nothing leads to the frames that hold the weights
-        assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+    with pytest.raises(TrainingInterrupted) as caught:
+        model.fit_stream(block_stream(late, N + 1, D))
+    assert caught.value.__context__ is None  # nothing leads to the frames that hold the weights
+    assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
 
 
 def test_the_names_of_an_earlier_table_are_forgotten():
@@ -304,7 +309,7 @@ def taught(kind, count, **changes):
     return model
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "huber"])
 def test_many_batches_cost_what_one_batch_costs(kind):
     models = {count: taught(kind, count, insecure_seed=None) for count in (1, 5)}
     assert models[1].epsilon_ == models[5].epsilon_
@@ -320,7 +325,7 @@ def test_many_batches_cost_what_one_batch_costs(kind):
 def test_batches_teach():
     rows, target = rows_and_target("logistic", 60_000)
     model = make("logistic", insecure_seed=None)
-    for i in range(0, 60_000, 2_000):
+    for i in range(0, 60_000, 2_000):  # 30 batches
         model.partial_fit(rows[i : i + 2_000], target[i : i + 2_000])
     assert model.score(*rows_and_target("logistic", 5_000, seed=1)) > 0.85
 
@@ -345,7 +350,7 @@ def test_it_is_there_only_where_it_is_sound(kind, changes, reason):
     assert reason in str(caught.value.__cause__ or caught.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "huber"])
 def test_a_model_that_was_pickled_goes_on_as_if_it_had_not_been(kind):
     model = make(kind)
     for rows, target in batches(kind, 4):

@@ -105,6 +105,13 @@ def test_several_scores_and_kept_iterates():
     assert np.array_equal(made.iterates[-1], made.weights)
 
 
+def test_targets_of_any_type_count_as_numbers():
+    rows, target = problem()
+    expected = weights([(rows, target)])
+    blocks = [(rows[:20], target[:20].astype(bool)), (rows[20:40], target[20:40].astype(np.int8)), (rows[40:], target[40:] * 1.0)]
+    assert np.array_equal(weights(blocks), expected)
+
+
 def test_progress_counts_records():
     seen = []
     rows, target = problem()
@@ -120,6 +127,7 @@ def test_progress_counts_records():
         (lambda x, y: [(x[:50], y[:50])], "end after 50 rows but the run has n = 60"),
         (lambda x, y: [(x, y), (x[:1], y[:1])], "more records than n = 60"),
         (lambda x, y: [(x[:9], y[:9]), (x[9:, :2], y[9:])], "2 features, the ones before it 3"),
+        (lambda x, y: [(x[:9].astype(int), y[:9]), (x[9:], y[9:])], "of type float64, the ones before it int64"),
         (lambda x, y: [(x, y[:-1])], "expected one entry for each of the 60 rows"),
         (lambda x, y: [(x[:, 0], y)], "expected a table of numbers"),
         (lambda x, y: [(x.astype(str), y)], "expected a table of numbers"),
@@ -158,10 +166,12 @@ def test_phases_are_no_gradient_steps():
         weights([problem()], run)
 
 
-def test_an_interrupt_releases_nothing():
+@pytest.mark.parametrize("before", [0, 30])
+def test_an_interrupt_releases_nothing(before):
     def blocks():
         rows, target = problem()
-        yield rows[:30], target[:30]
+        if before:
+            yield rows[:before], target[:before]
         raise KeyboardInterrupt
 
     with pytest.raises(TrainingInterrupted, match="nothing was released") as caught:

@@ -88,7 +88,9 @@ def test_phases_use_their_own_records_and_no_other():
     other = rows.copy()
     other[12:] = 0
     np.testing.assert_array_equal(fit(run, Logistic(), rows, target), fit(run, Logistic(), other, target))
-    other[10] = 0  # the gradient at the last point of a phase enters no mean
+    other[11] = 0  # the gradient at the last point of a phase would enter no point
+    np.testing.assert_array_equal(fit(run, Logistic(), rows, target), fit(run, Logistic(), other, target))
+    other[10] = 0
     assert (fit(run, Logistic(), rows, target) != fit(run, Logistic(), other, target)).any()
 
 
@@ -141,12 +143,15 @@ def test_rounding_stays_within_what_is_paid_for():
     rows, target = records(400, 6, seed=2)
     run = phased([400], [1.5], diameter=4.0, clip_norm=0.4)
     wanted = slow(run, Logistic(), rows, target, 1, growing=False, number=np.longdouble)
-    clip = phase_noise(run, Logistic(), phases_of(run, "phased-sgd")[0], 1, (6,))[0]
+    clip, _ = phase_noise(run, Logistic(), phases_of(run, "phased-sgd")[0], 1, (6,))
     assert clip < run.clip_norm
     missed = np.linalg.norm(slow(run, Logistic(), rows, target, 1, growing=False) - wanted)
     bound = 400 * _round_off(run, Logistic(), 1.5, 1, (6,))
     assert 0 < float(missed) <= bound
     assert (run.clip_norm - clip) * 1.5 >= 2 * bound
+    coarse = run.replace(noise_multiplier=1e6)
+    clip, noise = phase_noise(coarse, Logistic(), phases_of(coarse, "phased-sgd")[0], 1, (6,))
+    assert (run.clip_norm - clip) * 1.5 >= noise.margin(6) > 10 * bound
 
 
 @pytest.mark.parametrize(

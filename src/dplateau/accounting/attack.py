@@ -1,8 +1,7 @@
 """What a trade-off function says about an attacker, in words that need no mathematics.
 
 The attacker knows all other records, sees what was released, and tells one of two neighbouring data sets from the other: an alarm
-says
-"the record is there". The *false-positive rate* is how often the alarm is wrong where the record is absent, the *true-positive
+says "the record is there". The *false-positive rate* is how often the alarm is wrong where the record is absent, the *true-positive
 rate* how often it is raised where the record is present. No attack has more than ``1 - f(false-positive rate)``.
 
 Source: Dong, Roth, Su 2022, section 2; Kulynych, Gomez, Kaissis, Calmon, Troncoso, "Attack-aware noise calibration" (NeurIPS 2024).

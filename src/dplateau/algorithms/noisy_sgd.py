@@ -108,8 +108,8 @@ def plan_noisy_sgd(
     - *Step size* ``min(2, (1 - m) b / (2 c z sqrt(T))) / M``, with batch b, residual clip c, noise multiplier z and smoothness M at
       rows of norm R. Over T steps, noise alone then moves the score of a row by a standard deviation of at most R^2 / (2 M), that
       is 2 for the logistic loss: as large as an informative score, hence as far as steps can go before noise wins. The cap
-      2 / M is stable for every momentum >= 0. Where ``c z / (b sqrt(T))`` exceeds 0.00075 (a few thousand records at epsilon 0.1, say), steps
-      are shorter in proportion: only a direction can be learnt there, and long steps bend it.
+      2 / M is stable for every momentum >= 0. Where ``c z / (b sqrt(T))`` exceeds 0.00075 (a few thousand records at epsilon 0.1,
+      say), steps are shorter in proportion: only a direction can be learnt there, and long steps bend it.
     - *The model is the mean of the last T / 2 iterates*, which averages most of their noise away. All noisy gradients are accounted
       for, so averages and momentum are free.
     - *No l2 term*: the noise and the number of steps already limit the weights.

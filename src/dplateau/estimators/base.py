@@ -23,6 +23,7 @@ from dplateau.report import make_certificate
 from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
+from dplateau.training.result import GIVEN_ORDER
 
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
@@ -182,16 +183,17 @@ class PrivateLinearModel(BaseEstimator):
         made = self._planned(stream.n, stream.d, loss, delta, residual_clip, True)
         if not isinstance(made, PNSGD):
             raise InputError(
-                f"solver {self.solver!r} means {type(made).__name__} for {type(loss).__name__} loss, and that does not read records in "
-                "one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
+                f"solver {self.solver!r} means {type(made).__name__} for {type(loss).__name__} loss, and that does not read records"
+                " in one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
             )
-        order = Assumption("order", stream.order, "declared")
+        order = replace(GIVEN_ORDER, statement=stream.order)
         with self._bar("rows") as progress:
             bounded = ((self._features(_finite(X)), y) for X, y in blocks)
             result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
-        return self._certified(result, delta, (order, *assumptions))
+        kept = tuple(order if one == GIVEN_ORDER else one for one in result.assumptions)
+        return self._certified(replace(result, assumptions=kept), delta, assumptions)
 
     def _fit_batch(
         self,

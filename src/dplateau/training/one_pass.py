@@ -71,7 +71,11 @@ def train_one_pass(
     if not isinstance(run.sampling, OnePass):
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     check_options(run, dtype, momentum, average, keep_iterates)
-    records = _Records(blocks, run, loss)
+    records = None
+    with suppress(KeyboardInterrupt):
+        records = _Records(blocks, run, loss)
+    if records is None:
+        raise TrainingInterrupted("training was interrupted: nothing was released.")
     shape = (records.d,) if loss.outputs == 1 else (records.d, loss.outputs)
     coefficients = checked_l2(l2, records.d)
     first = checked_start(run, start, shape).astype(dtype)
@@ -172,6 +176,7 @@ class _Records:
         self._blocks, self._n, self._loss = iter(blocks), run.n, loss
         self._pieces: deque[tuple[NDArray[Any], NDArray[Any]]] = deque()
         self._seen, self.given, self.d = 0, 0, 0
+        self._dtype: np.dtype[Any] | None = None
         if not self._next():
             raise InputError("there are no records: expected blocks of (features, target).")
 
@@ -225,17 +230,19 @@ class _Records:
             )
         if self.d not in (0, features.shape[1]):
             raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
+        if self._dtype not in (None, features.dtype):
+            raise InputError(f"a block has features of type {features.dtype}, the ones before it {self._dtype}: expected one type.")
         if target.shape != features.shape[:1]:
             raise InputError(
                 f"target has shape {target.shape}: expected one entry for each of the {len(features)} rows of features."
             )
         self._loss.check_target(target)
-        self.d = features.shape[1]
+        self.d, self._dtype = features.shape[1], features.dtype
         self._seen += len(target)
         if self._seen > self._n:
             raise InputError(
                 f"there are more records than n = {self._n:,}: the run must describe this data set. Nothing was released."
             )
         if len(target):
-            self._pieces.append((features, target))
+            self._pieces.append((features, target.astype(np.float64)))
         return True

@@ -62,7 +62,7 @@ def train_phased_sgd(
     features, target : array of shape (n, d), (n,)
         The records; private. The order must be public, and random where the theorems on utility are to apply.
     batch_size : int, default 1
-        b: records of one inner step. A last, smaller batch of a phase is divided by b too.
+        b: records of one inner step. A phase of k records has ceil(k / b) points; its last batch, whole or not, makes no new one.
     weighting : {"uniform", "growing"}, default "uniform"
         Whether a phase's result is the plain mean of the points at which it took gradients, or point t counts as
         ``(1 - step_size * l2)^-t``.
@@ -71,7 +71,7 @@ def train_phased_sgd(
     generator : SecureGenerator, optional
         Source of the noise; by default a new one with a key from the operating system.
     progress : callable, optional
-        Called with the inner steps done and their total.
+        Called with the points done and their total.
 
     Raises
     ------
@@ -100,7 +100,6 @@ def train_phased_sgd(
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
         data = Data(*map(jax.device_put, data))
         for phase, (clip, noise) in zip(phases, outputs, strict=True):
-            steps = -(-phase.size // b)
 
             def report(inside: int, before: int = done) -> None:
                 if progress is not None:
@@ -110,8 +109,8 @@ def train_phased_sgd(
             if not np.isfinite(mean).all():
                 raise TrainingDiverged("the weights are no longer finite: nothing was released.")
             weights = projected(noise.add(mean, generator), run.diameter)
-            done += steps
-            report(steps)
+            done += -(-phase.size // b)
+            report(0, done)
         finished = True
     if not finished:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
@@ -186,13 +185,13 @@ def _phase(
     growing: bool,
     report: Callable[[int], None],
 ) -> NDArray[np.float64]:
-    """The weighted mean of the points of one phase."""
-    steps = -(-phase.size // batch_size)
-    numbers = (phase.first, phase.first + phase.size, phase.step_size, clip, run.l2, (run.diameter or 0.0) / 2)
+    """The weighted mean of the points of one phase; the gradient at the last of them would enter no point."""
+    points = -(-phase.size // batch_size)
+    numbers = (phase.first, phase.step_size, clip, run.l2, (run.diameter or 0.0) / 2)
     carry: Any = (start, start)
-    for begin in range(0, steps, _STEPS):
-        report(begin)
-        end = min(begin + _STEPS, steps)
+    for begin in range(1, points, _STEPS):
+        report(begin - 1)
+        end = min(begin + _STEPS, points)
         carry = jax.block_until_ready(_steps(*carry, data, begin, end, numbers, loss=loss, batch=batch_size, growing=growing))
     return np.array(carry[1])
 
@@ -210,22 +209,19 @@ def _steps(
     batch: int,
     growing: bool,
 ) -> tuple[jax.Array, jax.Array]:
-    """Steps ``begin`` to ``end`` of a phase: the next point, and the mean of the points where gradients were taken."""
-    first, last, step_size, clip, l2, radius = numbers
+    """Points ``begin`` to ``end`` of a phase, and the mean of all points up to there."""
+    first, step_size, clip, l2, radius = numbers
 
-    def body(step: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def body(point: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         weights, mean = carry
-        count = step + 1
+        used = first + (point - 1) * batch
+        rows = Data(*(jax.lax.dynamic_slice_in_dim(column, used, batch) for column in data))
+        total = clipped_sum(loss, weights, rows._replace(largest=clip * rows.largest))
+        weights = weights - step_size * (total / batch + l2 * weights)
+        weights = weights * jnp.minimum(1, radius / jnp.linalg.norm(weights))
+        count = point + 1
         # The weight of a point over the sum of all weights up to its own.
         share = jnp.minimum(1, -l2 * step_size / jnp.expm1(count * jnp.log1p(-l2 * step_size))) if growing else 1 / count
-        mean = mean + share * (weights - mean)
-        wanted = first + step * batch
-        begins = jnp.minimum(wanted, len(data.target) - batch)
-        rows = Data(*(jax.lax.dynamic_slice_in_dim(column, begins, batch) for column in data))
-        rows = rows._replace(largest=clip * rows.largest)
-        places = begins + jnp.arange(batch)
-        total = clipped_sum(loss, weights, rows, (places >= wanted) & (places < last))
-        weights = weights - step_size * (total / batch + l2 * weights)
-        return weights * jnp.minimum(1, radius / jnp.linalg.norm(weights)), mean
+        return weights, mean + share * (weights - mean)
 
     return jax.lax.fori_loop(begin, end, body, (weights, mean))

@@ -13,6 +13,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.schedule import per_step
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.result import GIVEN_ORDER
 
 EPS: Final = float(np.finfo("float64").eps)
 TINY: Final = 1e-150
@@ -63,7 +64,8 @@ def phase_assumptions(run: Run, generator: SecureGenerator, phase: str, arithmet
     drawn = "declared" if generator.insecure else "enforced"
     found = [
         Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
-        Assumption("sampling", "every phase took the next records in their given order, which is public", "enforced"),
+        Assumption("sampling", "every phase took the next records in their given order", "enforced"),
+        GIVEN_ORDER,
         Assumption("sensitivity", phase, "enforced"),
         Assumption("divisor", "sums were divided by public batch sizes", "enforced"),
         Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the result of its phase", drawn),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
@@ -40,11 +40,14 @@ class TrainResult:
     iterates: NDArray[Any] | None = None
 
 
+GIVEN_ORDER: Final = Assumption("order", "the order of the records is public: it does not depend on what they say", "declared")
+
+
 def _sampling(run: Run, generator: SecureGenerator, drawn: str) -> Assumption:
     if isinstance(run.sampling, FullBatch):
         return Assumption("sampling", "every step used every record", "enforced")
     if isinstance(run.sampling, (Cyclic, OnePass)):
-        return Assumption("sampling", f"{run.sampling.kind} batches followed the order of the records, which is public", "enforced")
+        return Assumption("sampling", f"{run.sampling.kind} batches followed the given order of the records", "enforced")
     return Assumption("sampling", f"{run.sampling.kind} batches were drawn from {generator.name}, none truncated", drawn)
 
 
@@ -61,6 +64,8 @@ def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGener
         Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the sums", drawn),
         Assumption("arithmetic", f"beyond that grid, {dtype} arithmetic is treated as exact", "declared"),
     ]
+    if isinstance(run.sampling, (Cyclic, OnePass)):
+        found.append(GIVEN_ORDER)
     if run.diameter is not None:
         found.append(Assumption("projection", f"iterates were projected on the ball of diameter {run.diameter:g}", "enforced"))
     if run.smoothness is not None:
