@@ -65,17 +65,14 @@ def parts(rows: int, columns: int) -> Iterator[slice]:
 
 
 def unit_rows(rows: NDArray[Any], bound: float) -> NDArray[Any]:
-    """Finite rows divided by their norms, times ``bound``, and then as ``clip_rows`` leaves them; a row of zeros stays."""
+    """Finite rows divided by their norms, times ``bound`` less what rounding could add to it; a row of zeros stays."""
     scaled = np.empty_like(rows)
+    length = bound * (1 - SLACK[rows.dtype.name])
     for part in parts(*rows.shape):
         wide = rows[part].astype(np.float64)
         norms = row_norms(wide)
-        wide *= np.divide(bound, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
+        wide *= np.divide(length, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
         scaled[part] = wide
-        wide[:] = scaled[part]
-        # About half of the rows are a little too long after rounding.
-        long = np.flatnonzero(~(row_norms(wide) <= bound))
-        scaled[part.start + long] = _shortened(scaled[part][long], bound)
     return scaled
 
 
