@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.reproduce.p1_problems import SIGNALS, Family, Problem
+from dplateau.reproduce.p1_problems import SIGNALS, Family, Linear, Problem, linear_family
 from dplateau.reproduce.p1_schedules import Rule, Schedule
+from dplateau.reproduce.p1_settings import SIGNAL, Along
 
 _PILOT: Final = 1000
 """First seed of the runs that choose a problem: others than those that measure it."""
@@ -40,6 +41,14 @@ class Measured:
         digits = max(0, 1 - math.floor(math.log10(self.error))) if self.error > 0 else 6
         return f"{self.mean:.{digits}f} +- {self.error:.{digits}f}"
 
+    def over(self, unit: float) -> Measured:
+        """The same in another unit."""
+        return Measured(self.mean / unit, self.error / unit, self.seeds, self.signal)
+
+    def below(self, bound: float) -> bool:
+        """Whether the mean does not exceed a bound by more than three standard errors."""
+        return self.mean - 3 * self.error <= bound
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {"mean": self.mean, "standard_error": self.error, "seeds": self.seeds, "signal": self.signal}
@@ -51,9 +60,7 @@ def measure(schedule: Schedule, problem: Problem, seeds: int, signal: float | No
     return Measured(float(found.mean()), float(found.std(ddof=1)) / math.sqrt(seeds), seeds, signal)
 
 
-def measure_worst(
-    schedule: Schedule, family: Family, seeds: int, signals: Sequence[float] = SIGNALS, pilots: int = 2
-) -> Measured:
+def measure_worst(schedule: Schedule, family: Family, seeds: int, signals: Sequence[float] = SIGNALS, pilots: int = 2) -> Measured:
     """The worst problem of a family by a few runs each, measured by other runs: choosing it does not bias the mean."""
     means = [np.mean([schedule.excess(family(signal), _PILOT + i) for i in range(pilots)]) for signal in signals]
     worst = signals[int(np.argmax(means))]
@@ -81,8 +88,8 @@ class Slope:
 
     @property
     def agrees(self) -> bool:
-        """Whether the claimed power is within 1/4 of the measured one for certain (two standard errors)."""
-        return abs(self.value - self.claimed) + 2 * self.error < 0.25
+        """Whether the claimed power is nearer than any other multiple of 1/2, with an error small enough to tell them apart."""
+        return abs(self.value - self.claimed) < 0.25 and self.error <= 0.125
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -137,7 +144,7 @@ class Sweep:
     @property
     def holds(self) -> bool:
         """Whether no measured risk exceeds its bound by more than three standard errors."""
-        return all(m.mean - 3 * m.error <= bound for m, bound in zip(self.measured, self.proved, strict=True))
+        return all(m.below(bound) for m, bound in zip(self.measured, self.proved, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -152,31 +159,19 @@ class Sweep:
         }
 
 
-def sweep(
-    name: str,
-    rule: Rule,
-    against: str,
-    places: Sequence[float],
-    claimed: float,
-    *,
-    n: int,
-    d: int,
-    rho: float,
-    strength: float = 0.0,
-    seeds: int,
-) -> Sweep:
-    """Measure ``rule`` along one parameter: the worst linear problem, or with an l2 term the one of signal ``strength / 4``."""
-    from dplateau.reproduce.p1_problems import Linear, linear_family
-
-    fixed = {"n": n, "d": d, "rho": rho}
+def sweep(name: str, rule: Rule, along: Along) -> Sweep:
+    """Measure ``rule`` along one parameter: the worst linear problem, or the strongly convex one."""
+    fixed = {"n": along.n, "d": along.d, "rho": along.rho}
     measured, proved = list[Measured](), list[float]()
-    for place in places:
-        at = fixed | {against: place}
-        problem = Linear(int(at["d"]), 0.5, strength)
+    for place in along.places:
+        at = fixed | {along.against: place}
+        problem = Linear(int(at["d"]), SIGNAL, along.strength)
         schedule = rule(problem, int(at["n"]), float(at["rho"]))
-        found = measure(schedule, problem, seeds) if strength else measure_worst(schedule, linear_family(problem.d), seeds)
-        measured.append(found)
+        if along.strength:
+            measured.append(measure(schedule, problem, along.seeds))
+        else:
+            measured.append(measure_worst(schedule, linear_family(problem.d), along.seeds))
         proved.append(schedule.proved)
-    others = ", ".join(f"{key} = {value:g}" for key, value in fixed.items() if key != against)
-    found = slope(places, measured, proved, claimed)
-    return Sweep(name, against, tuple(float(p) for p in places), others, tuple(measured), tuple(proved), found)
+    others = ", ".join(f"{key} = {value:g}" for key, value in fixed.items() if key != along.against)
+    fitted = slope(along.places, measured, proved, along.claimed)
+    return Sweep(name, along.against, tuple(map(float, along.places)), others, tuple(measured), tuple(proved), fitted)

@@ -65,8 +65,8 @@ class Linear(Problem):
     """The hinge where it is linear: ``F(w) = 1 - <w, m> + l2 |w|^2 / 2`` for ``|w| <= 1/2``, m the mean of ``(2 y - 1) x``.
 
     Entries of ``(2 y - 1) x`` are independent signs over sqrt(d), so that ``m`` is ``signal`` times a unit vector. Margins stay
-    below 1/2, where the smoothed hinge of width 1/2 is linear. Without l2 the minimiser is on the sphere, and how hard the problem is
-    depends on the signal: with none every point is a minimiser, with much it is found at once.
+    below 1/2, where the smoothed hinge of width 1/2 is linear. Without l2 the minimiser is on the sphere, and how hard the problem
+    is depends on the signal: with none every point is a minimiser, with much it is found at once.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def _one_pass(
     return PNSGD(run, problem.loss, problem.l2)
 
 
-def fixed_steps(problem: Problem, n: int, rho: float) -> Schedule:
+def fixed_steps(problem: Problem, n: int, rho: float) -> Schedule:  # noqa: ARG001
     """Theorem 3.2: steps on single records, without noise that would count."""
     steps = np.full(n, shamir_zhang_step_size(n, problem.radius, problem.lipschitz))
     proved = last_iterate_risk(steps, problem.lipschitz**2, problem.radius)
@@ -112,7 +112,7 @@ def fixed_steps(problem: Problem, n: int, rho: float) -> Schedule:
     return Schedule(_one_pass(problem, n, (1,) * n, steps, _SILENT, "all"), proved, printed, None)
 
 
-def halving_steps(problem: Problem, n: int, rho: float) -> Schedule:
+def halving_steps(problem: Problem, n: int, rho: float) -> Schedule:  # noqa: ARG001
     """Theorem 3.4: as Theorem 3.2, with the steps of Definition 3.3."""
     steps = jnn_step_sizes(n, problem.radius / problem.lipschitz)
     proved = last_iterate_risk(steps, problem.lipschitz**2, problem.radius)
@@ -120,17 +120,25 @@ def halving_steps(problem: Problem, n: int, rho: float) -> Schedule:
     return Schedule(_one_pass(problem, n, (1,) * n, steps, _SILENT, "all"), proved, printed, None)
 
 
-def silent_linear(problem: Problem, n: int, rho: float) -> Schedule:
+def silent_linear(problem: Problem, n: int, rho: float) -> Schedule:  # noqa: ARG001
     """Linearly falling steps on single records, without noise that would count: what the lack of privacy buys."""
     steps = problem.radius / problem.lipschitz * np.arange(n, 0, -1) / (n + 1) ** 1.5
     proved = last_iterate_risk(steps, problem.lipschitz**2, problem.radius)
     return Schedule(_one_pass(problem, n, (1,) * n, steps, _SILENT, "all"), proved, None, None)
 
 
-def _snowball(problem: Problem, n: int, rho: float, factor: float) -> tuple[int, list[int], tuple[float, ...]]:
-    steps = snowball_steps(n, problem.d, rho, factor)
-    sizes = snowball_batch_sizes(steps, problem.d, rho, factor)
+def _snowball(problem: Problem, n: int, rho: float, factor: float, least: int = 1) -> tuple[int, list[int], tuple[float, ...]]:
+    """Steps, batch sizes and noise of the longest snowball of n records whose batches have at least ``least``."""
+    sizes = np.maximum(snowball_batch_sizes(n // least, problem.d, rho, factor), least)
+    # Batches are counted from the end: their sizes do not depend on the number of steps.
+    steps = snowball_steps(n, problem.d, rho, factor) if least == 1 else int(np.sum(np.cumsum(sizes[::-1]) <= n))
+    sizes = sizes[len(sizes) - steps :]
     return steps, sizes.tolist(), tuple((sizes / math.sqrt(problem.d)).tolist())
+
+
+def _least_batch(n: int) -> int:
+    """Beyond 32,768 records the batches of Theorem 3.6 are raised: its last steps would be lost in rounding."""
+    return 1 if n <= 1 << 15 else n >> 13
 
 
 def snowball_fixed(problem: Problem, n: int, rho: float) -> Schedule:
@@ -145,7 +153,7 @@ def snowball_fixed(problem: Problem, n: int, rho: float) -> Schedule:
 
 def snowball_falling(problem: Problem, n: int, rho: float) -> Schedule:
     """Theorem 3.6."""
-    steps, sizes, noise = _snowball(problem, n, rho, DECAYING_STEPS)
+    steps, sizes, noise = _snowball(problem, n, rho, DECAYING_STEPS, _least_batch(n))
     scale = math.sqrt(2) * problem.lipschitz
     eta = jnn_step_sizes(steps, problem.radius / scale)
     proved = last_iterate_risk(eta, scale**2, problem.radius, lipschitz=problem.lipschitz)
@@ -157,8 +165,11 @@ def snowball_strong(problem: Problem, n: int, rho: float) -> Schedule:
     """Theorem 5.4."""
     steps, sizes, noise = _snowball(problem, n, rho, FIXED_STEPS)
     eta = np.full(steps, snowball_strongly_convex_step_size(steps, problem.l2))
-    proved = snowball_strongly_convex_risk(steps, problem.lipschitz, problem.l2)
     printed = 20 * problem.lipschitz**2 / problem.l2 * math.log(steps) ** 2 / steps
+    proved = min(
+        snowball_strongly_convex_risk(steps, problem.lipschitz, problem.l2),
+        last_iterate_risk(eta, problem.lipschitz**2 + 1, problem.radius, lipschitz=problem.lipschitz, strong_convexity=problem.l2),
+    )
     return Schedule(_one_pass(problem, n, sizes, eta, noise), proved, printed, rho)
 
 
@@ -230,9 +241,7 @@ def phased_sgd_strong(problem: Problem, n: int, rho: float) -> Schedule:
     """Theorem 5.3 with noise 2 L eta_i / rho and ceil(log2 log2 n) phases."""
     planned = phased_sgd_strongly_convex_phases(n, rho, problem.lipschitz, problem.l2)
     start = min(problem.radius, problem.lipschitz / problem.l2)
-    bound = localised_risk(
-        _with_noise(planned, 2 / rho), problem.d, problem.lipschitz, start, strong_convexity=problem.l2
-    )
+    bound = localised_risk(_with_noise(planned, 2 / rho), problem.d, problem.lipschitz, start, strong_convexity=problem.l2)
     run = _phased(problem, n, planned, 2 / rho)
     return Schedule(PhasedSGD(run, problem.loss, weighting="growing"), bound, None, rho)
 
@@ -246,7 +255,7 @@ def falling_pnsgd(problem: Problem, n: int, rho: float) -> Schedule:
         delta=DELTA,
         d=problem.d,
         adjacency="replace",
-        batch_size=max(1, n // 16384),
+        batch_size=max(1, n // 65536),
         distance=problem.radius,
         diameter=2 * problem.radius,
         residual_clip=1.0,
@@ -261,6 +270,4 @@ def schedule_risk(run: Run, problem: Problem) -> float:
     noise = np.asarray(per_step(run.noise_multiplier, run.steps), dtype=float) * run.clip_norm / sizes
     steps = np.asarray(per_step(run.step_size or 0.0, run.steps), dtype=float)
     second = problem.lipschitz**2 + problem.d * noise**2
-    return last_iterate_risk(
-        steps, second, problem.radius, lipschitz=problem.lipschitz, strong_convexity=problem.l2
-    )
+    return last_iterate_risk(steps, second, problem.radius, lipschitz=problem.lipschitz, strong_convexity=problem.l2)

@@ -8,7 +8,6 @@ from typing import Final
 from dplateau.reproduce import p1_schedules as schedules
 from dplateau.reproduce.p1_schedules import Rule
 
-PAPER: Final = "Feldman, Koren, Talwar, Private stochastic convex optimization: optimal rates in linear time (STOC 2020)"
 STRENGTH: Final = 4.0
 """l2 of the strongly convex problem, whose signal is 1/2: the minimiser is 1/8 away from the start."""
 SIGNAL: Final = 0.5
@@ -70,6 +69,8 @@ class Along:
         The other parameters.
     strength : float
         l2 of the problem; 0: the worst linear problem.
+    seeds : int
+        Runs of each mean.
     """
 
     rules: tuple[tuple[str, Rule], ...]
@@ -80,6 +81,7 @@ class Along:
     d: int = 0
     rho: float = 0.0
     strength: float = 0.0
+    seeds: int = 10
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ class Sizes:
         Of the table of theorems.
     n_erm : int
         Records of Phased-ERM, whose time grows faster.
-    seeds, many : int
-        Runs of a mean, and of a mean whose slope is wanted.
+    seeds : int
+        Runs of a mean.
     sweeps : tuple of Along
         Slopes.
     equal : tuple of (int, int, float)
@@ -107,29 +109,31 @@ class Sizes:
     rho: float
     n_erm: int
     seeds: int
-    many: int
     sweeps: tuple[Along, ...]
     equal: tuple[tuple[int, int, float], ...]
     free: tuple[int, ...]
 
 
-_FIXED: Final = (("3.5", schedules.snowball_fixed),)
-_FALLING: Final = (("3.6", schedules.snowball_falling),)
-_OTHERS: Final = (("4.4", schedules.phased_sgd), ("ours", schedules.falling_pnsgd))
-_PHASED: Final = (("5.1", schedules.reduction), ("5.3", schedules.phased_sgd_strong))
-_STRONG: Final = (("5.4", schedules.snowball_strong),)
+_FIXED: Final = ("3.5", schedules.snowball_fixed)
+_FALLING: Final = ("3.6", schedules.snowball_falling)
+_PHASED: Final = ("4.4", schedules.phased_sgd)
+_OURS: Final = ("ours", schedules.falling_pnsgd)
+_REDUCED: Final = ("5.1", schedules.reduction)
+_EQUAL: Final = ("5.3", schedules.phased_sgd_strong)
+_STRONG: Final = ("5.4", schedules.snowball_strong)
 
 SWEEPS: Final = (
-    Along((*_FIXED, *_FALLING, *_OTHERS), "n", (512, 2048, 8192, 32768), -0.5, d=4, rho=SMALL_NOISE),
-    Along((*_FIXED, *_OTHERS), "d", (16, 64, 256, 1000), 0.5, n=8192, rho=0.1),
-    Along(_FALLING, "d", (4, 16, 64, 256), 0.5, n=8192, rho=0.1),
-    Along((*_FIXED, *_OTHERS), "rho", (0.025, 0.05, 0.1, 0.2), -1.0, n=8192, d=64),
-    Along(_FALLING, "rho", (0.025, 0.05, 0.1, 0.2), -1.0, n=8192, d=4),
-    Along((*_PHASED, *_STRONG), "n", (1024, 4096, 16384, 65536), -1.0, d=4, rho=SMALL_NOISE, strength=STRENGTH),
-    Along(_PHASED, "d", (4, 16, 64), 1.0, n=65536, rho=0.04, strength=STRENGTH),
-    Along(_STRONG, "d", (4, 16, 64), 1.0, n=65536, rho=0.01, strength=STRENGTH),
-    Along(_PHASED, "rho", (0.03, 0.06, 0.12), -2.0, n=65536, d=16, strength=STRENGTH),
-    Along(_STRONG, "rho", (0.005, 0.01, 0.02), -2.0, n=65536, d=16, strength=STRENGTH),
+    Along((_FIXED, _FALLING, _PHASED, _OURS), "n", (256, 1024, 4096, 16384), -0.5, d=16, rho=SMALL_NOISE),
+    Along((_FIXED, _PHASED, _OURS), "d", (16, 125, 1000), 0.5, n=8192, rho=0.1, seeds=6),
+    Along((_FALLING,), "d", (4, 16, 64, 256), 0.5, n=8192, rho=0.1),
+    Along((_FIXED, _PHASED, _OURS), "rho", (0.025, 0.05, 0.1, 0.2), -1.0, n=8192, d=64),
+    Along((_FALLING,), "rho", (0.025, 0.05, 0.1, 0.2), -1.0, n=8192, d=4),
+    Along((_REDUCED, _EQUAL, _STRONG), "n", (1024, 4096, 16384, 65536), -1.0, d=4, rho=SMALL_NOISE, strength=STRENGTH, seeds=16),
+    Along((_REDUCED, _EQUAL), "d", (4, 16, 64), 1.0, n=65536, rho=0.04, strength=STRENGTH, seeds=16),
+    Along((_STRONG,), "d", (4, 16, 64), 1.0, n=65536, rho=0.01, strength=STRENGTH, seeds=12),
+    Along((_REDUCED,), "rho", (0.01, 0.02, 0.04), -2.0, n=1 << 18, d=4, strength=STRENGTH, seeds=32),
+    Along((_EQUAL,), "rho", (0.03, 0.06, 0.12), -2.0, n=65536, d=16, strength=STRENGTH, seeds=24),
+    Along((_STRONG,), "rho", (0.004, 0.008, 0.016), -2.0, n=1 << 17, d=16, strength=STRENGTH, seeds=16),
 )
 FULL: Final = Sizes(
     n=16384,
@@ -137,8 +141,7 @@ FULL: Final = Sizes(
     rho=1.0,
     n_erm=4096,
     seeds=8,
-    many=16,
     sweeps=SWEEPS,
-    equal=((8192, 64, 0.2), (8192, 64, 1.0), (8192, 16, 4.0), (100_000, 16, 1.0)),
+    equal=((8192, 64, 0.2), (8192, 64, 1.0), (8192, 16, 4.0), (65_536, 16, 1.0)),
     free=(128, 256, 512, 1024, 2048),
 )
