@@ -48,6 +48,8 @@ def test_every_solver_trains(solver):
         ({"n": 500}, "noisy-sgd"),
         ({"n": 524_288}, "noisy-sgd"),
         ({"n": 524_289}, "pnsgd"),
+        ({"n": 524_289, "d": 10_001}, "noisy-sgd"),
+        ({"n": 524_289, "d": 5_001, "classes": 3}, "noisy-sgd"),
         ({"n": 500, "one_pass": True}, "pnsgd"),
         ({"n": 500, "loss": Hinge()}, "phased-erm"),
         ({"n": 500, "loss": Absolute()}, "phased-erm"),
@@ -55,7 +57,7 @@ def test_every_solver_trains(solver):
     ],
 )
 def test_auto_goes_by_size_and_loss(facts, expected):
-    made = dp.plan(d=5, epsilon=1.0, **facts)
+    made = dp.plan(**{"d": 5, "epsilon": 1.0, **facts})
     assert made.solver == expected
     assert made.reasons[0].startswith(expected)
 

@@ -123,8 +123,8 @@ class PrivateLinearModel(BaseEstimator):
         self, n: int, d: int, loss: GeneralisedLinearLoss, delta: float, residual_clip: float | None, once: bool
     ) -> Algorithm:
         """The plan of the solver for n rows of d features, the intercept's not counted."""
-        solver = choose(n, loss, one_pass=once)[0] if self.solver == "auto" else self.solver
         constant = bool(self._constant())
+        solver = choose(n, d + constant, loss, one_pass=once)[0] if self.solver == "auto" else self.solver
         return build(
             solver,
             n,
