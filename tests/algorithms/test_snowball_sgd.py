@@ -73,7 +73,7 @@ def test_the_default_rule_follows_the_objective():
     [
         ({"rule": "nope"}, "rule is 'nope'"),
         ({"rule": "strongly-convex", "l2": 0.0}, "give l2 > 0"),
-        ({"n": 20, "d": 10_000}, "do not fill the last batch"),
+        ({"n": 20, "d": 10_000}, "fewer than the last batch needs"),
         ({"least_batch": 0}, "least_batch"),
         ({"diameter": 0.0}, "diameter"),
     ],

@@ -14,17 +14,17 @@ from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer
 
 
-class Phases(NamedTuple):
+class PhaseSchedule(NamedTuple):
     """Sizes and step sizes of consecutive phases."""
 
     sizes: tuple[int, ...]
     step_sizes: tuple[float, ...]
 
-    def __add__(self, other: object) -> Phases:
+    def __add__(self, other: object) -> PhaseSchedule:
         """These phases and then others."""
-        if not isinstance(other, Phases):
+        if not isinstance(other, PhaseSchedule):
             return NotImplemented
-        return Phases(self.sizes + other.sizes, self.step_sizes + other.step_sizes)
+        return PhaseSchedule(self.sizes + other.sizes, self.step_sizes + other.step_sizes)
 
 
 def halving_count(n: int) -> int:
@@ -37,13 +37,13 @@ def halving_count(n: int) -> int:
     return max(1, math.ceil(math.log2(n) / 2))
 
 
-def halving_phases(n: int, step_size: float, count: int | None = None) -> Phases:
+def halving_phases(n: int, step_size: float, count: int | None = None) -> PhaseSchedule:
     """Phase i takes ``n / 2^i`` records, rounded down, and steps ``step_size / 4^i``; what is left over goes to the first phase."""
     k = halving_count(n) if count is None else integer("phases", count)
     sizes = [n >> i for i in range(1, k + 1)]
     if not sizes[-1]:
         raise InputError(f"{k} phases that halve {n} records leave none for the last: use at most {n.bit_length() - 1} phases.")
-    return Phases((n - sum(sizes[1:]), *sizes[1:]), tuple(step_size / 4**i for i in range(1, k + 1)))
+    return PhaseSchedule((n - sum(sizes[1:]), *sizes[1:]), tuple(step_size / 4**i for i in range(1, k + 1)))
 
 
 def equal_count(n: int) -> int:
@@ -51,12 +51,12 @@ def equal_count(n: int) -> int:
     return max(1, math.ceil(math.log(max(math.log(n), 1.0)))) if n > 1 else 1
 
 
-def equal_phases(n: int, step_size: float, count: int | None = None) -> Phases:
-    """Phases of equal size with steps ``step_size / 2^(2^i)``; what is left over goes to the first phase."""
+def equal_phases(n: int, step_size: float, count: int | None = None) -> PhaseSchedule:
+    """PhaseSchedule of equal size with steps ``step_size / 2^(2^i)``; what is left over goes to the first phase."""
     k = equal_count(n) if count is None else integer("phases", count)
     if k > min(n, 8):
         raise InputError(f"{k} phases whose steps shrink doubly exponentially: expected at most {min(n, 8)}.")
-    return Phases((n - (k - 1) * (n // k), *(n // k,) * (k - 1)), tuple(step_size / 2.0 ** (2**i) for i in range(1, k + 1)))
+    return PhaseSchedule((n - (k - 1) * (n // k), *(n // k,) * (k - 1)), tuple(step_size / 2.0 ** (2**i) for i in range(1, k + 1)))
 
 
 def least_multiplier(epsilon: float, delta: float, adjacency: str) -> float:
@@ -71,7 +71,7 @@ def convex_step(n: int, noise_multiplier: float, weights: int, distance: float, 
 
 def phased_run(
     n: int,
-    schedule: Phases,
+    schedule: PhaseSchedule,
     *,
     update: str,
     clip_norm: float,

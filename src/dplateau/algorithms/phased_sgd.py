@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dplateau.algorithms.constants import clip_and_smoothness
 from dplateau.algorithms.localisation import (
-    Phases,
+    PhaseSchedule,
     convex_step,
     equal_count,
     equal_phases,
@@ -167,16 +167,13 @@ def plan_phased_sgd(
 def smooth_constants(
     loss: GeneralisedLinearLoss, feature_norm: float, residual_clip: float | None, l2: float
 ) -> tuple[float, float]:
-    """The clip norm and the smoothness, which has to be finite."""
-    norm = real("feature_norm", feature_norm)
-    if not math.isfinite(loss.smoothness(norm)):
-        raise InputError(f"{type(loss).__name__} is not smooth, so gradient steps are no contraction: use Phased-ERM.")
+    """The clip norm and the smoothness; room for a larger rounding margin where clipping must never be active."""
     if residual_clip is None and not loss.convex_after_clipping:
         residual_clip = 1.01 * loss.lipschitz(1.0)
-    return clip_and_smoothness(loss, norm, residual_clip, l2)
+    return clip_and_smoothness(loss, real("feature_norm", feature_norm), residual_clip, l2)
 
 
-def check_batches(schedule: Phases, batch_size: int) -> None:
+def check_batches(schedule: PhaseSchedule, batch_size: int) -> None:
     """Every phase must have room for a batch."""
     if batch_size > min(schedule.sizes):
         raise InputError(

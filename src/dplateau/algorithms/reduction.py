@@ -12,7 +12,7 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from dplateau.algorithms.localisation import Phases, convex_step, halving_phases, least_multiplier, phased_run
+from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, least_multiplier, phased_run
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import PhasedSGD, check_batches, smooth_constants
 from dplateau.calibration import calibrate
@@ -106,7 +106,7 @@ def plan_reduction(
         return eta if smoothness is None else min(b * eta, 2 / smoothness)
 
     runs = _runs(n, min(size, lipschitz / strength), steepest / strength, z * math.sqrt(weights), step)
-    schedule: Phases = reduce(add, runs)
+    schedule: PhaseSchedule = reduce(add, runs)
     run = phased_run(
         n,
         schedule,
@@ -130,7 +130,7 @@ def part_sizes(n: int) -> list[int]:
     return [*sizes[:-1], n - sum(sizes[:-1])]
 
 
-def _runs(n: int, distance: float, curvature: float, noise: float, step: Callable[[int, float], float]) -> Iterator[Phases]:
+def _runs(n: int, distance: float, curvature: float, noise: float, step: Callable[[int, float], float]) -> Iterator[PhaseSchedule]:
     """The phases of each run; ``curvature`` is the Lipschitz constant over the strong convexity, ``noise`` is ``z sqrt(d)``."""
     for records in part_sizes(n):
         yield halving_phases(records, step(records, distance))

@@ -18,7 +18,14 @@ from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer, real
-from dplateau.utility import jnn_step_sizes, snowball_batch_sizes
+from dplateau.utility import (
+    DECAYING_STEPS,
+    FIXED_STEPS,
+    jnn_step_sizes,
+    snowball_batch_sizes,
+    snowball_steps,
+    snowball_strongly_convex_step_size,
+)
 
 RULES: Final = ("fixed", "falling", "strongly-convex")
 
@@ -100,7 +107,7 @@ def plan_snowball_sgd(
     # The theorems are about replacing a record, which moves a step twice as far as removing one.
     rho = gaussian_mu(epsilon, delta, adjacency) * (2.0 if adjacency == "add-remove" else 1.0)
     weights = d * loss.outputs
-    sizes = _filled(n, weights, rho, 4 * math.sqrt(3) if rule == "falling" else 2.0, least_batch)
+    sizes = _filled(n, weights, rho, DECAYING_STEPS if rule == "falling" else FIXED_STEPS, least_batch)
     step_sizes = np.minimum(_step_sizes(rule, len(sizes), clip, diameter, l2), LARGEST / smoothness)
     run = Run(
         n=n,
@@ -120,24 +127,17 @@ def plan_snowball_sgd(
 
 
 def _filled(n: int, weights: int, rho: float, factor: float, least: int) -> NDArray[np.int64]:
-    """The batch sizes of the longest snowball that n records fill, all records used."""
-    longest = max(1, n // least)
-    # Batch T - j of the longest snowball is batch T' - j of every shorter one.
-    sizes = np.maximum(snowball_batch_sizes(longest, weights, rho, factor), least)[::-1]
-    steps = int(np.searchsorted(np.cumsum(sizes), n, side="right"))
-    if steps == 0:
-        raise InputError(
-            f"n = {n} records do not fill the last batch, of {int(sizes[0])}: use more records, a larger epsilon or fewer features."
-        )
-    sizes = sizes[:steps]
+    """The batch sizes of the longest snowball that n records fill; records that are left over join its last batches."""
+    steps = snowball_steps(n, weights, rho, factor, least)
+    sizes = snowball_batch_sizes(steps, weights, rho, factor, least)
     each, rest = divmod(n - int(sizes.sum()), steps)
-    sizes = sizes + each
-    sizes[:rest] += 1
-    return sizes[::-1].astype(np.int64)
+    sizes += each
+    sizes[steps - rest :] += 1
+    return sizes
 
 
 def _step_sizes(rule: str, steps: int, lipschitz: float, diameter: float, l2: float) -> NDArray[np.float64]:
     if rule == "strongly-convex":
-        return np.full(steps, 2 * math.log(max(steps, 2)) / (l2 * steps))
+        return np.full(steps, snowball_strongly_convex_step_size(max(steps, 2), l2))
     scale = diameter / (math.sqrt(2) * lipschitz)
     return jnn_step_sizes(steps, scale) if rule == "falling" else np.full(steps, scale / math.sqrt(steps))

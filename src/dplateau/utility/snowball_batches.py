@@ -22,13 +22,13 @@ FIXED_STEPS: Final = 2.0
 DECAYING_STEPS: Final = 4 * math.sqrt(3)
 
 
-def _backwards(steps: int, d: int, rho: float, factor: float) -> NDArray[np.float64]:
+def _backwards(steps: int, d: int, rho: float, factor: float, least: int) -> NDArray[np.float64]:
     """Sizes of the last, second last, ... batch: they do not depend on T."""
     scale = real("factor", factor) * math.sqrt(integer("d", d)) / real("rho", rho)
-    return np.ceil(scale / np.sqrt(np.arange(1, steps + 1)))
+    return np.maximum(np.ceil(scale / np.sqrt(np.arange(1, steps + 1))), integer("least", least))
 
 
-def snowball_batch_sizes(steps: int, d: int, rho: float, factor: float = FIXED_STEPS) -> NDArray[np.int64]:
+def snowball_batch_sizes(steps: int, d: int, rho: float, factor: float = FIXED_STEPS, least: int = 1) -> NDArray[np.int64]:
     """The batch sizes ``B_1 <= ... <= B_T``.
 
     Parameters
@@ -41,22 +41,24 @@ def snowball_batch_sizes(steps: int, d: int, rho: float, factor: float = FIXED_S
         Privacy, see above.
     factor : float, default 2.0
         2 or 4 sqrt(3), see above.
+    least : int, default 1
+        Smaller batches are raised to this size, which costs no privacy.
 
     Returns
     -------
     array of int, shape (T,)
-        Batch sizes; their sum is at most ``T + 2 factor sqrt(d T) / rho``.
+        Batch sizes; their sum is at most ``T least + 2 factor sqrt(d T) / rho``.
     """
-    sizes = _backwards(integer("steps", steps), d, rho, factor)
+    sizes = _backwards(integer("steps", steps), d, rho, factor, least)
     if sizes[0] > 2**53:
         raise InputError(f"rho {rho:g} asks for batches of more than 2^53 records. Raise rho.")
     return sizes[::-1].astype(np.int64)
 
 
-def snowball_steps(n: int, d: int, rho: float, factor: float = FIXED_STEPS) -> int:
+def snowball_steps(n: int, d: int, rho: float, factor: float = FIXED_STEPS, least: int = 1) -> int:
     """The largest T whose batches need at most ``n`` records; raises ``InputError`` if even one step needs more."""
     n = integer("n", n)
-    steps = int(np.searchsorted(np.cumsum(_backwards(n, d, rho, factor)), n, side="right"))
+    steps = int(np.searchsorted(np.cumsum(_backwards(n // least + 1, d, rho, factor, least)), n, side="right"))
     if not steps:
         raise InputError(f"n = {n} records are fewer than the last batch needs at rho = {rho:g}: take more, or raise rho.")
     return steps
