@@ -63,7 +63,13 @@ def options(
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 bad input (one line on standard error), 130 interrupted."""
-    sys.exit(status(arguments))
+    code = status(arguments)
+    if code == INTERRUPTED:
+        # A compilation goes on in a thread of its own, and would crash if the interpreter were taken down under it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def status(arguments: list[str] | None = None) -> int:

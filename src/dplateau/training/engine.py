@@ -134,14 +134,17 @@ def _run_chunks(
     """The released weights, and all iterates where they are kept."""
     data = Data(*map(jax.device_put, data))
     state, done, kept = State(first, np.zeros_like(first), first), 0, [first[None]]
-    for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
-        jax.block_until_ready(state)
-        if progress is not None:
-            progress(done, run.steps)
-        state, iterates = run_chunk(state, data, chunk, constants, loss=loss, capacity=capacity, keep=keep)
-        done += chunk.steps
-        if iterates is not None:
-            kept.append(np.asarray(iterates)[: chunk.steps])
+    try:
+        for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
+            jax.block_until_ready(state)
+            if progress is not None:
+                progress(done, run.steps)
+            state, iterates = run_chunk(state, data, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+            done += chunk.steps
+            if iterates is not None:
+                kept.append(np.asarray(iterates)[: chunk.steps])
+    finally:
+        jax.block_until_ready(state)  # an interrupted process must not end while the loop is at work
     weights = np.asarray(state.mean)
     if progress is not None:
         progress(done, run.steps)

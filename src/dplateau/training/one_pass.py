@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -118,19 +118,23 @@ def _pass(
             )
         check_curvature(run, loss, grid, largest, l2)
 
-    for capacity, counts, chunk in steps.chunks(records.d):
-        used = int(counts.sum())
-        features, target = records.take(used, _room(used, counts, capacity))
-        # Reading and copying go on while the block before is worked on: only then is that waited for.
-        block = jax.device_put(Block(features, target, np.asarray(grid.clip_norm, first.dtype)), may_alias=False)
-        check(longest, records.given - used)
-        if progress is not None:
-            progress(records.given - used, run.n)
-        state, longest, iterates = run_block(state, longest, block, chunk, constants, loss=loss, capacity=capacity, keep=keep)
-        if iterates is not None:
-            kept.append(np.asarray(iterates)[: chunk.steps])
-    check(longest, records.given)
-    records.finish()
+    try:
+        for capacity, counts, chunk in steps.chunks(records.d):
+            used = int(counts.sum())
+            features, target = records.take(used, _room(used, counts, capacity))
+            # Reading and copying go on while the block before is worked on: only then is that waited for.
+            block = jax.device_put(Block(features, target, np.asarray(grid.clip_norm, first.dtype)), may_alias=False)
+            check(longest, records.given - used)
+            if progress is not None:
+                progress(records.given - used, run.n)
+            state, longest, iterates = run_block(state, longest, block, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+            if iterates is not None:
+                kept.append(np.asarray(iterates)[: chunk.steps])
+        check(longest, records.given)
+        records.finish()
+    finally:
+        jax.block_until_ready((state, longest))  # an interrupted process must not end while the loop is at work
+        records.close()
     weights = np.asarray(state.mean)
     if progress is not None:
         progress(run.n, run.n)
@@ -214,6 +218,12 @@ class _Records:
                 f"there are {self._seen:,} records but the run has n = {self._n:,}: the run must describe this data set. Nothing "
                 "was released."
             )
+
+    def close(self) -> None:
+        """Let go of the source, whose threads and files must not outlive an interrupted pass."""
+        self._pieces.clear()
+        if isinstance(self._blocks, Generator):
+            self._blocks.close()
 
     def _next(self) -> bool:
         """Take in one more block; False at the end."""
