@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,9 @@ from dplateau.training import SecureGenerator, TrainResult
 
 class Algorithm(Protocol):
     """What every plan of an algorithm has."""
+
+    counts: ClassVar[str]
+    """What ``progress`` is told."""
 
     @property
     def run(self) -> Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,9 @@ class NoisySGD:
     l2 : float or tuple of float, default 0.0
         Coefficient of ``|w|^2 / 2``, which is added to the mean loss; one for all features or one each.
     """
+
+    counts: ClassVar[str] = "steps"
+    """What ``progress`` is told."""
 
     run: Run
     loss: GeneralisedLinearLoss

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -37,6 +38,9 @@ class PhasedERM:
     accuracy : float, default 1e-3
         How exactly phases are solved; see ``plan_phased_erm``.
     """
+
+    counts: ClassVar[str] = "phases"
+    """What ``progress`` is told."""
 
     run: Run
     loss: GeneralisedLinearLoss

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -46,6 +47,9 @@ class PhasedSGD:
     weighting : {"uniform", "growing"}, default "uniform"
         Mean of a phase's points: plain, or with weights ``(1 - step_size * l2)^-t`` as Theorem 5.3 has it.
     """
+
+    counts: ClassVar[str] = "points"
+    """What ``progress`` is told."""
 
     run: Run
     loss: GeneralisedLinearLoss

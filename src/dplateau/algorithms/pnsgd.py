@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,9 @@ class PNSGD:
     l2 : float, default 0.0
         Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
     """
+
+    counts: ClassVar[str] = "rows"
+    """What ``progress`` is told."""
 
     run: Run
     loss: GeneralisedLinearLoss

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from dplateau.account import account
-from dplateau.algorithms import PNSGD
+from dplateau.algorithms import PNSGD, NoisySGD
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
@@ -163,9 +163,8 @@ class PrivateLinearModel(BaseEstimator):
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
         delta = self._delta(len(X))
         made: Any = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
-        multipass = made.run.update == "post-processed"
-        options = {"dtype": self.dtype} if multipass else {}
-        with self._bar("steps" if multipass else "rows") as progress:
+        options = {"dtype": self.dtype} if isinstance(made, NoisySGD) else {}
+        with self._bar(made.counts) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
         return self._certified(result, delta, assumptions)
 
@@ -187,7 +186,7 @@ class PrivateLinearModel(BaseEstimator):
                 " in one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
             )
         order = replace(GIVEN_ORDER, statement=stream.order)
-        with self._bar("rows") as progress:
+        with self._bar(made.counts) as progress:
             bounded = ((self._features(_finite(X)), y) for X, y in blocks)
             result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
         self.n_features_in_ = stream.d
