@@ -19,8 +19,9 @@ from dplateau.algorithms import (
     plan_reduction,
     plan_snowball_sgd,
 )
+from dplateau.algorithms.constants import default_distance
 from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
-from dplateau.algorithms.pnsgd import DISTANCE, MOST_STEPS
+from dplateau.algorithms.pnsgd import MOST_STEPS
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import FullBatch, InputError, Run
 from dplateau.spec.schedule import integer, real
@@ -74,7 +75,7 @@ def _snowball(rule: str) -> Callable[..., Algorithm]:
 
 def _phased(build: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
     def built(n: int, loss: GeneralisedLinearLoss, *, feature_norm: float, **options: Any) -> Algorithm:
-        diameter = 2 * DISTANCE / feature_norm
+        diameter = 2 * default_distance(loss, feature_norm)
         return build(n, loss, feature_norm=feature_norm, diameter=diameter, batch_size=_least_batch(n), **options)
 
     return built
@@ -82,7 +83,7 @@ def _phased(build: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
 
 def _phased_erm(n: int, loss: GeneralisedLinearLoss, *, feature_norm: float, **options: Any) -> Algorithm:
     del options["residual_clip"]  # It clips no gradients: its rows are short enough.
-    return plan_phased_erm(n, loss, feature_norm=feature_norm, distance=DISTANCE / feature_norm, **options)
+    return plan_phased_erm(n, loss, feature_norm=feature_norm, distance=default_distance(loss, feature_norm), **options)
 
 
 def _least_batch(n: int) -> int:

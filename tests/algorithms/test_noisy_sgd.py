@@ -41,6 +41,8 @@ def test_the_step_size_follows_the_noise_and_is_capped():
     mu = math.sqrt(steps) / noisy.run.noise_multiplier
     assert noisy.run.step_size == pytest.approx((1 - momentum) * mu * n / (2 * 0.5 * steps) / smoothness)
     assert noisy.run.step_size < quiet.run.step_size
+    assert (quiet.average, noisy.average, faint.average) == (0.5, 0.5, 0.0)
+    assert plan(n, epsilon=0.01, step_size=0.1).average == 0.5
     sums = 0.5 * faint.run.noise_multiplier * math.sqrt(steps) / n
     assert sums > 7.5e-4 * steps
     assert faint.run.step_size == pytest.approx((1 - momentum) / (2 * sums) * 7.5e-4 * steps / sums / smoothness)

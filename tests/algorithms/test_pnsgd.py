@@ -156,6 +156,15 @@ def test_it_learns_as_much_as_it_should():
     assert np.linalg.norm(mixed) < 0.2 * np.linalg.norm(weights)
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 10.0])
+def test_a_loss_that_must_not_be_clipped_is_not_whatever_the_noise(epsilon):
+    """Rows of the full norm, many weights, much noise: the rounding margin must leave the largest gradient alone."""
+    rows = np.zeros((600, 500))
+    rows[:, 0] = 1.0
+    made = plan(600, loss=Softmax(10), d=500, epsilon=epsilon)
+    assert np.isfinite(made.fit(rows, np.arange(600) % 10, generator=SecureGenerator(insecure_seed=0)).weights).all()
+
+
 def test_the_noise_of_the_last_iterate_has_the_variance_that_the_schedule_adds_up_to():
     made = plan(4_000, d=400, loss=SmoothedHinge(1.0), distance=1.0)
     run = made.run

@@ -13,14 +13,21 @@ from dplateau.spec.schedule import real
 
 ROOM: Final = 1 + 1e-12
 """Room for the rounding of rows that were scaled to the public norm."""
-_UNCLIPPED: Final = 1 + 1e-9
-"""Room for the rounding margin, where clipping must never be active."""
+DISTANCE: Final = 50.0
+"""How far from zero the best weights of one score are taken to lie, in scores of a row of full norm."""
+_UNCLIPPED: Final = 1 + 1e-3
+"""Room for the rounding margin, where clipping must never be active; the margin grows with the noise."""
 
 
 def residual_clip_of(loss: GeneralisedLinearLoss) -> float:
     """The default norm that residuals are clipped to: half of the largest, or 1/2 where there is none."""
     largest = loss.lipschitz(1.0)
     return largest / 2 if math.isfinite(largest) else 0.5
+
+
+def default_distance(loss: GeneralisedLinearLoss, norm: float) -> float:
+    """A public guess of the norm of the best weights: each score has its own. No guarantee rests on it."""
+    return DISTANCE * math.sqrt(loss.outputs) / norm
 
 
 def clip_and_smoothness(loss: GeneralisedLinearLoss, norm: float, residual_clip: float | None, l2: float) -> tuple[float, float]:

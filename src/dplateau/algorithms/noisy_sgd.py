@@ -91,7 +91,7 @@ def plan_noisy_sgd(
     residual_clip: float | None = None,
     step_size: float | None = None,
     momentum: float = 0.9,
-    average: float = 0.5,
+    average: float | None = None,
     l2: float | Sequence[float] = 0.0,
     sampling: Sampling | None = None,
     diameter: float | None = None,
@@ -112,7 +112,8 @@ def plan_noisy_sgd(
       rows of norm R. Over T steps, noise alone then moves the score of a row by a standard deviation of at most R^2 / (2 M), that
       is 2 for the logistic loss: as large as an informative score, hence as far as steps can go before noise wins. The cap
       2 / M is stable for every momentum >= 0. Where ``c z / (b sqrt(T))`` exceeds 0.00075 (a few thousand records at epsilon 0.1,
-      say), steps are shorter in proportion: only a direction can be learnt there, and long steps bend it.
+      say), steps are shorter in proportion, and the model is the last iterate: only a direction can be learnt there, long steps
+      bend it, and all gradients should count alike.
     - *The model is the mean of the last T / 2 iterates*, which averages most of their noise away. All noisy gradients are accounted
       for, so averages and momentum are free.
     - *No l2 term*: the noise and the number of steps already limit the weights.
@@ -138,8 +139,9 @@ def plan_noisy_sgd(
     step_size : float, optional
         eta.
     momentum, average, l2 : float
-        See ``NoisySGD``. With neither momentum nor averaging the steps are plain gradient steps, and last-iterate bounds apply: the
-        noise is then calibrated to the least of them and of composition, and ``fit`` needs ``dtype="float64"``.
+        See ``NoisySGD``; ``average`` is 0.5, or 0 where noise is overwhelming. With neither momentum nor averaging the steps are
+        plain gradient steps, and last-iterate bounds apply: the noise is then calibrated to the least of them and of composition,
+        and ``fit`` needs ``dtype="float64"``.
     sampling : Sampling, optional
         How batches are chosen, in place of ``batch_size``.
     diameter : float, optional
@@ -184,11 +186,14 @@ def plan_noisy_sgd(
     )
     run = calibrate(run, epsilon=epsilon, delta=delta)
     smoothness = loss.smoothness(norm) * ROOM + float(np.max(shrinkage))
+    divisor = sampling.divisors(n)
+    noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
+    noise /= min(divisor) if isinstance(divisor, tuple) else divisor
+    shorter = min(1.0, _FAINT * run.steps / noise)
+    if average is None:
+        average = 0.5 if shorter == 1 or step_size is not None else 0.0
     if step_size is None:
-        divisor = sampling.divisors(n)
-        noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
-        noise /= min(divisor) if isinstance(divisor, tuple) else divisor
-        step_size = min(2.0, (1 - momentum) / (2 * noise) * min(1.0, _FAINT * run.steps / noise)) / smoothness
+        step_size = min(2.0, (1 - momentum) / (2 * noise) * shorter) / smoothness
     run = run.replace(step_size=step_size)
     if not momentum and not average and loss.convex_after_clipping:
         once = float(np.min(shrinkage))

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, gaussian_mu
-from dplateau.algorithms.pnsgd import DISTANCE, LARGEST
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
+from dplateau.algorithms.pnsgd import LARGEST
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, OnePass, Run
 from dplateau.training import SecureGenerator, TrainResult, train_one_pass
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 class OnlineSGD:
     """Where a stream of batches stands. All of it is released, hence accounted: it may be stored and continued at will.
 
-    Step t takes ``eta_t = (50 / R) / sqrt(sum over s <= t of G_s^2)``, at most ``2 / smoothness``, with the public bound
+    Step t takes ``eta_t = (50 sqrt(K) / R) / sqrt(sum over s <= t of G_s^2)``, at most ``2 / smoothness``, with the public bound
     ``G_s^2 = L^2 (1 + w z^2 / b_s^2)`` on the mean square of a noisy gradient of w weights. The model is the mean of the iterates,
     each weighted by the number of records so far.
 
@@ -158,4 +158,4 @@ def start_online_sgd(
         update="post-processed",
     )
     zero = np.zeros((d,) if loss.outputs == 1 else (d, loss.outputs))
-    return OnlineSGD(run, loss, DISTANCE / feature_norm, smoothness, zero, zero)
+    return OnlineSGD(run, loss, default_distance(loss, feature_norm), smoothness, zero, zero)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, gaussian_mu
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
@@ -24,8 +24,6 @@ from dplateau.training.one_pass import Blocks, train_one_pass
 
 Array = NDArray[np.float64]
 
-DISTANCE: Final = 50.0
-"""How far from zero the best weights are taken to lie, in scores of a row of full norm."""
 MOST_STEPS: Final = 4096
 """Steps that a schedule of ours takes at most: more help little, and each is a line of the certificate."""
 LARGEST: Final = 2 - 1e-9
@@ -126,7 +124,8 @@ def plan_pnsgd(
     noise_multiplier : float or sequence of float, optional
         Noise on the summed gradients, in units of the clip norm, up to a common factor, which is calibrated.
     distance : float, optional
-        Public guess of the norm of the best weights, by default ``50 / feature_norm``. No guarantee rests on it.
+        Public guess of the norm of the best weights, by default ``50 sqrt(K) / feature_norm`` for K scores. No guarantee rests on
+        it.
     diameter : float, optional
         Diameter of the ball around zero that iterates are projected on; by default there is none.
     residual_clip : float, optional
@@ -155,7 +154,7 @@ def plan_pnsgd(
     n, d = integer("n", n), integer("d", d)
     norm, l2 = real("feature_norm", feature_norm), real("l2", l2, inclusive=True)
     clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
-    far = DISTANCE / norm if distance is None else real("distance", distance)
+    far = default_distance(loss, norm) if distance is None else real("distance", distance)
     time = best_time(
         n, gaussian_mu(epsilon, delta, adjacency), distance=far, lipschitz=clip, weights=d * loss.outputs, adjacency=adjacency
     )

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, gaussian_mu
-from dplateau.algorithms.pnsgd import DISTANCE, LARGEST, PNSGD
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
+from dplateau.algorithms.pnsgd import LARGEST, PNSGD
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run
@@ -71,7 +71,8 @@ def plan_snowball_sgd(
     least_batch : int, default 1
         Batches below this size are raised to it: fewer steps, no less privacy.
     diameter : float, optional
-        D: diameter of the ball around zero that iterates are projected on, by default ``100 / feature_norm``.
+        D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / feature_norm`` for
+        K scores.
     residual_clip : float, optional
         c: per-example gradients are clipped to ``c * feature_norm``; by default half of the largest residual, or all of it where
         the loss would not stay convex.
@@ -102,7 +103,7 @@ def plan_snowball_sgd(
         raise InputError(f"rule is {rule!r}: expected one of {', '.join(RULES)}.")
     if rule == "strongly-convex" and not l2:
         raise InputError("rule 'strongly-convex' needs a strongly convex objective: give l2 > 0, or choose another rule.")
-    diameter = 2 * DISTANCE / norm if diameter is None else real("diameter", diameter)
+    diameter = 2 * default_distance(loss, norm) if diameter is None else real("diameter", diameter)
     clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
     # The theorems are about replacing a record, which moves a step twice as far as removing one.
     rho = gaussian_mu(epsilon, delta, adjacency) * (2.0 if adjacency == "add-remove" else 1.0)
