@@ -105,6 +105,16 @@ def test_several_scores_and_kept_iterates():
     assert np.array_equal(made.iterates[-1], made.weights)
 
 
+def test_long_rows_are_clipped_to_the_norm_in_single_precision_too():
+    """20,000 equal entries: a norm summed in single precision would be wrong by more than the margin allows."""
+    rows = np.full((1, 20_000), 1e-2, np.float32)
+    run = Run(n=1, sampling=OnePass(1), steps=1, noise_multiplier=1e-3, step_size=1.0, clip_norm=0.1, released="all")
+    with_noise = train_one_pass(run, Logistic(), [(rows, np.ones(1))], dtype="float32", generator=SecureGenerator(insecure_seed=0))
+    noise = train_one_pass(run, Logistic(), [(0 * rows, np.ones(1))], dtype="float32", generator=SecureGenerator(insecure_seed=0))
+    moved = np.linalg.norm(with_noise.weights.astype(float) - noise.weights.astype(float))
+    assert 0.9 * run.clip_norm < moved <= run.clip_norm * (1 + 1e-6)
+
+
 def test_targets_of_any_type_count_as_numbers():
     rows, target = problem()
     expected = weights([(rows, target)])

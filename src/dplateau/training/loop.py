@@ -152,9 +152,10 @@ def run_block(
         target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step], capacity)
         # What lies beyond the batch is another's, or not even finite.
         rows = jnp.where(used[:, None], rows, 0).astype(state.weights.dtype)
-        ones = jnp.ones(rows.shape[1], rows.dtype)
-        norms = jnp.sqrt(jnp.dot(rows * rows, ones, precision=jax.lax.Precision.HIGHEST))  # faster than a sum over rows
-        data = Data(rows, target.astype(rows.dtype), block.clip_norm / norms)
+        wide = rows.astype(longest.dtype)  # norms are in double precision, whatever the working precision
+        ones = jnp.ones(wide.shape[1], wide.dtype)
+        norms = jnp.sqrt(jnp.dot(wide * wide, ones, precision=jax.lax.Precision.HIGHEST))  # faster than a sum over rows
+        data = Data(rows, target.astype(rows.dtype), (block.clip_norm / norms).astype(rows.dtype))
         state = _stepped(state, clipped_sum(loss, state.weights, data, used), step, chunk, constants)
         longest = jnp.maximum(longest, jnp.max(jnp.where(used, norms, 0)))
         return state, longest, None if iterates is None else iterates.at[step].set(state.weights)

@@ -108,7 +108,7 @@ def _pass(
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record was seen."""
     run, grid = steps.run, steps.grid
-    state, longest, kept = State(first, np.zeros_like(first), first), np.zeros((), first.dtype), [first[None]]
+    state, longest, kept = State(first, np.zeros_like(first), first), np.zeros(()), [first[None]]
 
     def check(longest: Any, given: int) -> None:
         if not np.isfinite(largest := float(longest)):
@@ -123,7 +123,7 @@ def _pass(
             used = int(counts.sum())
             features, target = records.take(used, _room(used, counts, capacity))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
-            block = jax.device_put(Block(features, target, np.asarray(grid.clip_norm, first.dtype)), may_alias=False)
+            block = jax.device_put(Block(features, target, np.float64(grid.clip_norm)), may_alias=False)
             check(longest, records.given - used)
             if progress is not None:
                 progress(records.given - used, run.n)
