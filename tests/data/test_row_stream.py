@@ -92,3 +92,17 @@ def test_arrays_that_do_not_fit():
             array_stream(features, target)
     with pytest.raises(InputError, match="dtype is 'int8'"):
         block_stream([], 1, 1, dtype="int8")
+
+
+def test_a_caller_may_fill_one_array_again_and_again():
+    """A block is held back while the next one is made; if it were the caller's own array, the next rows would come twice."""
+
+    def source():
+        rows, labels = np.empty((2, 2), np.float32), np.empty(2, int)
+        for start in range(0, 10, 2):
+            rows[:], labels[:] = X[start : start + 2], Y[start : start + 2]
+            yield rows, labels
+
+    blocks = list(block_stream(source, 10, 2).blocks())
+    np.testing.assert_array_equal(np.concatenate([rows for rows, _ in blocks]), X)
+    np.testing.assert_array_equal(np.concatenate([labels for _, labels in blocks]), Y)

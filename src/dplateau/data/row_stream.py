@@ -204,9 +204,9 @@ def _checked(pair: Any, d: int, dtype: str, start: int) -> Block:
     if labels.shape != rows.shape[:1] or labels.dtype.kind not in "biuf":
         raise InputError(f"{where} has {len(rows)} rows and a target of shape {labels.shape}: expected one number a row.")
     with np.errstate(over="ignore"):
-        rows = rows.astype(dtype, copy=False)
+        rows = rows.astype(dtype)  # a copy: the caller may fill the same array with the next rows while these are held
     _check_finite(rows, labels, start)
-    return rows, labels
+    return rows, labels.copy()
 
 
 def _check_finite(rows: NDArray[Any], labels: NDArray[Any], start: int) -> None:
