@@ -58,6 +58,21 @@ def test_a_caller_may_use_one_buffer_for_all_blocks(length):
     assert np.array_equal(weights(blocks()), weights([(rows, target)]))
 
 
+def test_large_buffers_too_are_copied_before_the_next_block_is_asked_for():
+    rng = np.random.default_rng(0)
+    rows, target = rng.normal(size=(60_000, 50)) / 10, rng.integers(0, 2, 60_000)
+    run = run_of(n=60_000, sampling=OnePass(100), steps=600, smoothness=2.0)
+    buffer, labels = np.empty((20_000, 50)), np.empty(20_000, dtype=np.int64)
+
+    def blocks():
+        for start in range(0, 60_000, 20_000):
+            buffer[:], labels[:] = rows[start : start + 20_000], target[start : start + 20_000]
+            yield buffer, labels
+            buffer[:], labels[:] = np.nan, -1
+
+    assert np.array_equal(weights(blocks(), run), weights([(rows, target)], run))
+
+
 @pytest.mark.parametrize("place", [sum(SIZES), sum(SIZES) + 7])
 def test_a_record_that_no_step_uses_has_no_influence_on_the_one_before(place):
     rows, target = problem(N + 10)

@@ -124,6 +124,7 @@ def _pass(
             features, target = records.take(used, _room(used, counts, capacity))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             block = jax.device_put(Block(features, target, np.float64(grid.clip_norm)), may_alias=False)
+            jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             check(longest, records.given - used)
             if progress is not None:
                 progress(records.given - used, run.n)
