@@ -42,9 +42,18 @@ def clip_and_smoothness(loss: GeneralisedLinearLoss, norm: float, residual_clip:
     return real("residual_clip", residual_clip) * norm, loss.smoothness(norm) * ROOM + l2
 
 
+def moved(adjacency: str) -> float:
+    """What a change of one record moves a sum by at most, in clip norms."""
+    return 1.0 if adjacency == "add-remove" else 2.0
+
+
 @lru_cache(maxsize=64)
+def least_multiplier(epsilon: float, delta: float, adjacency: str = "add-remove") -> float:
+    """The least noise multiplier of one release that costs (epsilon, delta)."""
+    run = Run(n=1, sampling=FullBatch(), steps=1, noise_multiplier=1.0, adjacency=adjacency)
+    return float(calibrate(run, epsilon=epsilon, delta=delta).noise_multiplier)  # type: ignore[arg-type]
+
+
 def gaussian_mu(epsilon: float, delta: float, adjacency: str = "add-remove") -> float:
     """The largest mu such that mu-GDP implies (epsilon, delta), whatever the adjacency."""
-    run = Run(n=1, sampling=FullBatch(), steps=1, noise_multiplier=1.0, adjacency=adjacency)
-    z = calibrate(run, epsilon=epsilon, delta=delta).noise_multiplier
-    return (1.0 if adjacency == "add-remove" else 2.0) / float(z)  # type: ignore[arg-type]
+    return moved(adjacency) / least_multiplier(epsilon, delta, adjacency)

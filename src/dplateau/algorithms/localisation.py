@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dplateau.algorithms.constants import gaussian_mu
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer
 
@@ -57,11 +56,6 @@ def equal_phases(n: int, step_size: float, count: int | None = None) -> PhaseSch
     if k > min(n, 8):
         raise InputError(f"{k} phases whose steps shrink doubly exponentially: expected at most {min(n, 8)}.")
     return PhaseSchedule((n - (k - 1) * (n // k), *(n // k,) * (k - 1)), tuple(step_size / 2.0 ** (2**i) for i in range(1, k + 1)))
-
-
-def least_multiplier(epsilon: float, delta: float, adjacency: str) -> float:
-    """The noise multiplier of a phase that costs (epsilon, delta): all phases together cost no more than one."""
-    return (2.0 if adjacency == "replace" else 1.0) / gaussian_mu(epsilon, delta, adjacency)
 
 
 def convex_step(n: int, noise_multiplier: float, weights: int, distance: float, lipschitz: float) -> float:

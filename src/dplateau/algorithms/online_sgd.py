@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, least_multiplier
 from dplateau.algorithms.pnsgd import LARGEST
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, OnePass, Run
@@ -151,7 +151,7 @@ def start_online_sgd(
         n=1,
         sampling=OnePass(1),
         steps=1,
-        noise_multiplier=(1 + 1e-9) * (1.0 if adjacency == "add-remove" else 2.0) / gaussian_mu(epsilon, delta, adjacency),
+        noise_multiplier=(1 + 1e-9) * least_multiplier(epsilon, delta, adjacency),
         clip_norm=clip,
         adjacency=adjacency,
         released="all",

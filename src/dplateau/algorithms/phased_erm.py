@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms.constants import ROOM
-from dplateau.algorithms.localisation import convex_step, halving_phases, least_multiplier, phased_run
+from dplateau.algorithms.constants import ROOM, least_multiplier
+from dplateau.algorithms.localisation import convex_step, halving_phases, phased_run
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run

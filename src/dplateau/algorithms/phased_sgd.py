@@ -13,14 +13,13 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms.constants import clip_and_smoothness
+from dplateau.algorithms.constants import clip_and_smoothness, least_multiplier
 from dplateau.algorithms.localisation import (
     PhaseSchedule,
     convex_step,
     equal_count,
     equal_phases,
     halving_phases,
-    least_multiplier,
     phased_run,
 )
 from dplateau.calibration import calibrate

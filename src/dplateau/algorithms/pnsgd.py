@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu, moved
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
@@ -199,8 +199,7 @@ def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: 
     The bound is ``distance^2 / (2 time) + time (L^2 / n + 2 log(T) w (a L / (mu n))^2) / 2`` with w weights and a = 1 (add-remove)
     or 2 (replace); docs/explanation/one-pass.md. Its log T is taken at the largest T.
     """
-    moved = 1.0 if adjacency == "add-remove" else 2.0
-    noise = 2 * math.log(MOST_STEPS) * weights * (moved / (mu * n)) ** 2
+    noise = 2 * math.log(MOST_STEPS) * weights * (moved(adjacency) / (mu * n)) ** 2
     return distance / (lipschitz * math.sqrt(1 / n + noise))
 
 

@@ -12,7 +12,8 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, least_multiplier, phased_run
+from dplateau.algorithms.constants import least_multiplier
+from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, phased_run
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import PhasedSGD, check_batches, smooth_constants
 from dplateau.calibration import calibrate

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu
+from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu, moved
 from dplateau.algorithms.pnsgd import LARGEST, PNSGD
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
@@ -106,7 +106,7 @@ def plan_snowball_sgd(
     diameter = 2 * default_distance(loss, norm) if diameter is None else real("diameter", diameter)
     clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
     # The theorems are about replacing a record, which moves a step twice as far as removing one.
-    rho = gaussian_mu(epsilon, delta, adjacency) * (2.0 if adjacency == "add-remove" else 1.0)
+    rho = gaussian_mu(epsilon, delta, adjacency) * 2 / moved(adjacency)
     weights = d * loss.outputs
     sizes = _filled(n, weights, rho, DECAYING_STEPS if rule == "falling" else FIXED_STEPS, least_batch)
     step_sizes = np.minimum(_step_sizes(rule, len(sizes), clip, diameter, l2), LARGEST / smoothness)
