@@ -11,7 +11,7 @@ from dplateau.account import Report, account
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee, RenyiDP, compositions
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import least_mu
-from dplateau.analyses import ExactCompositionAnalysis, GdpClt
+from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, GdpClt
 from dplateau.reproduce.p2_calibration import Calibrated, calibrated, calibration_table
 from dplateau.reproduce.p2_settings import CALIBRATIONS, ORDERS, PAPER, SETTINGS, Setting
 from dplateau.reproduce.p2_theorems import Errors, Inequality, Limit, theorem_tables, theorems
@@ -71,12 +71,15 @@ class Row:
             "run": s.run.to_dict(),
             "printed": {"mu": s.mu, "gdp-clt": s.clt, "moments-accountant": s.ma},
             "computed": {"mu": self.mu, "gdp-clt": self.clt, "moments-accountant": self.ma},
+            "status": _STATUS,
             "certified": _pair(self.certified),
             "least_mu": {"floor": FLOOR, "enclosure": _pair(self.least_mu)},
             "delta_at_the_claim": _pair(self.at_claim),
         }
 
 
+_STATUS: Final = {one.name: one.status.__name__ for one in ANALYSES if one.name in ("gdp-clt", "moments-accountant")}
+"""How far the paper's two columns may be trusted."""
 _HALF: Final = 0.005
 """Printed epsilons have two decimals."""
 
