@@ -3,8 +3,15 @@
 from dplateau.data.encode import Dataset as Dataset
 from dplateau.data.encode import encode as encode
 from dplateau.data.encode import feature_names as feature_names
+from dplateau.data.examples import LabelledExamples as LabelledExamples
 from dplateau.data.load import load_dataset as load_dataset
 from dplateau.data.load import sample_path as sample_path
+from dplateau.data.read_cifar import read_cifar as read_cifar
+from dplateau.data.read_idx import read_idx as read_idx
+from dplateau.data.read_idx import read_mnist as read_mnist
+from dplateau.data.read_imdb import read_imdb as read_imdb
+from dplateau.data.read_movielens import Ratings as Ratings
+from dplateau.data.read_movielens import read_movielens as read_movielens
 from dplateau.data.readers import read_table as read_table
 from dplateau.data.row_stream import RowStream as RowStream
 from dplateau.data.row_stream import array_stream as array_stream

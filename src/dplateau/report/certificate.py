@@ -21,14 +21,19 @@ DELTAS: Final = tuple(float(f"1e-{k}") for k in range(3, 13))
 """The public deltas of every certificate's curve, beside the chosen one."""
 SECRET_KEY: Final = "key from the operating system"
 """How the name of a generator ends whose noise nobody can recompute. Any other is taken for one with a fixed seed."""
+NOT_CRYPTOGRAPHIC: Final = "not cryptographic"
+"""How the name of a generator ends that had no fixed seed, but whose state can be computed from what it gave."""
 
 
 class Trained(Protocol):
-    """The facts of a training result that a certificate records; ``dplateau.training.TrainResult`` has them."""
+    """The facts of a training result that a certificate records.
+
+    ``dplateau.training.TrainResult`` has them, and so has ``dplateau.interchange.opacus_training.OpacusTraining``.
+    """
 
     @property
-    def run(self) -> Run:
-        """The run that was fulfilled."""
+    def run(self) -> Run | Runs:
+        """The run, or the several ones, that were fulfilled."""
         ...
 
     @property
@@ -70,12 +75,12 @@ class Certificate:
     generator : str
         The source of the noise and of the batches.
     insecure_seed : bool
-        Whether it was seeded. The certificate then certifies nothing.
+        Whether it was seeded, or is not cryptographic. The certificate then certifies nothing.
     arithmetic : str
         Working precision of the training.
     versions : tuple of (str, str)
         Software, and its version.
-    run : Run
+    run : Run or Runs
         What was computed and released.
     run_digest : str
         ``run.digest``, as it was when the certificate was made.
@@ -95,7 +100,7 @@ class Certificate:
     insecure_seed: bool
     arithmetic: str
     versions: tuple[tuple[str, str], ...]
-    run: Run
+    run: Run | Runs
     run_digest: str
 
     @property
@@ -106,7 +111,12 @@ class Certificate:
     @property
     def statement(self) -> str:
         """What is protected, in plain language."""
-        return statement(self.run, self.epsilon, self.delta, self.mu, self.certifies)
+        return statement(self.run, self.epsilon, self.delta, self.mu, self.certifies, seeded=self.seeded)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise came from a fixed seed, or has to be taken for such noise."""
+        return not self.generator.endswith((SECRET_KEY, NOT_CRYPTOGRAPHIC))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, as ``certificate.schema.json`` describes it."""
@@ -125,7 +135,9 @@ class Certificate:
             "curve": [{"delta": delta, "epsilon": _pair(epsilon)} for delta, epsilon in self.curve],
             "bounds": [row.to_dict() for row in self.bounds],
             "adjacency": self.run.adjacency,
-            "sampling": self.run.sampling.to_dict(),
+            "sampling": (
+                [run.sampling.to_dict() for run in self.run.runs] if isinstance(self.run, Runs) else self.run.sampling.to_dict()
+            ),
             "released": self.run.released,
             "assumptions": [assumption.to_dict() for assumption in self.assumptions],
             "generator": self.generator,
@@ -171,14 +183,14 @@ class Certificate:
 
 
 def make_certificate(report: Report, result: Trained) -> Certificate:
-    """Certify a training run.
+    """Certify a training run, or several on the same records together.
 
     Parameters
     ----------
     report : Report
         What ``dplateau.account`` says of ``result.run``.
-    result : TrainResult
-        What training released, and what it enforced.
+    result : TrainResult or OpacusTraining
+        What ran, and what was enforced.
 
     Raises
     ------
@@ -188,7 +200,7 @@ def make_certificate(report: Report, result: Trained) -> Certificate:
         The report is about another run.
     """
     run = report.run
-    if run != result.run or isinstance(run, Runs):
+    if run != result.run:
         raise ValueError("the report is about another run than the result: call account(result.run, delta).")
     best = report.best
     if best is None or best.epsilon is None:

@@ -47,7 +47,12 @@ def read_run_or_certificate(path: str | Path) -> Run | Runs | Certificate:
     data = _in_file(path, _parsed, _read_text(path))
     if _is_certificate(data):
         return _in_file(path, certificate_from_dict, data)
-    return _in_file(path, Runs.from_dict if isinstance(data, dict) and "runs" in data else Run.from_dict, data)
+    return _in_file(path, run_from_dict, data)
+
+
+def run_from_dict(data: object) -> Run | Runs:
+    """The run, or the several composed ones, that ``to_dict`` wrote; raises ``InputError`` on anything else."""
+    return Runs.from_dict(data) if isinstance(data, dict) and "runs" in data else Run.from_dict(data)
 
 
 def _read_text(path: Path) -> str:
@@ -112,7 +117,7 @@ def certificate_from_dict(data: object) -> Certificate:
         insecure_seed=_truth("insecure_seed", data["insecure_seed"]),
         arithmetic=_text("arithmetic", data["arithmetic"]),
         versions=tuple((key, _text(f"versions: {key!r}", value)) for key, value in _object("versions", data["versions"]).items()),
-        run=Run.from_dict(data["run"]),
+        run=run_from_dict(data["run"]),
         run_digest=_text("run_digest", data["run_digest"]),
     )
     repeated = certificate.to_dict()

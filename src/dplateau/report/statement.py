@@ -6,7 +6,7 @@ import math
 
 from scipy.special import ndtr
 
-from dplateau.spec import Run
+from dplateau.spec import Run, Runs
 
 WHAT = {
     "add-remove": "whether any one row was in the data",
@@ -24,11 +24,16 @@ def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
     return min(1.0, bound, 1.0 if mu is None else float(ndtr(mu / 2)))
 
 
-def statement(run: Run, epsilon: float, delta: float, mu: float | None, certifies: bool) -> str:
+def statement(run: Run | Runs, epsilon: float, delta: float, mu: float | None, certifies: bool, *, seeded: bool = True) -> str:
     """Two or three sentences for a person who does not know differential privacy."""
     if not certifies:
+        why = (
+            "a fixed seed, and whoever knows the seed"
+            if seeded
+            else "a generator that is not cryptographic, and whoever computes its state"
+        )
         return (
-            "This certifies nothing: the noise came from a fixed seed, and whoever knows the seed can subtract it. With secret"
+            f"This certifies nothing: the noise came from {why} can subtract it. With secret"
             f" noise the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
         )
     seen = "the model" if run.released == "last" else "the model and every noisy step that led to it"

@@ -182,7 +182,7 @@ def _found(run: Run, vary: str) -> str:
 def certificate_text(certificate: Certificate) -> RenderableType:
     """What ``print(certificate)`` shows."""
     good = certificate.certifies
-    status = certificate.status if good else "certifies nothing: fixed seed"
+    status = certificate.status if good else "certifies nothing: " + ("fixed seed" if certificate.seeded else "guessable noise")
     width = certificate.enclosure.upper - certificate.enclosure.lower
     return Group(
         Text("Certificate", "bold"),
@@ -229,7 +229,8 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
     if not verdict.agrees:
         first = "the certificate DIFFERS from what follows from its run"
     elif not verdict.certifies:
-        first = "the numbers agree, but the certificate certifies nothing: its noise came from a fixed seed"
+        why = "its noise came from a fixed seed" if certificate.seeded else "its noise is not cryptographic"
+        first = f"the numbers agree, but the certificate certifies nothing: {why}"
     else:
         first = "the certificate agrees with what follows from its run"
     both = facts(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dplateau.account import account
 from dplateau.report.certificate import Certificate, make_certificate
-from dplateau.spec import Assumption, Run
+from dplateau.spec import Assumption, Run, Runs
 
 TOLERANCE: Final = 1e-6
 """How far two computations of one epsilon may be apart on two machines: the width of an enclosure."""
@@ -46,7 +46,7 @@ class Verdict:
     differences : tuple of Difference
         Entries that are not confirmed.
     certifies : bool
-        Whether the certificate agrees and its noise was secret. One made with a fixed seed certifies nothing, however right its
+        Whether the certificate agrees and its noise was secret. One whose noise was not certifies nothing, however right its
         numbers.
     """
 
@@ -77,7 +77,7 @@ class Verdict:
 class _Testimony:
     """What a certificate says of its training, which no recomputation can confirm."""
 
-    run: Run
+    run: Run | Runs
     assumptions: tuple[Assumption, ...]
     generator: str
     dtype: str

@@ -49,8 +49,10 @@ def largest_likely_size(sampling: Sampling, largest: float) -> int:
     return math.ceil(largest + 8 * math.sqrt(largest) + 8) if isinstance(sampling, Poisson) else int(largest)
 
 
-def batches(run: Run, chunk: int, generator: SecureGenerator) -> Iterator[Batches]:
+def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) -> Iterator[Batches]:
     """The batches of a run, ``chunk`` steps at a time, drawn as they are asked for.
+
+    They begin with step ``start``, which must begin an epoch where the sampling has epochs.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def batches(run: Run, chunk: int, generator: SecureGenerator) -> Iterator[Batche
     """
     if run.n >= 1 << 31:
         raise InputError(f"n is {run.n}: training in memory takes fewer than 2^31 records.")
-    sizes = (public_sizes(run.sampling, run.n, start, min(start + chunk, run.steps)) for start in range(0, run.steps, chunk))
+    sizes = (public_sizes(run.sampling, run.n, begin, min(begin + chunk, run.steps)) for begin in range(start, run.steps, chunk))
     match run.sampling:
         case Poisson():
             return (_poisson(part, run.n, generator) for part in sizes)

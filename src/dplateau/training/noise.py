@@ -17,6 +17,7 @@ from dplateau.spec.schedule import integer
 
 _SIGN: Final = np.uint64(1 << 63)
 _RARE: Final = np.uint64(1 << 43)
+_SKIPPED: Final = 1 << 20
 
 
 class SecureGenerator:
@@ -41,6 +42,17 @@ class SecureGenerator:
         self._stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._process = os.getpid()
         self._insecure = insecure_seed is not None
+        self._drawn = 0
+
+    @property
+    def drawn(self) -> int:
+        """Words of 64 bits that were drawn so far."""
+        return self._drawn
+
+    def skip(self, words: int) -> None:
+        """Draw and forget: a new generator with the same insecure seed then goes on where another one stopped."""
+        while words > 0:
+            words -= len(self._words(min(words, _SKIPPED)))
 
     @property
     def insecure(self) -> bool:
@@ -63,6 +75,7 @@ class SecureGenerator:
             raise RuntimeError("this SecureGenerator belongs to the parent process: a fork would repeat its noise. Make a new one.")
         words = np.empty(count + 2, dtype=np.uint64)  # the cipher asks for one block more than it fills
         self._stream.update_into(bytes(8 * count), words.view(np.uint8).data)
+        self._drawn += count
         return words[:count]
 
     def uniform(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:

@@ -51,8 +51,8 @@ def _sampling(run: Run, generator: SecureGenerator, drawn: str) -> Assumption:
     return Assumption("sampling", f"{run.sampling.kind} batches were drawn from {generator.name}, none truncated", drawn)
 
 
-def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
-    """What the guarantee of this run rests on, in the order of the update."""
+def shared_assumptions(run: Run, generator: SecureGenerator, dtype: str) -> list[Assumption]:
+    """What the guarantee of any run of clipped gradients rests on, in the order of the update."""
     drawn = "declared" if generator.insecure else "enforced"
     found = [
         Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
@@ -66,6 +66,12 @@ def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGener
     ]
     if isinstance(run.sampling, (Cyclic, OnePass)):
         found.append(GIVEN_ORDER)
+    return found
+
+
+def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
+    """What the guarantee of a run of a generalised linear model rests on."""
+    found = shared_assumptions(run, generator, dtype)
     if run.diameter is not None:
         found.append(Assumption("projection", f"iterates were projected on the ball of diameter {run.diameter:g}", "enforced"))
     if run.smoothness is not None:

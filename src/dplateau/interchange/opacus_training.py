@@ -1,0 +1,221 @@
+# pyright: reportMissingImports=false, reportUntypedBaseClass=false
+"""What certifies a training with Opacus: its run, what that rests on, and batches and noise that nobody can recompute.
+
+    draws = draw_securely(optimizer, batches)  # after make_private, before the first step
+    ...
+    training = opacus_training(engine, optimizer, draws=draws)
+    certificate = make_certificate(dp.account(training.run, delta), training)
+
+Without ``draw_securely`` everything works too, but the certificate certifies nothing: torch's default generator is not
+cryptographic. On a CPU it is a Mersenne Twister: what it gives is a linear function of its state, and ``torch.manual_seed`` uses 32
+bits of the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import opacus
+import torch
+from opacus import PrivacyEngine
+from opacus.data_loader import DPDataLoader
+from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed  # pyright: ignore[reportPrivateUsage]
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+
+from dplateau.interchange.opacus import ADAPTIVE, from_opacus
+from dplateau.spec import Assumption, InputError, Run, Runs, Sampling
+from dplateau.training import SecureGenerator
+
+TORCH: Final = "torch's generator, not cryptographic"
+TORCHCSPRNG: Final = "torchcsprng, key from the operating system"
+
+
+@dataclass(eq=False)
+class SecureDraws:
+    """A generator that an Opacus training draws from, and what it drew.
+
+    Attributes
+    ----------
+    optimizer : DPOptimizer
+        The optimizer whose noise is drawn.
+    rate : float
+        The probability with which each record joins a batch.
+    generator : SecureGenerator
+        The source.
+    steps, batches : int
+        How many steps got their noise, and how many batches were drawn.
+    """
+
+    optimizer: Any
+    rate: float
+    generator: SecureGenerator = field(default_factory=SecureGenerator)
+    steps: int = 0
+    batches: int = 0
+
+
+class _SecureSampler(UniformWithReplacementSampler):
+    """Opacus's Poisson sampler, with coins that are right to 2^-52 and cannot be guessed."""
+
+    def __init__(self, like: UniformWithReplacementSampler, draws: SecureDraws) -> None:
+        super().__init__(num_samples=like.num_samples, sample_rate=like.sample_rate, steps=like.steps)
+        self.draws = draws
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(self.steps):
+            self.draws.batches += 1
+            yield self.draws.generator.bernoulli_positions(self.num_samples, self.sample_rate).tolist()
+
+
+def _add_noise(optimizer: Any, draws: SecureDraws) -> None:
+    """What ``DPOptimizer.add_noise`` does, with other noise, added in double precision before it is rounded."""
+    scale = optimizer.noise_multiplier * optimizer.max_grad_norm
+    for weights in optimizer.params:
+        total = weights.summed_grad
+        _check_processed_flag(total)
+        noise = torch.from_numpy(scale * draws.generator.normal((*total.shape,))).to(total.device)
+        weights.grad = (total.to(noise.dtype) + noise).to(total.dtype).view_as(weights)
+        _mark_as_processed(total)
+    draws.steps += 1
+
+
+def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDraws:
+    """Make an Opacus training draw its batches and its noise from a cryptographic key stream, with a key from the operating system.
+
+    Both objects are changed in place. Call it between ``make_private`` and the first step.
+
+    Parameters
+    ----------
+    optimizer, data_loader : DPOptimizer, DPDataLoader
+        What ``make_private`` gave, with Poisson sampling, in one process.
+
+    Returns
+    -------
+    SecureDraws
+        For ``opacus_training``.
+
+    Raises
+    ------
+    InputError
+        The optimizer adds its noise in a way of its own (several processes, ghost or adaptive clipping), or the batches are no
+        Poisson samples.
+    """
+    if not isinstance(optimizer, DPOptimizer) or type(optimizer).add_noise is not DPOptimizer.add_noise:
+        raise InputError(
+            f"the optimizer is a {type(optimizer).__name__}, which is not known to add plain noise once: expected what make_private"
+            ' gives in one process with clipping="flat" or "per_layer" and grad_sample_mode="hooks".'
+        )
+    sampler: Any = getattr(data_loader, "batch_sampler", None)
+    if type(sampler) is not UniformWithReplacementSampler:
+        raise InputError(
+            "the data loader does not draw Poisson samples: expected what make_private gives with poisson_sampling=True in one"
+            " process, before it was given to BatchMemoryManager."
+        )
+    draws = SecureDraws(optimizer, float(sampler.sample_rate))
+    optimizer.add_noise = partial(_add_noise, optimizer, draws)
+    # A data loader lets nobody change its sampler, because it would not notice; this one has no state that it could miss.
+    object.__setattr__(data_loader, "batch_sampler", _SecureSampler(sampler, draws))
+    return draws
+
+
+@dataclass(frozen=True)
+class OpacusTraining:
+    """What an Opacus training ran, and what its guarantee rests on, for ``dplateau.report.make_certificate``.
+
+    Attributes
+    ----------
+    run : Run or Runs
+        The run that the accountant recorded.
+    assumptions : tuple of Assumption
+        Only batches and noise can be "enforced", by ``draw_securely``; for all else Opacus, or who trained, vouches.
+    generator : str
+        The source of batches and noise.
+    dtype : str
+        Working precision.
+    """
+
+    run: Run | Runs
+    assumptions: tuple[Assumption, ...]
+    generator: str
+    dtype: str
+
+
+def opacus_training(
+    engine: PrivacyEngine,
+    optimizer: DPOptimizer,
+    *,
+    draws: SecureDraws | None = None,
+    sampling: Sampling | None = None,
+    adjacency: str = "add-remove",
+) -> OpacusTraining:
+    """Describe a finished Opacus training.
+
+    Parameters
+    ----------
+    engine, optimizer : PrivacyEngine, DPOptimizer
+        What trained. The engine's accountant may be any of Opacus's or "dplateau", which alone sees what no bound covers.
+    draws : SecureDraws, optional
+        What ``draw_securely`` gave. Without it the generator is torch's, and a certificate certifies nothing (unless the engine has
+        ``secure_mode=True``).
+    sampling, adjacency
+        As in ``from_opacus``.
+
+    Returns
+    -------
+    OpacusTraining
+        The run, and the assumptions, which should be read.
+
+    Raises
+    ------
+    InputError
+        ``from_opacus`` has no run for it, the clipping was adaptive, or the accountant and ``draws`` counted other steps.
+    """
+    if isinstance(optimizer, AdaClipDPOptimizer):
+        raise InputError(ADAPTIVE)
+    if engine.dataset is None or not isinstance(optimizer, DPOptimizer) or optimizer.step_hook is None:
+        raise InputError("no accountant counted the steps of this optimizer: expected engine and optimizer of one make_private.")
+    run = from_opacus(engine.accountant, n=len(engine.dataset), sampling=sampling, adjacency=adjacency)
+    clip = float(optimizer.max_grad_norm)
+    run = Runs(one.replace(clip_norm=clip) for one in run.runs) if isinstance(run, Runs) else run.replace(clip_norm=clip)
+    generator = _generator(engine, optimizer, draws, sampling)
+    dtype = ", ".join(sorted({str(weights.dtype).removeprefix("torch.") for weights in optimizer.params}))
+    return OpacusTraining(run, _assumptions(clip, generator, dtype, draws is not None, sampling), generator, dtype)
+
+
+def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws | None, sampling: Sampling | None) -> str:
+    """The name of the source of randomness, after checking that all came from there."""
+    if draws is None:
+        secure = engine.secure_mode and optimizer.secure_mode and optimizer.generator is engine.secure_rng
+        return TORCHCSPRNG if secure else TORCH
+    if sampling is not None or draws.optimizer is not optimizer:
+        raise InputError("draws belong to another training: pass what draw_securely gave for this optimizer, or leave draws out.")
+    rates, steps = {rate for _, rate, _ in engine.accountant.history}, sum(steps for _, _, steps in engine.accountant.history)
+    if draws.steps != steps or draws.batches < steps or rates != {draws.rate}:
+        raise InputError(
+            f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
+            " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
+        )
+    return draws.generator.name
+
+
+def _assumptions(clip: float, generator: str, dtype: str, drawn: bool, sampling: Sampling | None) -> tuple[Assumption, ...]:
+    how = "enforced" if drawn else "declared"
+    scheme = "poisson" if sampling is None else sampling.kind
+    library = f"Opacus {opacus.__version__} on torch {torch.__version__}"
+    return (
+        Assumption("sampling", f"{scheme} batches were drawn from {generator}, none truncated", how),
+        Assumption("noise", f"independent Gaussian noise from {generator}{', added in float64' if drawn else ''}", how),
+        Assumption(
+            "public constants",
+            "n, batch sizes, noise, clipping norm, learning rates and the start were chosen without looking at the records",
+            "declared",
+        ),
+        Assumption("clipping", f"{library} clipped the gradient of every example to norm {clip:g}", "declared"),
+        Assumption("model", "no layer and no loss mixes the examples of a batch, except in their mean or sum", "declared"),
+        Assumption("divisor", "sums were divided by the public expected batch size", "declared"),
+        Assumption("steps", "every batch made one step, which the accountant counted; nothing else used the records", "declared"),
+        Assumption("arithmetic", f"{dtype} arithmetic is treated as exact", "declared"),
+    )

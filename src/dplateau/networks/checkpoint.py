@@ -1,0 +1,216 @@
+"""``Checkpoint``: a run that was killed goes on, and never says that it cost less than it did.
+
+What a killed run did after its last checkpoint is unknown, and somebody may have seen it: scores, for example. So a file says
+*before any noise is drawn* up to which step noise may have been drawn, and a run that goes on counts all these steps as taken, in
+addition to the fresh ones that replace them. Keys and seeds are never written, so no step can be taken twice with the same noise,
+unless the generator has an insecure seed: then the run goes on bit for bit, and is counted in the same way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.spec import Cyclic, InputError, OnePass, Run, Runs, Shuffled
+from dplateau.spec.schedule import integer
+from dplateau.training import SecureGenerator
+
+KIND: Final = "dplateau checkpoint"
+FORMAT: Final = 1
+Arrays = Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run keeps what it needs to go on.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It holds an iterate and scores, which the run's guarantee covers; no record, no key, no seed.
+    every : int, default 100
+        Steps between two checkpoints. A run that is killed and goes on costs up to so many more; under cyclic and shuffled
+        sampling it is rounded up to whole epochs.
+
+    Raises
+    ------
+    InputError
+        ``every`` is no positive whole number.
+    """
+
+    path: str | Path
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", integer("every", self.every))
+        object.__setattr__(self, "path", Path(self.path))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What was spent: steps whose result is in the model, and steps that were lost.
+
+    Attributes
+    ----------
+    done : int
+        Steps whose result is kept.
+    reserved : int
+        Steps for which noise may have been drawn.
+    lost : tuple of (int, int)
+        First and last step (exclusive) of the parts that were taken, or may have been, and then taken again.
+    """
+
+    done: int = 0
+    reserved: int = 0
+    lost: tuple[tuple[int, int], ...] = ()
+
+    def resumed(self) -> Ledger:
+        """The ledger of a run that goes on: what was reserved and not kept is lost."""
+        lost = self.lost if self.reserved <= self.done else (*self.lost, (self.done, self.reserved))
+        return Ledger(self.done, self.done, lost)
+
+    def runs(self, run: Run) -> Run | Runs:
+        """What was computed, with all that was lost on the way."""
+        return Runs((run, *(_part(run, first, last) for first, last in self.lost))) if self.lost else run
+
+
+def _part(run: Run, first: int, last: int) -> Run:
+    """Steps ``first`` to ``last`` of a run, as a run."""
+
+    def cut(values: Any) -> Any:
+        return values[first:last] if isinstance(values, tuple) and len(values) == run.steps else values
+
+    sampling = run.sampling
+    if not isinstance(sampling, Cyclic | Shuffled) and isinstance(size := getattr(sampling, "batch_size", None), tuple):
+        sampling = type(sampling)(size[first:last])  # type: ignore[call-arg]
+    return run.replace(
+        steps=last - first, sampling=sampling, noise_multiplier=cut(run.noise_multiplier), step_size=cut(run.step_size)
+    )
+
+
+def interval(run: Run, every: int) -> int:
+    """Steps between two checkpoints: ``every``, or as many epochs where the sampling has any.
+
+    Raises
+    ------
+    InputError
+        One pass over the records cannot be interrupted: its bounds count every record once.
+    """
+    if isinstance(run.sampling, OnePass):
+        raise InputError("a one-pass run takes no checkpoint: a part that is read again is no part of one pass.")
+    if isinstance(run.sampling, Cyclic | Shuffled):
+        epoch = round(run.sampling.epoch_steps(run.n))
+        return -(-every // epoch) * epoch
+    return every
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file holds: the ledger, the arrays of the state, notes in JSON, and how much an insecure generator had drawn."""
+
+    ledger: Ledger
+    arrays: Arrays
+    notes: dict[str, Any] = field(default_factory=dict)
+    insecure: bool = False
+    drawn: int = 0
+
+
+def write(path: Path, run: Run, saved: Saved) -> None:
+    """Write the file, whole or not at all, and only return when it is on the disk."""
+    head = {
+        "kind": KIND,
+        "format": FORMAT,
+        "run": run.digest,
+        "done": saved.ledger.done,
+        "reserved": saved.ledger.reserved,
+        "lost": saved.ledger.lost,
+        "notes": saved.notes,
+        "insecure": saved.insecure,
+        "drawn": saved.drawn if saved.insecure else 0,
+    }
+    content = io.BytesIO()
+    arrays: dict[str, Any] = {f"a{k}": array for k, array in enumerate(saved.arrays)}
+    np.savez(content, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with open(new, "wb") as file:
+            file.write(content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
+
+
+def read(path: Path, run: Run, like: Arrays, generator: SecureGenerator) -> Saved | None:
+    """What the file holds; None where there is no file.
+
+    Raises
+    ------
+    InputError
+        It is no checkpoint of this run, of this model and optimizer, or of such a generator; or it is damaged.
+    """
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            head = json.loads(file["head"].tobytes())
+            arrays = [file[f"a{k}"] for k in range(len(file.files) - 1)]
+        if head["kind"] != KIND or head["format"] != FORMAT:
+            raise ValueError
+        ledger = Ledger(int(head["done"]), int(head["reserved"]), tuple((int(a), int(b)) for a, b in head["lost"]))
+        saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile):
+        raise InputError(
+            f"{path} is no checkpoint of this version, or it is damaged. What it had spent is unknown: restore it, or count its "
+            "run as taken in full and start anew with another path."
+        ) from None
+    if head["run"] != run.digest:
+        raise InputError(f"the checkpoint {path} belongs to another run: pass the run that it was made with, or another path.")
+    if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in like]:
+        raise InputError(
+            f"the checkpoint {path} belongs to another model, optimizer or validation: pass those that it was made with."
+        )
+    if saved.insecure != generator.insecure:
+        raise InputError(
+            f"the checkpoint {path} was made with {'an insecure seed' if saved.insecure else 'fresh randomness'}: "
+            "continue it with a generator of the same kind."
+        )
+    return saved
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from continuing the same run, which would spend twice and count once.
+
+    Raises
+    ------
+    InputError
+        Another process is at it, or the folder does not exist.
+    """
+    try:
+        lock = open(path.with_name(f"{path.name}.lock"), "w")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another process is at work on the checkpoint {path}: wait for it, or choose another path.") from None
+        yield

@@ -1,0 +1,62 @@
+"""What must hold before the first step. Messages name arguments and public numbers, never an entry of the data."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import jax
+import numpy as np
+
+from dplateau.spec import InputError, Run
+
+Tree: TypeAlias = Any
+_PRECISIONS: Final = ("float32", "float64")
+
+
+def check_run(run: Run, optimizer: bool) -> None:
+    """Raise ``InputError`` unless a network can fulfil the run."""
+    if run.is_phased:
+        raise InputError(
+            f"the run's update is {run.update!r}: a network takes gradient steps, with update 'sgd' or 'post-processed'."
+        )
+    if run.smoothness is not None or run.strong_convexity is not None or run.diameter is not None:
+        raise InputError(
+            "the run states smoothness, strong_convexity or diameter, which nobody can enforce for a network: leave them out. For "
+            "convex losses use dplateau.training.train."
+        )
+    if optimizer and run.update != "post-processed":
+        raise InputError("an optimizer makes other updates than the run's 'sgd': use a run with update='post-processed'.")
+    if not optimizer and run.update != "sgd":
+        raise InputError(
+            "the run's update is 'post-processed' and there is no optimizer: pass one, or use a run with update='sgd'."
+        )
+    if not optimizer and (run.step_size is None or run.released != "all"):
+        raise InputError("plain steps need a run with step_size and released='all': no last-iterate bound holds for a network.")
+
+
+def checked_params(params: Tree) -> tuple[list[Any], str]:
+    """The leaves, and their precision."""
+    leaves = jax.tree.leaves(params)
+    types = {str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves}
+    if len(types) != 1 or not types <= set(_PRECISIONS):
+        found = ", ".join(sorted(types)) or "nothing"
+        raise InputError(f"params hold {found}: expected arrays of float32 only (float64 only under jax_enable_x64).")
+    if types == {"float64"} and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise InputError("params hold float64 but jax_enable_x64 is off: turn it on, or convert them to float32.")
+    if not all(np.isfinite(leaf).all() for leaf in leaves):
+        raise InputError("params have values that are not finite: start from finite ones.")
+    return leaves, types.pop()
+
+
+def checked_examples(run: Run, examples: Tree) -> Tree:
+    """The examples as arrays."""
+    columns = [np.asarray(column) for column in jax.tree.leaves(examples)]
+    if not columns or any(column.ndim == 0 or len(column) != run.n for column in columns):
+        found = ", ".join(str(column.shape) for column in columns) or "nothing"
+        raise InputError(f"examples have shapes {found}: expected arrays with the run's n = {run.n} in front.")
+    for column in columns:
+        if column.dtype.kind not in "biuf":
+            raise InputError(f"examples hold {column.dtype}: expected numbers.")
+        if column.dtype.kind == "f" and not np.isfinite(column).all():
+            raise InputError("examples have values that are not finite: clean them first.")
+    return jax.tree.unflatten(jax.tree.structure(examples), columns)

@@ -1,0 +1,141 @@
+"""``train_network``: fulfil a ``Run`` with any differentiable model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from dplateau.networks.checkpoint import Checkpoint, locked
+from dplateau.networks.checks import check_run, checked_examples, checked_params
+from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.loop import Loop, State, stepper
+from dplateau.networks.recorded import Loss, record
+from dplateau.networks.validation import Score, Validation
+from dplateau.spec import Assumption, Run, Runs
+from dplateau.training import SecureGenerator, grid_of
+from dplateau.training.result import shared_assumptions
+
+Tree: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """What a run released, and what its guarantee rests on.
+
+    Attributes
+    ----------
+    params : tree of arrays
+        The last iterate, or the one with the best score where a validation asked for that.
+    run : Run or Runs
+        What was computed: the run, and with it all that was lost where it was killed and went on.
+    assumptions : tuple of Assumption
+        What was enforced, and what is taken on trust.
+    generator : str
+        The source of randomness, for the certificate.
+    dtype : str
+        Working precision.
+    steps : int
+        Steps that were taken; fewer than ``run.steps`` after early stopping, which costs as much.
+    scores : tuple of Score
+        The scores of the validation.
+    """
+
+    params: Tree
+    run: Run | Runs
+    assumptions: tuple[Assumption, ...]
+    generator: str
+    dtype: str
+    steps: int
+    scores: tuple[Score, ...] = ()
+
+
+def train_network(
+    run: Run,
+    loss: Loss,
+    params: Tree,
+    examples: Tree,
+    *,
+    optimizer: optax.GradientTransformation | None = None,
+    generator: SecureGenerator | None = None,
+    microbatch: int | None = None,
+    workers: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    validation: Validation | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> NetworkResult:
+    """Train any differentiable model by noisy gradients, exactly as ``run`` says.
+
+    Step t draws its batch, sums the clipped gradients of its examples, adds the noise, divides by the *public* batch size and hands
+    the result to the optimizer. Batches are never truncated. The sum and the noise are rounded to a common grid first (see
+    ``dplateau.training.grid``).
+
+    Parameters
+    ----------
+    run : Run
+        What to compute and release. With an optimizer it needs ``update="post-processed"``; without, it takes plain steps of
+        ``run.step_size`` and needs ``released="all"``, because no last-iterate bound holds for networks.
+    loss : callable
+        ``loss(params, example)``, a number; it sees one example at a time and must not draw random numbers. Anything that mixes
+        examples (batch normalisation) is impossible by construction.
+    params : tree of arrays
+        The first iterate: public, all float32 (float64 under ``jax_enable_x64``).
+    examples : tree of arrays
+        The records, each array with n in front; private.
+    optimizer : optax.GradientTransformation, optional
+        What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
+    generator : SecureGenerator, optional
+        Source of batches and noise; by default a new one with a key from the operating system.
+    microbatch : int, optional
+        Examples at a time; memory grows with it, the result does not depend on it but for rounding. By default as many as fit a
+        processor's cache.
+    workers : int, optional
+        Threads that share a batch; by default as many as there are processors and work for them, and one on accelerators.
+    checkpoint : Checkpoint, optional
+        Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on.
+    validation : Validation, optional
+        Scores on public data.
+    progress : callable, optional
+        Called with the steps done and their total.
+
+    Raises
+    ------
+    InputError
+        The arguments do not fit each other.
+    TrainingInterrupted
+        By the keyboard. Nothing is released, but for the checkpoint.
+    TrainingDiverged
+        The parameters overflowed. Nothing is released, but for the checkpoint.
+    """
+    check_run(run, optimizer is not None)
+    leaves, dtype = checked_params(params)
+    records = checked_examples(run, examples)
+    generator = SecureGenerator() if generator is None else generator
+    weights = sum(leaf.size for leaf in leaves)
+    grid = grid_of(run, weights, 2 * math.isqrt(weights) + 2, dtype)
+    recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
+    summed = ClippedSums(run, recorded, params, records, grid, microbatch, workers)
+    stepped = stepper(params, optimizer)
+    state = State(jax.tree.map(jnp.asarray, params), () if optimizer is None else optimizer.init(params))
+    loop = Loop(run, summed, stepped, grid, weights, generator, checkpoint, validation, progress)
+    with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
+        stand = loop.run_from(state)
+    ledger = stand.ledger
+    found = shared_assumptions(run, generator, dtype)
+    if validation is not None:
+        found.append(validation.assumption)
+    if ledger.lost:
+        lost = sum(last - first for first, last in ledger.lost)
+        found.append(
+            Assumption("lost steps", f"{lost} steps that may have been taken before a restart are counted too", "enforced")
+        )
+    if checkpoint is not None:
+        found.append(Assumption("one continuation", "no copy of the checkpoint was continued elsewhere", "declared"))
+    best = stand.best if validation is not None and validation.keep_best and stand.scores else stand.state.params
+    return NetworkResult(best, ledger.runs(run), tuple(found), generator.name, dtype, ledger.done, tuple(stand.scores))

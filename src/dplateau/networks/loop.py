@@ -1,0 +1,182 @@
+"""The steps of a run, and what happens between them: noise, checkpoints, scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, interval, read, write
+from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.validation import Score, Validation
+from dplateau.spec import FullBatch, InputError, Run
+from dplateau.training import Grid, SecureGenerator, TrainingDiverged, TrainingInterrupted
+from dplateau.training.batches import Batches, batches, window
+from dplateau.training.chunks import chunk_length
+
+Array: TypeAlias = Any
+Tree: TypeAlias = Any
+
+
+class State(NamedTuple):
+    """What a step hands to the next."""
+
+    params: Tree
+    optimizer: Tree
+
+
+class Stand(NamedTuple):
+    """Where a run stands at the end of a chunk of steps: all that a checkpoint needs."""
+
+    state: State
+    best: Tree
+    scores: list[Score]
+    ledger: Ledger
+    drawn: int
+
+
+Stepped: TypeAlias = Callable[[State, Array, Array], State]
+
+
+def stepper(params: Tree, optimizer: optax.GradientTransformation | None) -> Stepped:
+    """The state after a step on a noisy mean gradient, given in one row."""
+    leaves, structure = jax.tree.flatten(params)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+
+    @jax.jit
+    def stepped(state: State, flat: Array, step_size: Array) -> State:
+        parts = zip(jnp.split(flat, ends[:-1]), leaves, strict=True)
+        gradient = structure.unflatten([part.reshape(leaf.shape) for part, leaf in parts])
+        if optimizer is None:
+            return State(jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ())
+        steps, inner = optimizer.update(gradient, state.optimizer, state.params)
+        return State(optax.apply_updates(state.params, steps), inner)
+
+    return stepped
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """The steps, and what happens between them."""
+
+    run: Run
+    summed: ClippedSums
+    stepped: Stepped
+    grid: Grid
+    weights: int
+    generator: SecureGenerator
+    checkpoint: Checkpoint | None
+    validation: Validation | None
+    progress: Callable[[int, int], None] | None
+
+    def run_from(self, state: State) -> Stand:
+        """All steps, from the first or from the checkpoint."""
+        stand = first = self._resumed(Stand(state, state.params, [], Ledger(), self.generator.drawn))
+        try:
+            for stand in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
+                pass
+        except KeyboardInterrupt:
+            finished = False
+        else:
+            finished = True
+        finally:
+            self.summed.close()
+        if not finished:
+            # What was computed since the last chunk is forgotten and was never seen: nothing is lost.
+            if self.checkpoint and stand.ledger.done % interval(self.run, 1) == 0:
+                self._write(stand, stand.ledger.done)
+            raise TrainingInterrupted("training was interrupted: nothing was released, but for the checkpoint if there is one.")
+        if self.progress is not None:
+            self.progress(stand.ledger.done, self.run.steps)
+        return stand
+
+    def _chunks(self, stand: Stand) -> Iterator[Stand]:
+        """Where the run stands at its start, and after each chunk of steps."""
+        every = self.checkpoint and interval(self.run, self.checkpoint.every)
+        length = _divisor(
+            math.gcd(every or 0, self.validation.every if self.validation else 0), chunk_length(self.run, self.weights)
+        )
+        done, run = stand.ledger.done, self.run
+        plans: Iterator[Any] | None = None
+        while done < run.steps and not (self.validation and self.validation.gives_up(stand.scores)):
+            if every and done >= stand.ledger.reserved:
+                stand = self._write(stand, min(done + every, run.steps))
+            yield stand
+            if plans is None:  # No random number before the first reservation.
+                plans = None if isinstance(run.sampling, FullBatch) else batches(run, length, self.generator, done)
+            stand = self._chunk(stand, min(done + length, run.steps), plans)
+            done = stand.ledger.done
+        if self.checkpoint:
+            stand = self._write(stand, done)
+        yield stand
+
+    def _chunk(self, stand: Stand, end: int, plans: Iterator[Batches] | None) -> Stand:
+        """Steps up to ``end``, and the score there."""
+        run, begin, state = self.run, stand.ledger.done, stand.state
+        if plans is None:
+            records = [np.arange(run.n, dtype=np.int32)] * (end - begin)
+        else:
+            plan = next(plans)
+            records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
+        deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
+        noise = self.grid.noise(self.generator.normal((end - begin, self.weights)), deviations)
+        divisors = window(run.sampling.divisors(run.n), begin, end)
+        step_sizes = window(run.step_size or 0.0, begin, end)
+        dtype = self.summed.dtype
+        for k in range(end - begin):
+            if self.progress is not None:
+                self.progress(begin + k, run.steps)
+            total = self.summed(state.params, records[k])
+            noisy = np.rint(total / self.grid.spacing) * self.grid.spacing + noise[k]  # exact, see training/grid.py
+            state = self.stepped(state, (noisy / divisors[k]).astype(dtype), step_sizes[k].astype(dtype))
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
+            raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
+        best, scores = stand.best, stand.scores
+        if self.validation and (end % self.validation.every == 0 or end == run.steps):
+            score = self.validation.scored(state.params, end)
+            if not scores or score.score > max(one.score for one in scores):
+                best = state.params
+            scores = [*scores, score]
+        return Stand(state, best, scores, replace(stand.ledger, done=end), self.generator.drawn)
+
+    def _write(self, stand: Stand, reserved: int) -> Stand:
+        """Save where the run stands, and that noise may be drawn up to step ``reserved``."""
+        assert self.checkpoint is not None
+        stand = stand._replace(ledger=replace(stand.ledger, reserved=reserved))
+        notes = {"scores": [list(score) for score in stand.scores]}
+        saved = Saved(stand.ledger, self._arrays(stand), notes, self.generator.insecure, stand.drawn)
+        write(self.checkpoint.path, self.run, saved)  # type: ignore[arg-type]
+        return stand
+
+    def _arrays(self, stand: Stand) -> list[NDArray[Any]]:
+        best = stand.best if self.validation else ()
+        return [np.asarray(leaf) for leaf in jax.tree.leaves((stand.state, best))]
+
+    def _resumed(self, stand: Stand) -> Stand:
+        """Where the checkpoint left the run, if there is one."""
+        if self.checkpoint is None:
+            return stand
+        interval(self.run, self.checkpoint.every)
+        saved = read(self.checkpoint.path, self.run, self._arrays(stand), self.generator)  # type: ignore[arg-type]
+        if saved is None:
+            return stand
+        if saved.insecure and saved.drawn < self.generator.drawn:
+            raise InputError("the generator was used before: pass a new one with the seed that the checkpoint was made with.")
+        self.generator.skip(saved.drawn - self.generator.drawn)
+        structure = jax.tree.structure((stand.state, stand.best if self.validation else ()))
+        state, best = structure.unflatten([jnp.asarray(array) for array in saved.arrays])
+        scores = [Score(int(steps), float(score)) for steps, score in saved.notes["scores"]]
+        ledger = saved.ledger.resumed() if saved.ledger.done < self.run.steps else saved.ledger
+        return Stand(state, best if self.validation else state.params, scores, ledger, saved.drawn)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of ``number`` that is at most ``most``; 0 is divisible by everything."""
+    return next(k for k in range(min(number or most, most), 0, -1) if not number or number % k == 0)

@@ -1,0 +1,133 @@
+"""Optimizers of the papers, as optax transformations. All they see is noisy gradients, so they cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from dplateau.spec import InputError
+from dplateau.spec.schedule import real
+
+Tree: TypeAlias = Any
+Rate: TypeAlias = float | Callable[[Any], Any]
+
+
+def _rate(learning_rate: Rate) -> Rate:
+    return learning_rate if callable(learning_rate) else real("learning_rate", learning_rate)
+
+
+def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTransformation:
+    """NoisySGD: steps along the noisy gradient, with heavy-ball momentum if wanted.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        eta, or a function of the number of steps so far.
+    momentum : float, default 0.0
+        At least 0, below 1.
+
+    Source: Bu et al. 2020 (P2), Algorithm 1, with the public batch size as divisor.
+    """
+    momentum = real("momentum", momentum, inclusive=True)
+    if momentum >= 1:
+        raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")
+    return optax.sgd(_rate(learning_rate), momentum=momentum or None)
+
+
+class AdamState(NamedTuple):
+    """Number of steps, and the moving means of noisy gradients and of their squares."""
+
+    count: Any
+    mean: Tree
+    square: Tree
+
+
+def noisy_adam(
+    learning_rate: Rate, *, b1: float = 0.9, b2: float = 0.999, xi: float = 1e-8, m0: float = 0.0, u0: float = 0.0
+) -> optax.GradientTransformation:
+    """NoisyAdam: Adam on noisy gradients, with no correction of the moments' bias.
+
+    ``m <- b1 m + (1 - b1) g``, ``u <- b2 u + (1 - b2) g^2``, ``theta <- theta - eta m / (sqrt(u) + xi)``. ``optax.adam`` corrects
+    the bias, and is as private.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        eta, or a function of the number of steps so far.
+    b1, b2 : float
+        beta_1 and beta_2, at least 0 and below 1.
+    xi : float, default 1e-8
+        Added to the root, above 0.
+    m0, u0 : float, default 0.0
+        The first m and u, the same for all weights; u0 >= 0.
+
+    Source: Bu et al. 2020 (P2), Algorithm 2, with the public batch size as divisor.
+    """
+    rate = _rate(learning_rate)
+    for name, value in (("b1", b1), ("b2", b2)):
+        if not 0 <= value < 1:
+            raise InputError(f"{name} is {value!r}: expected a number >= 0 and < 1.")
+    xi, u0 = real("xi", xi), real("u0", u0, inclusive=True)
+
+    def init(params: Tree) -> AdamState:
+        return AdamState(
+            jnp.zeros([], jnp.int32),
+            jax.tree.map(lambda leaf: jnp.full_like(leaf, m0), params),
+            jax.tree.map(lambda leaf: jnp.full_like(leaf, u0), params),
+        )
+
+    def update(updates: Tree, state: Any, params: Tree | None = None) -> tuple[Tree, AdamState]:
+        del params
+        mean = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.mean, updates)
+        square = jax.tree.map(lambda u, g: b2 * u + (1 - b2) * g * g, state.square, updates)
+        eta = rate(state.count) if callable(rate) else rate
+        steps = jax.tree.map(lambda m, u: (-eta * m / (jnp.sqrt(u) + xi)).astype(m.dtype), mean, square)
+        return steps, AdamState(state.count + 1, mean, square)
+
+    return optax.GradientTransformation(init, update)
+
+
+class NormState(NamedTuple):
+    """b_t^2."""
+
+    squared: Any
+
+
+def adagrad_norm(
+    learning_rate: float = 1.0, *, b0_squared: float = 20.0, nu: float = 1e-5, scale: float = 1.0
+) -> optax.GradientTransformation:
+    """AdaGrad-norm on noisy gradients: one step size for all weights, ``eta / b_t`` with ``b_t^2 = b_(t-1)^2 + max(s |g|^2, nu)``.
+
+    The paper takes |g| from the gradient *before* noise is added; its step sizes then tell of the records, and its guarantee does
+    not cover them. Here g is the noisy gradient.
+
+    Parameters
+    ----------
+    learning_rate : float, default 1.0
+        eta.
+    b0_squared, nu : float
+        Above 0.
+    scale : float, default 1.0
+        s, the paper's beta, above 0.
+
+    Source: Wu et al. 2021 (P3), section 5.2, with noisy gradients.
+    """
+    eta, start, nu, scale = (
+        real(name, value)
+        for name, value in (("learning_rate", learning_rate), ("b0_squared", b0_squared), ("nu", nu), ("scale", scale))
+    )
+
+    def init(params: Tree) -> NormState:
+        return NormState(jnp.asarray(start, jax.tree.leaves(params)[0].dtype))
+
+    def update(updates: Tree, state: Any, params: Tree | None = None) -> tuple[Tree, NormState]:
+        del params
+        norm = sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(updates))
+        squared = (state.squared + jnp.maximum(scale * norm, nu)).astype(state.squared.dtype)
+        return jax.tree.map(lambda g: (-eta / jnp.sqrt(squared)).astype(g.dtype) * g, updates), NormState(squared)
+
+    return optax.GradientTransformation(init, update)

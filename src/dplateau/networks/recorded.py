@@ -1,0 +1,215 @@
+"""Clipped sums of per-example gradients of any differentiable loss, in one backward pass.
+
+Almost all weights of a network enter its loss once, as the matrix of a product ``Y = X W`` whose rows are the places of an example.
+The gradient by W at one example is ``X' G``, with G the derivative by Y. So one backward pass by all Y at once gives everything:
+the norms from X and G, and then the sum of the clipped gradients, in matrix products as large as those of an ordinary backward pass
+(Goodfellow 2015, "Efficient per-example gradient computations", for the norm; Bu, Wang, Zha, Karypis 2023, "Differentially private
+optimization on large model at small cost", for the sum from the same pass).
+
+The loss is traced, not rewritten. A walk over its jaxpr finds the products, convolutions and look-ups that use a weight directly,
+adds zeros to their results to differentiate by, and keeps their inputs. A weight that is used in another way, or more than once,
+gets a copy for every example and is differentiated by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
+
+from dplateau.networks.sites import Site, site_of, squares
+from dplateau.spec import InputError
+
+Array: TypeAlias = Any
+Tree: TypeAlias = Any
+Loss: TypeAlias = Callable[[Any, Any], Any]
+"""``loss(params, example)``: a number, from trees of arrays."""
+
+_INLINED: Final = ("jit", "pjit", "closed_call")
+
+
+class Tagged(NamedTuple):
+    """A value on the walk, and which leaf of the parameters it is, if it is one."""
+
+    value: Array
+    leaf: int | None = None
+
+
+Visit: TypeAlias = Callable[[Any, Sequence[Tagged]], Array | None]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedLoss:
+    """A loss and the uses of its weights; made by ``record``.
+
+    Attributes
+    ----------
+    jaxpr : ClosedJaxpr
+        The loss of the leaves of the parameters and of one example.
+    sites : dict from int to Site
+        The leaves that are used once, and how.
+    leaves : int
+        Number of leaves of the parameters.
+    """
+
+    jaxpr: Any
+    sites: dict[int, Site]
+    leaves: int
+
+    def clipped_sum(self, params: Tree, examples: Tree, clip_norm: Array, used: Array, *, finite: bool = False) -> Array:
+        """Sum of the clipped gradients over the ``used`` examples, all its leaves in one row of shape ``(weights,)``.
+
+        Parameters
+        ----------
+        params : tree of arrays
+            The parameters.
+        examples : tree of arrays
+            The examples, each array with their number B in front.
+        clip_norm : float
+            What the gradient of each is clipped to: it is multiplied by ``min(1, clip_norm / norm)``.
+        used : array of shape (B,)
+            Which count.
+        finite : bool, default False
+            Whether to leave out gradients that are not finite, for which the result is otherwise not finite.
+        """
+        weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
+        copied = [leaf for leaf in range(self.leaves) if leaf not in self.sites]
+        copies = [jnp.broadcast_to(weights[leaf], (len(used), *weights[leaf].shape)) for leaf in copied]
+
+        def one(zeros: dict[int, Array], copies: list[Array], example: list[Array]) -> tuple[Array, dict[int, Array]]:
+            mine = dict(zip(copied, copies, strict=True))
+            return self._walked([mine.get(leaf, weights[leaf]) for leaf in range(self.leaves)], example, zeros)
+
+        def total(zeros: dict[int, Array], copies: list[Array]) -> tuple[Array, dict[int, Array]]:
+            losses, kept = jax.vmap(one)(zeros, copies, rows)
+            return losses.sum(), kept
+
+        zeros = {leaf: jnp.zeros((len(used), *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
+        (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
+        norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used)))
+        norms += sum(jax.vmap(site.squared_norm)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items())
+        factors = jnp.minimum(1, clip_norm / jnp.sqrt(norms))
+        if finite:
+            used = used & jnp.isfinite(norms)
+            by_copy, by_result, kept = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, by_result, kept))
+        factors = jnp.where(used, factors, 0)
+        sums = {leaf: jnp.tensordot(factors, gradient, 1) for leaf, gradient in zip(copied, by_copy, strict=True)}
+        sums |= {leaf: site.total(factors, kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
+        return jnp.concatenate([sums[leaf].reshape(-1) for leaf in range(self.leaves)])
+
+    def footprint(self, params: Tree, examples: Tree) -> int:
+        """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
+        weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
+        sizes = [weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites]
+        for leaf, result in self._results(weights, rows).items():
+            places, outputs = result.shape
+            inputs = weights[leaf].size // outputs
+            sizes.append(places * (inputs + 2 * outputs) + (weights[leaf].size if places > 1 else 0))
+        return sum(sizes)
+
+    def _results(self, weights: list[Array], rows: list[Array]) -> dict[int, Any]:
+        """Shapes of the results of the sites, for one example."""
+        found: dict[int, Any] = {}
+
+        def shapes(example: list[Array]) -> dict[int, Array]:
+            self._walked(weights, example, None, found)
+            return found
+
+        return jax.eval_shape(shapes, [jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows])
+
+    def _walked(
+        self, weights: list[Array], example: list[Array], zeros: dict[int, Array] | None, results: dict[int, Array] | None = None
+    ) -> tuple[Array, dict[int, Array]]:
+        """The loss, and what is kept of the sites; ``zeros`` are added to their results, which are written to ``results``."""
+        kept: dict[int, Array] = {}
+
+        def visit(_: Any, inputs: Sequence[Tagged]) -> Array | None:
+            for position, (weight, leaf) in enumerate(inputs):
+                if leaf in self.sites:
+                    product, kept[leaf] = self.sites[leaf].forward(weight, inputs[1 - position].value)
+                    if results is not None:
+                        results[leaf] = product
+                    return self.sites[leaf].result(product if zeros is None else product + zeros[leaf])
+            return None
+
+        inputs = [Tagged(weight, leaf) for leaf, weight in enumerate(weights)] + [Tagged(value) for value in example]
+        return _walk(self.jaxpr.jaxpr, self.jaxpr.consts, inputs, visit)[0].value, kept
+
+
+def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
+    """Trace ``loss`` at parameters and one example, of which only shapes and types matter.
+
+    Raises
+    ------
+    InputError
+        The loss is no number, or a parameter is no array of real numbers in the working precision.
+    """
+    leaves, structure = jax.tree.flatten(params)
+    if not leaves or any(not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
+        raise InputError("params must be a tree of arrays of real numbers: keep everything that is not trained out of it.")
+    rows, rows_structure = jax.tree.flatten(example)
+
+    def flat(*values: Array) -> Array:
+        return loss(structure.unflatten(values[: len(leaves)]), rows_structure.unflatten(values[len(leaves) :]))
+
+    jaxpr = jax.make_jaxpr(flat)(*leaves, *rows)
+    if [out.shape for out in jaxpr.out_avals] != [()]:
+        raise InputError(
+            f"loss gives {[out.shape for out in jaxpr.out_avals]} at one example: expected one number. It is called with one "
+            "example at a time, without a batch axis."
+        )
+    uses: Counter[int] = Counter()
+    sites: dict[int, Site] = {}
+
+    def visit(equation: Any, inputs: Sequence[Tagged]) -> None:
+        tags = [one.leaf for one in inputs]
+        uses.update(leaf for leaf in tags if leaf is not None)
+        for position, leaf in enumerate(tags):
+            if leaf is not None and (site := site_of(equation, position)) is not None:
+                sites[leaf] = site
+
+    def shapes(*values: Array) -> Array:
+        inputs = [Tagged(value, leaf if leaf < len(leaves) else None) for leaf, value in enumerate(values)]
+        outputs = _walk(jaxpr.jaxpr, jaxpr.consts, inputs, visit)
+        uses.update(one.leaf for one in outputs if one.leaf is not None)
+        return outputs[0].value
+
+    jax.eval_shape(shapes, *leaves, *rows)
+    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, len(leaves))
+
+
+def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
+    """Evaluate a jaxpr; ``visit`` sees every equation with its inputs, and may give its result instead."""
+    known: dict[Any, Tagged] = dict(zip(jaxpr.constvars, map(Tagged, consts), strict=True))
+    known |= dict(zip(jaxpr.invars, inputs, strict=True))
+
+    def read(variable: Any) -> Tagged:
+        return Tagged(variable.val) if hasattr(variable, "val") else known[variable]
+
+    for equation in jaxpr.eqns:
+        values = [read(variable) for variable in equation.invars]
+        if equation.primitive.name in _INLINED:
+            inner = equation.params["jaxpr"]
+            known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, visit), strict=True))
+        elif (result := visit(equation, values)) is not None:
+            known[equation.outvars[0]] = Tagged(result)
+        else:
+            known |= {variable: Tagged(value) for variable, value in _evaluated(jaxpr, equation, read).items()}
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def _evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Tagged]) -> dict[Any, Array]:
+    """The results of one equation, by JAX's own evaluation of the jaxpr that it is alone."""
+    inputs = list(dict.fromkeys(variable for variable in equation.invars if not hasattr(variable, "val")))
+    outputs = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
+    alone = jaxpr.replace(constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=None)
+    return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable).value for variable in inputs)), strict=True))
+
+
+def _where(used: Array, values: Array) -> Array:
+    return jnp.where(used.reshape(-1, *(1 for _ in values.shape[1:])), values, 0)

@@ -1,0 +1,170 @@
+"""The ways in which a network uses a weight that need no per-example gradient: products, convolutions, look-ups."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dplateau.networks.patches import Patches, patches_of
+
+Array: TypeAlias = Any
+
+
+class Site(Protocol):
+    """The one use of a leaf of the parameters."""
+
+    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
+        """The result at one example, shape (P, O), and what must be kept of the other operand, with P in front."""
+        ...
+
+    def result(self, product: Array) -> Array:
+        """The result of the equation, from shape (P, O)."""
+        ...
+
+    def squared_norm(self, kept: Array, derivative: Array) -> Array:
+        """Squared norm of the gradient at one example; ``derivative`` is the one by the result, shape (P, O)."""
+        ...
+
+    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
+        """Sum of the gradients at many examples, each times its factor, in the weight's shape."""
+        ...
+
+
+def site_of(equation: Any, position: int) -> Site | None:
+    """How the equation uses the weight that is its operand number ``position``; None if in none of these ways."""
+    shapes = [tuple(variable.aval.shape) for variable in equation.invars]
+    match equation.primitive.name:
+        case "dot_general":
+            return _product(equation.params, shapes, position)
+        case "conv_general_dilated" if position == 1 and (found := patches_of(equation.params, *shapes)):
+            return Product(shapes[1], len(shapes[1]) - 1, found.weight_axes, patches=found)
+        case "gather" if position == 0:
+            return _look_up(equation.params, *shapes)
+        case _:
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A matrix product of the rows X (P, K) of an example with a weight W (K, O); a convolution is one, with patches as rows.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the weight.
+    summed : int
+        Number of its axes that are summed over.
+    weight_axes : tuple of int
+        The weight's axes, first those summed over.
+    rows_axes : tuple of int
+        The other operand's axes, last those summed over.
+    places : tuple of int
+        Sizes of the other axes, of which P is the product.
+    weight_first : bool
+        Whether the weight is the first operand.
+    """
+
+    shape: tuple[int, ...]
+    summed: int
+    weight_axes: tuple[int, ...]
+    rows_axes: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
+    weight_first: bool = False
+    patches: Patches | None = None
+
+    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
+        """See ``Site``."""
+        k = math.prod(self.shape[axis] for axis in self.weight_axes[: self.summed])
+        rows = self.patches(other) if self.patches else other.transpose(self.rows_axes).reshape(math.prod(self.places), k)
+        return rows @ weight.transpose(self.weight_axes).reshape(k, -1), rows
+
+    def result(self, product: Array) -> Array:
+        """See ``Site``."""
+        if self.patches:
+            return self.patches.result(product)
+        product = product.reshape(self.places + tuple(self.shape[axis] for axis in self.weight_axes[self.summed :]))
+        first = len(self.places) if self.weight_first else 0
+        return product.transpose([*range(first, product.ndim), *range(first)])
+
+    def squared_norm(self, kept: Array, derivative: Array) -> Array:
+        """See ``Site``. At one place it is ``|x|^2 |g|^2``; at several the gradient is formed: less would suffer cancellation."""
+        if len(kept) == 1:
+            return squares(kept) * squares(derivative)
+        return squares(_exact(kept.T, derivative))
+
+    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
+        """See ``Site``."""
+        if kept.shape[1] == 1:
+            matrix = _exact(kept[:, 0].T * factors, derivative[:, 0])
+        else:
+            matrix = jnp.tensordot(factors, jax.vmap(lambda x, g: _exact(x.T, g))(kept, derivative), 1, precision="highest")
+        ordered = matrix.reshape([self.shape[axis] for axis in self.weight_axes])
+        return ordered.transpose(np.argsort(self.weight_axes))
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Rows of a table, such as an embedding, by number."""
+
+    shape: tuple[int, ...]
+    places: tuple[int, ...]
+
+    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
+        """See ``Site``."""
+        numbers = other.reshape(-1)
+        return weight.at[numbers].get(mode="promise_in_bounds"), numbers
+
+    def result(self, product: Array) -> Array:
+        """See ``Site``."""
+        return product.reshape(*self.places, -1)
+
+    def squared_norm(self, kept: Array, derivative: Array) -> Array:
+        """See ``Site``: derivatives of equal rows add up."""
+        order = jnp.argsort(kept)
+        numbers = kept[order]
+        part = jnp.cumsum(jnp.append(False, numbers[1:] != numbers[:-1]))
+        return squares(jax.ops.segment_sum(derivative[order], part, len(kept), indices_are_sorted=True))
+
+    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
+        """See ``Site``."""
+        scaled = (factors[:, None, None] * derivative).reshape(-1, self.shape[1])
+        return jnp.zeros(self.shape, scaled.dtype).at[kept.reshape(-1)].add(scaled, mode="promise_in_bounds")
+
+
+def squares(values: Array) -> Array:
+    """Sum of the squares, in two levels: its rounding error grows with the square root of the number of values."""
+    flat = values.reshape(-1)
+    width = math.isqrt(max(flat.size - 1, 0)) + 1
+    flat = jnp.pad(flat, (0, -flat.size % width))
+    return jnp.sum(jnp.sum((flat * flat).reshape(-1, width), axis=1))
+
+
+def _exact(a: Array, b: Array) -> Array:
+    """A matrix product in full working precision, which accelerators do not give by default."""
+    return jnp.matmul(a, b, precision="highest")
+
+
+def _product(params: Any, shapes: list[tuple[int, ...]], position: int) -> Product | None:
+    contracted, batch = params["dimension_numbers"]
+    if batch[0]:
+        return None
+    weight, other = shapes[position], shapes[1 - position]
+    mine, theirs = tuple(contracted[position]), tuple(contracted[1 - position])
+    kept = tuple(axis for axis in range(len(weight)) if axis not in mine)
+    rest = tuple(axis for axis in range(len(other)) if axis not in theirs)
+    return Product(weight, len(mine), mine + kept, rest + theirs, tuple(other[axis] for axis in rest), position == 0)
+
+
+def _look_up(params: Any, weight: tuple[int, ...], numbers: tuple[int, ...]) -> LookUp | None:
+    """A gather of whole rows of a matrix whose numbers are known to exist."""
+    how, in_bounds = params["dimension_numbers"], jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    rows = tuple(params["slice_sizes"]) == (1, *weight[1:]) and tuple(how.collapsed_slice_dims) == (0,)
+    last = tuple(how.offset_dims) == (len(numbers) - 1,) and tuple(how.start_index_map) == (0,)
+    if len(weight) != 2 or not rows or not last or params["mode"] is not in_bounds:
+        return None
+    return LookUp(weight, numbers[:-1])
