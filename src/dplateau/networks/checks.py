@@ -8,9 +8,11 @@ import jax
 import numpy as np
 
 from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import integer
 
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
+_LEAST_CLIP_NORM: Final = 1e-9
 
 
 def check_run(run: Run, optimizer: bool) -> None:
@@ -18,6 +20,12 @@ def check_run(run: Run, optimizer: bool) -> None:
     if run.is_phased:
         raise InputError(
             f"the run's update is {run.update!r}: a network takes gradient steps, with update 'sgd' or 'post-processed'."
+        )
+    if run.clip_norm < _LEAST_CLIP_NORM:
+        # The square of a gradient of 1e-20 is zero in single precision, and what has no norm is not clipped.
+        raise InputError(
+            f"clip_norm {run.clip_norm:g} is below {_LEAST_CLIP_NORM:g}: the squares of so small gradients vanish in floating point. "
+            "Multiply the loss, and with it clip_norm, by a constant."
         )
     if run.smoothness is not None or run.strong_convexity is not None or run.diameter is not None:
         raise InputError(
@@ -32,6 +40,13 @@ def check_run(run: Run, optimizer: bool) -> None:
         )
     if not optimizer and (run.step_size is None or run.released != "all"):
         raise InputError("plain steps need a run with step_size and released='all': no last-iterate bound holds for a network.")
+
+
+def check_shares(microbatch: int | None, workers: int | None) -> None:
+    """Raise ``InputError`` unless both are left to the engine or positive whole numbers."""
+    for name, value in (("microbatch", microbatch), ("workers", workers)):
+        if value is not None:
+            integer(name, value)
 
 
 def checked_params(params: Tree) -> tuple[list[Any], str]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint, locked
-from dplateau.networks.checks import check_run, checked_examples, checked_params
+from dplateau.networks.checks import check_run, check_shares, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.loop import Loop, State, stepper
 from dplateau.networks.recorded import Loss, record
@@ -114,6 +114,7 @@ def train_network(
         The parameters overflowed. Nothing is released, but for the checkpoint.
     """
     check_run(run, optimizer is not None)
+    check_shares(microbatch, workers)
     leaves, dtype = checked_params(params)
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator

@@ -100,11 +100,12 @@ class Loop:
     def _chunks(self, stand: Stand) -> Iterator[Stand]:
         """Where the run stands at its start, and after each chunk of steps."""
         every = self.checkpoint and interval(self.run, self.checkpoint.every)
-        length = _divisor(
-            math.gcd(every or 0, self.validation.every if self.validation else 0), chunk_length(self.run, self.weights)
-        )
         done, run = stand.ledger.done, self.run
+        # It divides ``done`` too: a run may go on with other intervals than it had, and must still meet all their multiples.
+        common = math.gcd(every or 0, self.validation.every if self.validation else 0, done)
+        length = _divisor(common, chunk_length(run, self.weights))
         plans: Iterator[Any] | None = None
+        stand = self._scored(stand)
         while done < run.steps and not (self.validation and self.validation.gives_up(stand.scores)):
             if every and done >= stand.ledger.reserved:
                 stand = self._write(stand, min(done + every, run.steps))
@@ -113,12 +114,14 @@ class Loop:
                 plans = None if isinstance(run.sampling, FullBatch) else batches(run, length, self.generator, done)
             stand = self._chunk(stand, min(done + length, run.steps), plans)
             done = stand.ledger.done
+            yield stand  # Before anybody looks at it: what was seen must not be forgotten by an interrupt.
+            stand = self._scored(stand)
         if self.checkpoint:
             stand = self._write(stand, done)
         yield stand
 
     def _chunk(self, stand: Stand, end: int, plans: Iterator[Batches] | None) -> Stand:
-        """Steps up to ``end``, and the score there."""
+        """Steps up to ``end``."""
         run, begin, state = self.run, stand.ledger.done, stand.state
         if plans is None:
             records = [np.arange(run.n, dtype=np.int32)] * (end - begin)
@@ -138,13 +141,18 @@ class Loop:
             state = self.stepped(state, (noisy / divisors[k]).astype(dtype), step_sizes[k].astype(dtype))
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
-        best, scores = stand.best, stand.scores
-        if self.validation and (end % self.validation.every == 0 or end == run.steps):
-            score = self.validation.scored(state.params, end)
-            if not scores or score.score > max(one.score for one in scores):
-                best = state.params
-            scores = [*scores, score]
-        return Stand(state, best, scores, replace(stand.ledger, done=end), self.generator.drawn)
+        return Stand(state, stand.best, stand.scores, replace(stand.ledger, done=end), self.generator.drawn)
+
+    def _scored(self, stand: Stand) -> Stand:
+        """With the score of the iterate, where one is due and there is none."""
+        scores, done = stand.scores, stand.ledger.done
+        if not self.validation or not done or (scores and scores[-1].steps == done):
+            return stand
+        if done % self.validation.every and done != self.run.steps:
+            return stand
+        score = self.validation.scored(stand.state.params, done)
+        better = not scores or score.score > max(one.score for one in scores)
+        return stand._replace(best=stand.state.params if better else stand.best, scores=[*scores, score])
 
     def _write(self, stand: Stand, reserved: int) -> Stand:
         """Save where the run stands, and that noise may be drawn up to step ``reserved``."""

@@ -91,7 +91,7 @@ class RecordedLoss:
 
         zeros = {leaf: jnp.zeros((len(used), *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
         (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
-        norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used)))
+        norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used), weights[0].dtype))
         norms += sum(jax.vmap(site.squared_norm)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items())
         factors = jnp.minimum(1, clip_norm / jnp.sqrt(norms))
         if finite:
@@ -172,6 +172,7 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
         for position, leaf in enumerate(tags):
             if leaf is not None and (site := site_of(equation, position)) is not None:
                 sites[leaf] = site
+                break  # A product of two weights is the site of the first; the second gets copies.
 
     def shapes(*values: Array) -> Array:
         inputs = [Tagged(value, leaf if leaf < len(leaves) else None) for leaf, value in enumerate(values)]

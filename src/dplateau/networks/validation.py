@@ -52,9 +52,9 @@ class Validation:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        integer("every", self.every)
+        object.__setattr__(self, "every", integer("every", self.every))
         if self.patience is not None:
-            integer("patience", self.patience)
+            object.__setattr__(self, "patience", integer("patience", self.patience))
         if not callable(self.score):
             raise InputError("score is no function: expected one that takes the parameters and gives a number.")
         if not self.declared_public.strip():
