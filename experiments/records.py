@@ -55,7 +55,7 @@ def certified(run: dp.Run | dp.Runs, delta: float) -> dict[str, Any]:
     """The least proved epsilon, and the papers' own values for the same run."""
     report = dp.account(run, delta=delta)
     rows = {row.name: row.epsilon for row in report.bounds}
-    names = {"clt": "gdp-clt", "moments": "renyi-classical"}
+    names = {"clt": "gdp-clt", "moments": "moments-accountant"}
     found = {key: rows[name] for key, name in names.items() if rows.get(name) is not None}
     return {"epsilon": report.epsilon} | {key: value.upper for key, value in found.items() if value is not None}
 

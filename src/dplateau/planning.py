@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dplateau.algorithms import (
     PNSGD,
+    plan_adp_sgd,
     plan_noisy_sgd,
     plan_phased_erm,
     plan_phased_sgd,
@@ -95,6 +96,7 @@ SOLVERS: Final = {
     solver.name: solver
     for solver in (
         Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd),
+        Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd),
         Solver("pnsgd", "one noisy pass with falling steps (PNSGD)", plan_pnsgd),
         Solver("snowball-sgd", "Snowball-SGD, falling steps (Theorem 3.6)", _snowball("falling")),
         Solver("snowball-sgd-fixed", "Snowball-SGD, equal steps (Theorem 3.5)", _snowball("fixed")),
@@ -106,6 +108,8 @@ SOLVERS: Final = {
     )
 }
 """Every algorithm that estimators know by name. Theorem numbers are those of Feldman, Koren, Talwar 2020."""
+MANY_PASSES: Final = ("noisy-sgd", "adp-sgd")
+"""Those that read every record more than once. They take a number of steps, and an l2 coefficient for each feature."""
 
 
 MOST_WEIGHTS: Final = 10_000
@@ -141,7 +145,7 @@ def build(
 ) -> Algorithm:
     """The plan of the solver of that name; arguments as in ``plan``, and those of Noisy-SGD.
 
-    Noisy-SGD takes an l2 coefficient for each feature; the others take the largest for all.
+    Noisy-SGD and ADP-SGD take an l2 coefficient for each feature; the others take the largest for all.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver is {solver!r}: expected one of auto, {', '.join(SOLVERS)}.")
@@ -152,8 +156,8 @@ def build(
         "adjacency": adjacency,
         "residual_clip": residual_clip,
     }
-    if solver == "noisy-sgd":
-        return plan_noisy_sgd(n, loss, l2=l2, steps=steps, **options)
+    if solver in MANY_PASSES:
+        return SOLVERS[solver].build(n, loss, l2=l2, steps=steps, **options)
     shrinkage = float(np.max(l2))
     if SOLVERS[solver].needs_l2 and not shrinkage:
         raise InputError(f"solver {solver!r} is for strongly convex objectives: give l2 > 0, or choose another solver.")

@@ -89,12 +89,11 @@ def test_the_noise_that_is_added_follows_the_plan() -> None:
     scheduler = PlannedNoise(training.optimizer, noise=noise)
     seen = []
     for _ in noise:
-        training.optimizer.zero_grad()
-        rows = torch.randn(BATCH, 5)
-        training.module(rows).sum().backward()
-        training.optimizer.clip_and_accumulate()
         added = []
         for _ in range(60):
+            training.optimizer.zero_grad()
+            training.module(torch.randn(BATCH, 5)).sum().backward()
+            training.optimizer.clip_and_accumulate()
             training.optimizer.add_noise()
             added += [(p.grad - p.summed_grad.view_as(p.grad)).flatten() for p in training.optimizer.params]
         seen.append(float(torch.cat(added).std()))

@@ -1,9 +1,18 @@
 """Algorithms: each plans a ``Run`` from public facts and carries it out."""
 
+from dplateau.algorithms.adp_sgd import plan_adp_sgd as plan_adp_sgd
+from dplateau.algorithms.noise_allocation import adagrad_noise as adagrad_noise
+from dplateau.algorithms.noise_allocation import adaptation_gain as adaptation_gain
+from dplateau.algorithms.noise_allocation import adapted_noise as adapted_noise
+from dplateau.algorithms.noise_allocation import least_noise_cost as least_noise_cost
+from dplateau.algorithms.noise_allocation import noise_cost as noise_cost
+from dplateau.algorithms.noise_allocation import noise_energy as noise_energy
+from dplateau.algorithms.noise_allocation import printed_sigma as printed_sigma
 from dplateau.algorithms.noisy_sgd import NoisySGD as NoisySGD
 from dplateau.algorithms.noisy_sgd import plan_noisy_sgd as plan_noisy_sgd
 from dplateau.algorithms.online_sgd import OnlineSGD as OnlineSGD
 from dplateau.algorithms.online_sgd import start_online_sgd as start_online_sgd
+from dplateau.algorithms.optimal_noise import optimal_noise as optimal_noise
 from dplateau.algorithms.phased_erm import PhasedERM as PhasedERM
 from dplateau.algorithms.phased_erm import plan_phased_erm as plan_phased_erm
 from dplateau.algorithms.phased_sgd import PhasedSGD as PhasedSGD
@@ -12,3 +21,5 @@ from dplateau.algorithms.pnsgd import PNSGD as PNSGD
 from dplateau.algorithms.pnsgd import plan_pnsgd as plan_pnsgd
 from dplateau.algorithms.reduction import plan_reduction as plan_reduction
 from dplateau.algorithms.snowball_sgd import plan_snowball_sgd as plan_snowball_sgd
+from dplateau.algorithms.step_schedules import polynomial_decay as polynomial_decay
+from dplateau.algorithms.step_schedules import square_root_decay as square_root_decay

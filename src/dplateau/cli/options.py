@@ -58,6 +58,7 @@ def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> An
 
 SOLVERS: Final = (
     "noisy-sgd",
+    "adp-sgd",
     "pnsgd",
     "snowball-sgd",
     "snowball-sgd-fixed",

@@ -12,7 +12,6 @@ import fcntl
 import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -176,7 +175,7 @@ def read(path: Path, run: Run, like: Arrays, generator: SecureGenerator) -> Save
             raise ValueError
         ledger = Ledger(int(head["done"]), int(head["reserved"]), tuple((int(a), int(b)) for a, b in head["lost"]))
         saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile):
+    except Exception:  # Nearly anything: a damaged archive may claim to be encrypted, or to be of a later version of the format.
         raise InputError(
             f"{path} is no checkpoint of this version, or it is damaged. What it had spent is unknown: restore it, or count its "
             "run as taken in full and start anew with another path."

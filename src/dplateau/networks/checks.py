@@ -24,7 +24,7 @@ def check_run(run: Run, optimizer: bool) -> None:
     if run.clip_norm < _LEAST_CLIP_NORM:
         # The square of a gradient of 1e-20 is zero in single precision, and what has no norm is not clipped.
         raise InputError(
-            f"clip_norm {run.clip_norm:g} is below {_LEAST_CLIP_NORM:g}: the squares of so small gradients vanish in floating point. "
+            f"clip_norm {run.clip_norm:g} is below {_LEAST_CLIP_NORM:g}: the squares of such gradients vanish in floating point. "
             "Multiply the loss, and with it clip_norm, by a constant."
         )
     if run.smoothness is not None or run.strong_convexity is not None or run.diameter is not None:

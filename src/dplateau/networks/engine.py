@@ -15,7 +15,7 @@ import optax
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import check_run, check_shares, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
-from dplateau.networks.loop import Loop, State, stepper
+from dplateau.networks.loop import Loop, State
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Run, Runs
@@ -122,9 +122,8 @@ def train_network(
     grid = grid_of(run, weights, 2 * math.isqrt(weights) + 2, dtype)
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
     summed = ClippedSums(run, recorded, params, records, grid, microbatch, workers)
-    stepped = stepper(params, optimizer)
     state = State(jax.tree.map(jnp.asarray, params), () if optimizer is None else optimizer.init(params))
-    loop = Loop(run, summed, stepped, grid, weights, generator, checkpoint, validation, progress)
+    loop = Loop(run, summed, optimizer, grid, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         stand = loop.run_from(state)
     ledger = stand.ledger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -42,24 +43,16 @@ class Stand(NamedTuple):
     drawn: int
 
 
-Stepped: TypeAlias = Callable[[State, Array, Array], State]
-
-
-def stepper(params: Tree, optimizer: optax.GradientTransformation | None) -> Stepped:
+@partial(jax.jit, static_argnames="optimizer")
+def stepped(state: State, flat: Array, step_size: Array, *, optimizer: optax.GradientTransformation | None) -> State:
     """The state after a step on a noisy mean gradient, given in one row."""
-    leaves, structure = jax.tree.flatten(params)
-    ends = np.cumsum([leaf.size for leaf in leaves])
-
-    @jax.jit
-    def stepped(state: State, flat: Array, step_size: Array) -> State:
-        parts = zip(jnp.split(flat, ends[:-1]), leaves, strict=True)
-        gradient = structure.unflatten([part.reshape(leaf.shape) for part, leaf in parts])
-        if optimizer is None:
-            return State(jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ())
-        steps, inner = optimizer.update(gradient, state.optimizer, state.params)
-        return State(optax.apply_updates(state.params, steps), inner)
-
-    return stepped
+    leaves, structure = jax.tree.flatten(state.params)
+    parts = zip(jnp.split(flat, np.cumsum([leaf.size for leaf in leaves])[:-1]), leaves, strict=True)
+    gradient = structure.unflatten([part.reshape(leaf.shape) for part, leaf in parts])
+    if optimizer is None:
+        return State(jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ())
+    steps, inner = optimizer.update(gradient, state.optimizer, state.params)
+    return State(optax.apply_updates(state.params, steps), inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +61,7 @@ class Loop:
 
     run: Run
     summed: ClippedSums
-    stepped: Stepped
+    optimizer: optax.GradientTransformation | None
     grid: Grid
     weights: int
     generator: SecureGenerator
@@ -138,7 +131,8 @@ class Loop:
                 self.progress(begin + k, run.steps)
             total = self.summed(state.params, records[k])
             noisy = np.rint(total / self.grid.spacing) * self.grid.spacing + noise[k]  # exact, see training/grid.py
-            state = self.stepped(state, (noisy / divisors[k]).astype(dtype), step_sizes[k].astype(dtype))
+            mean = (noisy / divisors[k]).astype(dtype)
+            state = stepped(state, mean, step_sizes[k].astype(dtype), optimizer=self.optimizer)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         return Stand(state, stand.best, stand.scores, replace(stand.ledger, done=end), self.generator.drawn)

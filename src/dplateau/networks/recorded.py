@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 
-from dplateau.networks.sites import Site, site_of, squares
+from dplateau.networks.sites import LookUp, Site, site_of, squares
 from dplateau.spec import InputError
 
 Array: TypeAlias = Any
@@ -100,7 +101,7 @@ class RecordedLoss:
         factors = jnp.where(used, factors, 0)
         sums = {leaf: jnp.tensordot(factors, gradient, 1) for leaf, gradient in zip(copied, by_copy, strict=True)}
         sums |= {leaf: site.total(factors, kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
-        return jnp.concatenate([sums[leaf].reshape(-1) for leaf in range(self.leaves)])
+        return jnp.concatenate([sums[leaf].reshape(-1).astype(weights[leaf].dtype) for leaf in range(self.leaves)])
 
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
@@ -131,7 +132,11 @@ class RecordedLoss:
         def visit(_: Any, inputs: Sequence[Tagged]) -> Array | None:
             for position, (weight, leaf) in enumerate(inputs):
                 if leaf in self.sites:
-                    product, kept[leaf] = self.sites[leaf].forward(weight, inputs[1 - position].value)
+                    other = inputs[1 - position].value
+                    if not isinstance(self.sites[leaf], LookUp):
+                        # Bytes and half precision multiply weights as they are, but their own squares overflow.
+                        other = other.astype(jnp.promote_types(weight.dtype, other.dtype))
+                    product, kept[leaf] = self.sites[leaf].forward(weight, other)
                     if results is not None:
                         results[leaf] = product
                     return self.sites[leaf].result(product if zeros is None else product + zeros[leaf])
@@ -144,6 +149,8 @@ class RecordedLoss:
 def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
     """Trace ``loss`` at parameters and one example, of which only shapes and types matter.
 
+    The same loss at the same shapes gives the same object, so that what was compiled for it is used again.
+
     Raises
     ------
     InputError
@@ -153,11 +160,21 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
     if not leaves or any(not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
         raise InputError("params must be a tree of arrays of real numbers: keep everything that is not trained out of it.")
     rows, rows_structure = jax.tree.flatten(example)
+    shapes = tuple((jnp.shape(value), jnp.result_type(value)) for value in (*leaves, *rows))
+    return _traced(loss, structure, rows_structure, shapes, bool(jax.config.jax_enable_x64))  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=8)
+def _traced(
+    loss: Loss, structure: Any, rows_structure: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...], _: bool
+) -> RecordedLoss:
+    count = structure.num_leaves
+    values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
 
     def flat(*values: Array) -> Array:
-        return loss(structure.unflatten(values[: len(leaves)]), rows_structure.unflatten(values[len(leaves) :]))
+        return loss(structure.unflatten(values[:count]), rows_structure.unflatten(values[count:]))
 
-    jaxpr = jax.make_jaxpr(flat)(*leaves, *rows)
+    jaxpr = jax.make_jaxpr(flat)(*values)
     if [out.shape for out in jaxpr.out_avals] != [()]:
         raise InputError(
             f"loss gives {[out.shape for out in jaxpr.out_avals]} at one example: expected one number. It is called with one "
@@ -174,14 +191,14 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
                 sites[leaf] = site
                 break  # A product of two weights is the site of the first; the second gets copies.
 
-    def shapes(*values: Array) -> Array:
-        inputs = [Tagged(value, leaf if leaf < len(leaves) else None) for leaf, value in enumerate(values)]
+    def walked(*values: Array) -> Array:
+        inputs = [Tagged(value, leaf if leaf < count else None) for leaf, value in enumerate(values)]
         outputs = _walk(jaxpr.jaxpr, jaxpr.consts, inputs, visit)
         uses.update(one.leaf for one in outputs if one.leaf is not None)
         return outputs[0].value
 
-    jax.eval_shape(shapes, *leaves, *rows)
-    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, len(leaves))
+    jax.eval_shape(walked, *values)
+    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count)
 
 
 def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
@@ -208,7 +225,9 @@ def _evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Tagged]) -> dict
     """The results of one equation, by JAX's own evaluation of the jaxpr that it is alone."""
     inputs = list(dict.fromkeys(variable for variable in equation.invars if not hasattr(variable, "val")))
     outputs = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
-    alone = jaxpr.replace(constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=None)
+    alone = jaxpr.replace(
+        constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
+    )
     return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable).value for variable in inputs)), strict=True))
 
 

@@ -45,6 +45,8 @@ def site_of(equation: Any, position: int) -> Site | None:
             return Product(shapes[1], len(shapes[1]) - 1, found.weight_axes, patches=found)
         case "gather" if position == 0:
             return _look_up(equation.params, *shapes)
+        case "dynamic_slice" if position == 0 and len(shapes[0]) == 2 and equation.params["slice_sizes"] == (1, shapes[0][1]):
+            return LookUp(shapes[0], (1,))
         case _:
             return None
 
@@ -109,15 +111,28 @@ class Product:
 
 @dataclass(frozen=True)
 class LookUp:
-    """Rows of a table, such as an embedding, by number."""
+    """Rows of a table, such as an embedding, by number.
 
-    shape: tuple[int, ...]
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the table.
+    places : tuple of int
+        Shape of the numbers.
+    fills : bool
+        Whether a number that no row has gives NaN; otherwise the nearest row.
+    """
+
+    shape: tuple[int, int]
     places: tuple[int, ...]
+    fills: bool = False
 
     def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
         """See ``Site``."""
-        numbers = other.reshape(-1)
-        return weight.at[numbers].get(mode="promise_in_bounds"), numbers
+        asked = other.reshape(-1)
+        numbers = jnp.clip(asked, 0, self.shape[0] - 1)
+        rows = weight.at[numbers].get(mode="promise_in_bounds")
+        return jnp.where((numbers == asked)[:, None], rows, jnp.nan) if self.fills else rows, numbers
 
     def result(self, product: Array) -> Array:
         """See ``Site``."""
@@ -161,10 +176,11 @@ def _product(params: Any, shapes: list[tuple[int, ...]], position: int) -> Produ
 
 
 def _look_up(params: Any, weight: tuple[int, ...], numbers: tuple[int, ...]) -> LookUp | None:
-    """A gather of whole rows of a matrix whose numbers are known to exist."""
-    how, in_bounds = params["dimension_numbers"], jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    """A gather of whole rows of a matrix."""
+    how, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
     rows = tuple(params["slice_sizes"]) == (1, *weight[1:]) and tuple(how.collapsed_slice_dims) == (0,)
     last = tuple(how.offset_dims) == (len(numbers) - 1,) and tuple(how.start_index_map) == (0,)
-    if len(weight) != 2 or not rows or not last or params["mode"] is not in_bounds:
+    fills, value = params["mode"] is modes.FILL_OR_DROP, params["fill_value"]
+    if len(weight) != 2 or not rows or not last or (fills and value is not None and not math.isnan(value)):
         return None
-    return LookUp(weight, numbers[:-1])
+    return LookUp((weight[0], weight[1]), numbers[:-1], fills)

@@ -1,9 +1,17 @@
-"""Utility theorems: bounds on the excess risk as functions of public facts.
+"""Utility theorems: bounds on the excess risk, or on the squared gradient, as functions of public facts.
 
 Nothing here reads a record. Excess risk is ``E F(release) - min F`` with F the population loss. Where a theorem speaks of privacy,
 rho is the parameter mu of Gaussian differential privacy under the replacement of a record.
 """
 
+from dplateau.utility.adp_sgd import adp_sgd_stationarity as adp_sgd_stationarity
+from dplateau.utility.adp_sgd import adp_sgd_stationarity_of as adp_sgd_stationarity_of
+from dplateau.utility.adp_sgd import printed_adp_sgd_stationarity as printed_adp_sgd_stationarity
+from dplateau.utility.adp_sgd_adagrad import adagrad_stationarity as adagrad_stationarity
+from dplateau.utility.adp_sgd_adagrad import noisy_adagrad_stationarity as noisy_adagrad_stationarity
+from dplateau.utility.adp_sgd_adagrad import printed_adagrad_stationarity as printed_adagrad_stationarity
+from dplateau.utility.adp_sgd_polynomial import polynomial_stationarity as polynomial_stationarity
+from dplateau.utility.adp_sgd_polynomial import printed_polynomial_stationarity as printed_polynomial_stationarity
 from dplateau.utility.fixed_step_strongly_convex import fixed_step_risk as fixed_step_risk
 from dplateau.utility.fixed_step_strongly_convex import fixed_step_weights as fixed_step_weights
 from dplateau.utility.jain_nagaraj_netrapalli import jnn_risk as jnn_risk
