@@ -38,8 +38,10 @@ def check_run(run: Run, optimizer: bool) -> None:
         raise InputError(
             "the run's update is 'post-processed' and there is no optimizer: pass one, or use a run with update='sgd'."
         )
-    if not optimizer and (run.step_size is None or run.released != "all"):
-        raise InputError("plain steps need a run with step_size and released='all': no last-iterate bound holds for a network.")
+    if run.released != "all":
+        raise InputError("the run has released='last', but no last-iterate bound holds for a network: use released='all'.")
+    if not optimizer and run.step_size is None:
+        raise InputError("the run has no step_size: plain steps need one.")
 
 
 def check_shares(microbatch: int | None, workers: int | None) -> None:

@@ -79,8 +79,8 @@ def train_network(
     Parameters
     ----------
     run : Run
-        What to compute and release. With an optimizer it needs ``update="post-processed"``; without, it takes plain steps of
-        ``run.step_size`` and needs ``released="all"``, because no last-iterate bound holds for networks.
+        What to compute, with ``released="all"``, because no last-iterate bound holds for networks. With an optimizer it needs
+        ``update="post-processed"``; without, it takes plain steps of ``run.step_size``.
     loss : callable
         ``loss(params, example)``, a number; it sees one example at a time and must not draw random numbers. Anything that mixes
         examples (batch normalisation) is impossible by construction.
