@@ -74,6 +74,11 @@ def checked_examples(run: Run, examples: Tree) -> Tree:
     for column in columns:
         if column.dtype.kind not in "biuf":
             raise InputError(f"examples hold {column.dtype}: expected numbers.")
-        if column.dtype.kind == "f" and not np.isfinite(column).all():
-            raise InputError("examples have values that are not finite: clean them first.")
-    return jax.tree.unflatten(jax.tree.structure(examples), columns)
+    with np.errstate(over="ignore"):
+        held = [column.astype(jax.dtypes.canonicalize_dtype(column.dtype), copy=False) for column in columns]
+    for column, kept in zip(columns, held, strict=True):
+        if kept.dtype.kind == "f" and not np.isfinite(kept).all():
+            raise InputError(f"examples have values that are not finite as {kept.dtype}: clean them first.")
+        if kept.dtype.kind in "iu" and not np.array_equal(kept, column):
+            raise InputError(f"examples have whole numbers beyond {kept.dtype}: number them anew, or turn on jax_enable_x64.")
+    return jax.tree.unflatten(jax.tree.structure(examples), held)

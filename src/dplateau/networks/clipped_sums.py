@@ -20,8 +20,10 @@ from dplateau.training.batches import largest_likely_size
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
-_CACHED: Final = 1 << 19
+_CACHED: Final = 1 << 20
 """Numbers of a microbatch that fit a processor's cache."""
+_MOST: Final = 64
+"""Examples of a microbatch, at most: more are no faster on a processor."""
 
 
 class ClippedSums:
@@ -43,8 +45,8 @@ class ClippedSums:
         footprint = max(1, recorded.footprint(params, examples))
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _CACHED) if cpu else 1)
         share = -(-likely // self._workers)
-        fits = _CACHED // footprint if cpu else likely
-        self._micro = microbatch or min(share, max(8, 1 << max(0, fits.bit_length() - 1)))
+        fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
+        self._micro = microbatch or min(share, min(fits, _MOST) if cpu else likely)
         self._room = -(-share // self._micro) * self._micro
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype

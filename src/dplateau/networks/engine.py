@@ -135,6 +135,7 @@ def train_network(
         found.append(
             Assumption("lost steps", f"{lost} steps that may have been taken before a restart are counted too", "enforced")
         )
+        found.append(Assumption("restarts", "when the run was killed did not depend on what it had computed", "declared"))
     if checkpoint is not None:
         found.append(Assumption("one continuation", "no copy of the checkpoint was continued elsewhere", "declared"))
     best = stand.best if validation is not None and validation.keep_best and stand.scores else stand.state.params

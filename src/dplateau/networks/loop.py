@@ -85,7 +85,7 @@ class Loop:
             # What was computed since the last chunk is forgotten and was never seen: nothing is lost.
             if self.checkpoint and stand.ledger.done % interval(self.run, 1) == 0:
                 self._write(stand, stand.ledger.done)
-            raise TrainingInterrupted("training was interrupted: nothing was released, but for the checkpoint if there is one.")
+            raise TrainingInterrupted("training was interrupted: nothing was released but the checkpoint and the scores, if any.")
         if self.progress is not None:
             self.progress(stand.ledger.done, self.run.steps)
         return stand

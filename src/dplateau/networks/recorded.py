@@ -78,7 +78,7 @@ class RecordedLoss:
         finite : bool, default False
             Whether to leave out gradients that are not finite, for which the result is otherwise not finite.
         """
-        weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
+        weights, rows = (list(map(jnp.asarray, jax.tree.leaves(tree))) for tree in (params, examples))
         copied = [leaf for leaf in range(self.leaves) if leaf not in self.sites]
         copies = [jnp.broadcast_to(weights[leaf], (len(used), *weights[leaf].shape)) for leaf in copied]
 
@@ -106,12 +106,9 @@ class RecordedLoss:
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
         weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
-        sizes = [weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites]
-        for leaf, result in self._results(weights, rows).items():
-            places, outputs = result.shape
-            inputs = weights[leaf].size // outputs
-            sizes.append(places * (inputs + 2 * outputs) + (weights[leaf].size if places > 1 else 0))
-        return sum(sizes)
+        copies = sum(weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites)
+        results = self._results(weights, rows)
+        return copies + sum(self.sites[leaf].footprint(*result.shape) for leaf, result in results.items())
 
     def _results(self, weights: list[Array], rows: list[Array]) -> dict[int, Any]:
         """Shapes of the results of the sites, for one example."""
@@ -149,7 +146,8 @@ class RecordedLoss:
 def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
     """Trace ``loss`` at parameters and one example, of which only shapes and types matter.
 
-    The same loss at the same shapes gives the same object, so that what was compiled for it is used again.
+    The same loss at the same shapes gives the same object, so that what was compiled for it is used again; as under ``jax.jit``,
+    what the function reads from outside itself is read once.
 
     Raises
     ------
@@ -161,7 +159,12 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
         raise InputError("params must be a tree of arrays of real numbers: keep everything that is not trained out of it.")
     rows, rows_structure = jax.tree.flatten(example)
     shapes = tuple((jnp.shape(value), jnp.result_type(value)) for value in (*leaves, *rows))
-    return _traced(loss, structure, rows_structure, shapes, bool(jax.config.jax_enable_x64))  # type: ignore[attr-defined]
+    x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    try:
+        hash(loss)
+    except TypeError:  # a callable object that holds arrays
+        return _traced.__wrapped__(loss, structure, rows_structure, shapes, x64)
+    return _traced(loss, structure, rows_structure, shapes, x64)
 
 
 @lru_cache(maxsize=8)

@@ -26,6 +26,10 @@ class Site(Protocol):
         """The result of the equation, from shape (P, O)."""
         ...
 
+    def footprint(self, places: int, outputs: int) -> int:
+        """Numbers that one example adds to memory, roughly, for a result of shape (P, O)."""
+        ...
+
     def squared_norm(self, kept: Array, derivative: Array) -> Array:
         """Squared norm of the gradient at one example; ``derivative`` is the one by the result, shape (P, O)."""
         ...
@@ -93,6 +97,11 @@ class Product:
         first = len(self.places) if self.weight_first else 0
         return product.transpose([*range(first, product.ndim), *range(first)])
 
+    def footprint(self, places: int, outputs: int) -> int:
+        """See ``Site``."""
+        size = math.prod(self.shape)
+        return places * (size // outputs + 2 * outputs) + (size if places > 1 else 0)
+
     def squared_norm(self, kept: Array, derivative: Array) -> Array:
         """See ``Site``. At one place it is ``|x|^2 |g|^2``; at several the gradient is formed: less would suffer cancellation."""
         if len(kept) == 1:
@@ -137,6 +146,10 @@ class LookUp:
     def result(self, product: Array) -> Array:
         """See ``Site``."""
         return product.reshape(*self.places, -1)
+
+    def footprint(self, places: int, outputs: int) -> int:
+        """See ``Site``."""
+        return places * (1 + 3 * outputs)
 
     def squared_norm(self, kept: Array, derivative: Array) -> Array:
         """See ``Site``: derivatives of equal rows add up."""

@@ -1,0 +1,539 @@
+"""A run that was stopped goes on exactly, never says that it cost less than it did, and refuses every file that is not its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dplateau as dp
+from dplateau.networks import Checkpoint, Score, Validation, noisy_adam, noisy_sgd, train_network
+from dplateau.networks import checkpoint as saving
+from dplateau.networks.checkpoint import Ledger, Saved, interval, read, write
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Runs, Shuffled
+from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
+
+from .small import data, flat, loss, run_of, run_with_optimizer, seeded, start
+
+SAMPLINGS = (Poisson(6.0), FixedSize(7), Cyclic(10), Shuffled((15, 5, 20)), FullBatch())
+ADAM = noisy_adam(0.05)
+
+
+class StoppedError(Exception):
+    """What a caller's own code throws."""
+
+
+def stop_at(step, error=StoppedError):
+    def progress(done, _):
+        if done == step:
+            raise error
+
+    return progress
+
+
+def go(run, path, *, every=4, seed=3, **changes):
+    arguments = {"optimizer": None if run.update == "sgd" else ADAM, "workers": 1, **changes}
+    generator = arguments.pop("generator", None) or (SecureGenerator() if seed is None else seeded(seed))
+    return train_network(run, loss, start(), data(), generator=generator, checkpoint=Checkpoint(path, every), **arguments)
+
+
+def ledger_of(path):
+    with np.load(path) as file:
+        head = json.loads(file["head"].tobytes())
+    return head["done"], head["reserved"], [tuple(part) for part in head["lost"]]
+
+
+def arrays_of(path):
+    with np.load(path) as file:
+        return [file[name] for name in file.files if name != "head"]
+
+
+def watch(every=2, **changes):
+    return Validation(lambda params: -float(np.sum(flat(params) ** 2)), every, "made up", **changes)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.kind)
+def test_a_stopped_run_goes_on_bit_for_bit_and_counts_what_was_lost(sampling, tmp_path):
+    run = run_with_optimizer(sampling=sampling, steps=12)
+    epoch = interval(run, 4)
+    whole = go(run, tmp_path / "whole", validation=watch())
+    for step in (0, 1, 5, 8, 11):
+        path = tmp_path / f"stopped at {step}"
+        with pytest.raises(StoppedError):
+            go(run, path, validation=watch(), progress=stop_at(step))
+        result = go(run, path, validation=watch())
+        first = step // epoch * epoch
+        lost = run.replace(steps=min(epoch, 12 - first))
+        assert result.run == Runs((run, lost))
+        assert ledger_of(path) == (12, 12, [(first, min(first + epoch, 12))])
+        np.testing.assert_array_equal(flat(result.params), flat(whole.params))
+        assert result.scores == whole.scores
+        for one, two in zip(arrays_of(path), arrays_of(tmp_path / "whole"), strict=True):
+            np.testing.assert_array_equal(one, two)
+        how = {a.name: a.how for a in result.assumptions}
+        assert (how["lost steps"], how["restarts"], how["one continuation"]) == ("enforced", "declared", "declared")
+
+
+def test_many_stops_are_all_counted_and_what_they_cost_grows(tmp_path):
+    run = run_with_optimizer(steps=12, noise_multiplier=3.0)
+    whole, epsilons = go(run, tmp_path / "whole"), [dp.account(run).epsilon]
+    for stops in ((3,), (3, 2, 1), (5, 5, 4, 11, 8)):
+        path = tmp_path / str(stops)
+        for step in stops:
+            with pytest.raises(StoppedError):
+                go(run, path, progress=stop_at(step))
+        result = go(run, path)
+        np.testing.assert_array_equal(flat(result.params), flat(whole.params))
+        epsilons.append(dp.account(result.run).epsilon)
+        spent = [0] * 12  # Noise is drawn for four steps at once.
+        for step in stops:
+            for k in range(step // 4 * 4, step // 4 * 4 + 4):
+                spent[k] += 1
+        counted = [sum(first <= k < last for first, last in ledger_of(path)[2]) for k in range(12)]
+        assert counted == spent
+    assert epsilons == sorted(epsilons)
+    assert epsilons[0] < epsilons[1]
+
+
+def test_stops_with_fresh_randomness_never_meet_the_same_noise_again(tmp_path):
+    run, seen = run_with_optimizer(steps=12), []
+    look = Validation(lambda params: seen.append(flat(params)) or 0.0, 1, "made up")
+    for step in (3, 3, 7, None):
+        try:
+            go(run, tmp_path / "c", seed=None, validation=look, progress=stop_at(step))
+        except StoppedError:
+            continue
+    assert len({row.tobytes() for row in seen}) == len(seen) == 12 + 3 + 3 + 3
+    assert ledger_of(tmp_path / "c")[2] == [(0, 4), (0, 4), (4, 8)]
+
+
+class Reserving(SecureGenerator):
+    """Asserts, before it gives any number, that the file allows for it."""
+
+    path = Path()
+    rows = 0
+
+    def _words(self, count):
+        done, reserved, _ = ledger_of(self.path)
+        assert done <= self.rows < reserved or not count
+        return super()._words(count)
+
+    def normal(self, shape):
+        _, reserved, _ = ledger_of(self.path)
+        self.rows += shape[0]
+        assert self.rows <= reserved
+        self.rows -= 1  # Of the last step: the words below are within the reservation.
+        values = super().normal(shape)
+        self.rows += 1
+        return values
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.kind)
+def test_no_random_number_is_drawn_for_a_step_that_is_not_reserved(sampling, tmp_path):
+    run, path = run_with_optimizer(sampling=sampling, steps=15), tmp_path / "c"
+    for every, step in ((4, 6), (5, 9), (3, 99)):
+        generator = Reserving()
+        generator.path, generator.rows = path, ledger_of(path)[0] if path.exists() else 0
+        begun = generator.rows
+        try:
+            go(run, path, every=every, generator=generator, progress=stop_at(step))
+        except StoppedError:
+            assert step < 15
+        assert generator.rows > begun
+    assert ledger_of(path)[0] == 15
+
+
+def test_an_interrupt_saves_what_was_done_and_loses_nothing(tmp_path):
+    run = run_with_optimizer(steps=12)
+    whole = go(run, tmp_path / "whole")
+    for step, kept in ((0, 0), (3, 0), (4, 4), (10, 8)):
+        path = tmp_path / str(step)
+        with pytest.raises(TrainingInterrupted, match="nothing was released") as error:
+            go(run, path, progress=stop_at(step, KeyboardInterrupt))
+        assert isinstance(error.value, KeyboardInterrupt)
+        assert error.value.__context__ is None
+        assert ledger_of(path) == (kept, kept, [])
+        result = go(run, path)
+        assert result.run == run
+        np.testing.assert_array_equal(flat(result.params), flat(whole.params))
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_what_a_score_has_seen_is_not_forgotten_by_an_interrupt(seed, tmp_path):
+    """Otherwise the steps were taken again with fresh noise, and both iterates would be seen for the price of one."""
+    run, path, seen, scored = run_with_optimizer(steps=12), tmp_path / "c", {}, []
+
+    def score(params):
+        scored.append(flat(params))
+        if len(scored) in (1, 3, 4):
+            raise KeyboardInterrupt  # By who was shown a bad score, say.
+        return 0.0
+
+    look = Validation(score, 2, "made up")
+    for _ in range(3):
+        with pytest.raises(TrainingInterrupted):
+            go(run, path, seed=seed, validation=look)
+        seen[ledger_of(path)[0]] = scored[-1]
+    result = go(run, path, seed=seed, validation=look)
+    assert result.run == run
+    assert [one.steps for one in result.scores] == [2, 4, 6, 8, 10, 12]
+    assert sorted(seen) == [2, 4]
+    distinct = {row.tobytes() for row in scored}
+    assert len(distinct) == 6  # One iterate for each of the six scores, though nine were asked for.
+    assert len(scored) == 9
+
+
+def test_interrupts_at_any_moment_hide_nothing_that_was_seen(tmp_path):
+    """Every iterate that a score has seen is in the model or counted as lost, whenever the interrupts come."""
+    run, path, seen = run_with_optimizer(steps=160), tmp_path / "c", {}
+
+    def score(params):
+        seen.setdefault(int(flat(params)[0]), set()).add(flat(params).tobytes())
+        time.sleep(0.002)  # Here an interrupt is worst.
+        return 0.0
+
+    def counting(params, state, _):
+        return jax.tree.map(lambda g: jnp.where(jnp.ndim(g) == 0, 1.0, g), params), state
+
+    count = optax.GradientTransformation(lambda params: (), counting)
+    options = {"optimizer": count, "validation": Validation(score, 1, "made up", keep_best=False), "microbatch": 8}
+
+    params = {**start(), "a": np.zeros((), np.float32)}  # The first leaf counts the steps.
+
+    def life(path):
+        return train_network(run, counted, params, data(), checkpoint=Checkpoint(path, 4), **options)
+
+    def counted(params, example):
+        return loss({name: params[name] for name in "wbv"}, example)
+
+    life(tmp_path / "compiles")
+    seen.clear()
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    random, interrupted = np.random.default_rng(), 0
+    try:
+        for _ in range(200):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.02, 0.08))
+            try:
+                result = life(path)
+                break
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        else:
+            result = life(path)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert interrupted > 3
+    done, _, lost = ledger_of(path)
+    assert done == 160
+    assert result.run.steps == 160 + sum(last - first for first, last in lost)
+    for step, iterates in seen.items():
+        assert len(iterates) <= 1 + sum(first < step <= last for first, last in lost)
+
+
+def test_an_interrupt_within_an_epoch_costs_the_epoch(tmp_path):
+    run, path = run_with_optimizer(sampling=Cyclic(8), steps=15), tmp_path / "c"
+    with pytest.raises(TrainingInterrupted):
+        go(run, path, every=1, validation=watch(1), progress=stop_at(7, KeyboardInterrupt))
+    assert ledger_of(path) == (5, 10, [])
+    assert go(run, path, every=1, validation=watch(1)).run == Runs((run, run.replace(steps=5)))
+
+
+def test_checkpoints_of_epochs_are_at_their_ends():
+    for sampling in (Cyclic(9), Shuffled(9), Cyclic((5, 15, 10, 7, 3))):
+        run = run_of(sampling=sampling, steps=20)
+        assert [interval(run, every) for every in (1, 5, 6, 11)] == [5, 5, 10, 15]
+    assert interval(run_of(), 7) == 7
+
+
+def test_one_pass_takes_no_checkpoint(tmp_path):
+    with pytest.raises(InputError, match="one-pass run takes no checkpoint"):
+        go(run_of(sampling=OnePass(1)), tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_other_errors_count_as_lost(tmp_path):
+    run = run_with_optimizer(steps=12, noise_multiplier=30.0)
+
+    def broken(params):
+        raise StoppedError
+
+    for case, (error, changes) in enumerate(
+        [
+            (StoppedError, {"validation": Validation(broken, 4, "made up")}),
+            (InputError, {"validation": Validation(lambda _: float("nan"), 4, "made up")}),
+            (TrainingDiverged, {"optimizer": noisy_sgd(3e38)}),
+        ]
+    ):
+        path = tmp_path / str(case)
+        with pytest.raises(error):
+            go(run, path, **changes)
+        assert ledger_of(path) == (0, 4, [])
+    path = tmp_path / "0"
+    assert go(run, path, validation=watch(4)).run == Runs((run, run.replace(steps=4)))
+
+
+def test_a_finished_run_is_only_read(tmp_path):
+    run, path = run_with_optimizer(steps=8), tmp_path / "c"
+    result = go(run, path, seed=None, validation=watch())
+    before = path.read_bytes()
+    generator = SecureGenerator()
+    again = go(run, path, generator=generator, validation=watch())
+    assert generator.drawn == 0
+    assert again.run == run
+    assert again.scores == result.scores
+    np.testing.assert_array_equal(flat(again.params), flat(result.params))
+    assert arrays_of(path)[0].tobytes() in before
+
+
+def test_a_run_goes_on_with_other_intervals(tmp_path):
+    run, path = run_with_optimizer(steps=24), tmp_path / "c"
+    with pytest.raises(StoppedError):
+        go(run, path, every=10, validation=watch(5), progress=stop_at(10))
+    result = go(run, path, every=8, validation=watch(4))
+    assert [one.steps for one in result.scores] == [5, 10, 12, 16, 20, 24]
+    assert result.run == Runs((run, run.replace(steps=10)))
+
+
+def test_the_file_holds_no_record_and_no_key(tmp_path):
+    run, path = run_with_optimizer(steps=8), tmp_path / "c"
+    go(run, path, seed=None)
+    with np.load(path) as file:
+        head, size = json.loads(file["head"].tobytes()), sum(file[name].size for name in file.files if name != "head")
+    assert set(head) == {"kind", "format", "run", "done", "reserved", "lost", "notes", "insecure", "drawn"}
+    assert (head["insecure"], head["drawn"], head["notes"]) == (False, 0, {"scores": []})
+    assert size == 3 * 20 + 1  # Weights, two moments, a counter.
+    assert {entry.name for entry in tmp_path.iterdir()} == {"c", "c.lock"}
+
+
+FOREIGN = {
+    "empty": lambda content: b"",
+    "text": lambda content: b"a model",
+    "cut": lambda content: content[: len(content) // 2],
+    "cut at its end": lambda content: content[:-1],
+    "pickle": lambda content: b"\x80\x04K\x01.",
+    "damaged": lambda content: content.replace(b"dplateau checkpoint", b"dplateau cneckpoint"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_files_that_are_no_checkpoint_give_one_clear_error_and_stay(name, tmp_path):
+    run, path = run_with_optimizer(steps=4), tmp_path / "c"
+    go(run, path)
+    path.write_bytes(FOREIGN[name](path.read_bytes()))
+    refused(run, path, "no checkpoint of this version, or it is damaged")
+
+
+def refused(run, path, message, **changes):
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=message) as error:
+        go(run, path, **changes)
+    assert "\n" not in str(error.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "another"}, {"format": 2}, {"done": "x"}, {"lost": [[1]]}, {"lost": None}, {"notes": 3}]
+)
+def test_heads_of_another_kind_are_refused(change, tmp_path):
+    run, path = run_with_optimizer(steps=4), tmp_path / "c"
+    go(run, path)
+    with np.load(path) as file:
+        head, arrays = json.loads(file["head"].tobytes()) | change, {name: file[name] for name in file.files if name != "head"}
+    with path.open("wb") as file:
+        np.savez(file, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    refused(run, path, "no checkpoint of this version, or it is damaged")
+
+
+def test_arrays_of_another_kind_are_refused(tmp_path):
+    run, path = run_with_optimizer(steps=4), tmp_path / "c"
+    for save in (
+        lambda f: np.save(f, np.zeros(3)),
+        lambda f: np.savez(f, a0=np.zeros(3)),
+        lambda f: np.savez(f, head=np.zeros(3, object)),
+    ):
+        with path.open("wb") as file:
+            save(file)
+        refused(run, path, "no checkpoint of this version, or it is damaged")
+
+
+def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
+    run, path, like = run_of(steps=4), tmp_path / "c", [np.arange(6.0).reshape(2, 3)]
+    saved = Saved(Ledger(8, 12, ((0, 4), (4, 8))), like, {"scores": [[4, 0.5]]})
+    write(path, run, saved)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            found = read(path, run, like, SecureGenerator())
+        except InputError:
+            continue
+        assert found.ledger == saved.ledger
+        assert found.notes == saved.notes
+        np.testing.assert_array_equal(found.arrays[0], like[0])
+
+
+def test_checkpoints_of_something_else_are_refused(tmp_path):
+    run, path = run_with_optimizer(steps=8), tmp_path / "c"
+    with pytest.raises(StoppedError):
+        go(run, path, progress=stop_at(5))
+    refused(run.replace(steps=9), path, "belongs to another run")
+    refused(run.replace(noise_multiplier=1.1), path, "belongs to another run")
+    refused(run_of(steps=8), path, "belongs to another run")
+    refused(run, path, "another model, optimizer or validation", optimizer=noisy_sgd(0.1))
+    refused(run, path, "another model, optimizer or validation", validation=watch())
+    refused(run, path, "made with an insecure seed", seed=None)
+    used = seeded()
+    used.skip(10_000)
+    refused(run, path, "generator was used before", generator=used)
+    bigger, examples = {**start(), "v": np.zeros((4, 1), np.float32)}, data()
+    with pytest.raises(InputError, match="another model"):
+        train_network(run, loss, bigger, examples, optimizer=ADAM, generator=seeded(), checkpoint=Checkpoint(path, 4))
+    fresh = tmp_path / "fresh"
+    with pytest.raises(StoppedError):
+        go(run, fresh, seed=None, progress=stop_at(5))
+    refused(run, fresh, "made with fresh randomness")
+
+
+def test_two_at_one_checkpoint(tmp_path):
+    run, path, tried = run_with_optimizer(steps=8), tmp_path / "c", []
+
+    def second(done, _):
+        if done == 2:
+            with pytest.raises(InputError, match="another process is at work"):
+                go(run, path)
+            tried.append(done)
+
+    result = go(run, path, progress=second)
+    assert tried == [2]
+    assert result.run == run
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print('ready', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, f"{path}.lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "ready\n"
+        refused(run, path, "another process is at work")
+        other.kill()
+    assert go(run, path).run == run  # The lock died with its owner.
+    with open(f"{path}.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_leaves_the_old_one(tmp_path, monkeypatch):
+    run, path = run_with_optimizer(steps=12), tmp_path / "c"
+    with pytest.raises(InputError, match="cannot be written"):
+        go(run, tmp_path / "nowhere" / "c")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write(tmp_path / "d", run, Saved(Ledger(), []))
+    with pytest.raises(StoppedError):
+        go(run, path, progress=stop_at(5))
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for name in ("replace", "fsync"):
+        with monkeypatch.context() as patched:
+            patched.setattr(saving.os, name, full)
+            refused(run, path, "No space left on device")
+        assert path.read_bytes() == before
+
+
+def test_the_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        done = getattr(os, name)
+        monkeypatch.setattr(saving.os, name, lambda *a, done=done, name=name: calls.append(name) or done(*a))
+    write(tmp_path / "c", run_of(), Saved(Ledger(), [np.zeros(3)]))
+    assert calls == ["fsync", "replace", "fsync"]
+
+
+def test_ledgers():
+    run = run_of(steps=4, sampling=Poisson([1, 2, 3, 4]), noise_multiplier=[5, 6, 7, 8], step_size=[0.1, 0.2, 0.3, 0.4])
+    ledger = Ledger(1, 3).resumed()
+    assert ledger == Ledger(1, 1, ((1, 3),))
+    assert ledger.resumed() == ledger
+    lost = run_of(steps=2, sampling=Poisson([2, 3]), noise_multiplier=[6, 7], step_size=[0.2, 0.3])
+    assert ledger.runs(run) == Runs((run, lost))
+    assert Ledger(4, 4).runs(run) is run
+    twice = Ledger(2, 4, ledger.lost).resumed().runs(run)
+    assert [part.noise_multiplier for part in twice.runs[1:]] == [(6, 7), (7, 8)]
+    epochs = run_of(steps=6, sampling=Cyclic((5, 15, 20)), noise_multiplier=list(range(1, 7)))
+    (part,) = Ledger(3, 3, ((3, 6),)).runs(epochs).runs[1:]
+    assert part == epochs.replace(steps=3, noise_multiplier=(4, 5, 6))
+    assert part.sampling == epochs.sampling
+
+
+def test_early_stopping_and_the_best_iterate(tmp_path):
+    values, seen = iter([1.0, 3.0, 2.0, 3.0, 0.0, 9.0]), []
+
+    def score(params):
+        seen.append(flat(params))
+        return next(values)
+
+    run = run_of(steps=20)
+    validation = Validation(score, 2, "made up", patience=3)
+    generator = seeded()
+    result = go(run, tmp_path / "c", generator=generator, validation=validation)
+    assert result.scores == (Score(2, 1.0), Score(4, 3.0), Score(6, 2.0), Score(8, 3.0), Score(10, 0.0))
+    assert result.steps == 10
+    assert result.run == run  # All steps are paid for.
+    np.testing.assert_array_equal(flat(result.params), seen[1])
+    again = go(run, tmp_path / "c", validation=validation)
+    assert (again.steps, again.scores, again.run) == (10, result.scores, run)
+    np.testing.assert_array_equal(flat(again.params), seen[1])
+    found = {a.name: a for a in result.assumptions}
+    assert found["validation"].how == "declared"
+    assert "made up" in found["validation"].statement
+    values = iter([1.0, 3.0, 2.0, 3.0, 0.0, 9.0])
+    seen.clear()
+    last = go(run, tmp_path / "last", validation=Validation(score, 2, "made up", patience=3, keep_best=False))
+    np.testing.assert_array_equal(flat(last.params), seen[-1])
+
+
+def test_scores_are_taken_at_their_steps_and_at_the_end():
+    result = train_network(run_of(steps=11), loss, start(), data(), validation=Validation(lambda _: -np.inf, 4.0, "made up"))
+    assert [one.steps for one in result.scores] == [4, 8, 11]
+    assert result.steps == 11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((len, 0, "made up"), "every is 0"),
+        ((len, 2.5, "made up"), "every is 2.5"),
+        ((None, 2, "made up"), "score is no function"),
+        ((len, 2, " "), "declared_public is empty"),
+        ((len, 2, "made up", True, 0), "patience is 0"),
+    ],
+)
+def test_validations_that_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Validation(*arguments)
+
+
+def test_a_score_that_is_no_number_is_an_error():
+    with pytest.raises(InputError, match="NaN after 4 steps"):
+        train_network(run_of(), loss, start(), data(), validation=Validation(lambda _: float("nan"), 4, "made up"))
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, "x"])
+def test_intervals_that_are_refused(every, tmp_path):
+    with pytest.raises(InputError, match="every is"):
+        Checkpoint(tmp_path / "c", every)

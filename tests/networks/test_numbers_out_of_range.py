@@ -1,0 +1,79 @@
+"""Row numbers that a table does not have, integers that do not fit, and losses that cannot be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dplateau.networks import train_network
+from dplateau.networks.recorded import record
+from dplateau.spec import FullBatch, InputError
+
+from .small import run_of
+
+TABLE = {"t": np.arange(12, dtype=np.float32).reshape(4, 3)}
+EVERYONE = np.ones(2, bool)
+
+
+def indexed(params, numbers):
+    return jnp.sum(params["t"][numbers] ** 2)
+
+
+def taken(params, numbers):
+    return jnp.sum(jnp.take(params["t"], numbers, axis=0) ** 2)
+
+
+def test_two_numbers_beyond_the_table_cannot_add_up_to_more_than_the_clip_norm():
+    # Both become the last row. Taken for two rows, their common gradient would be judged sqrt(2) times too short.
+    numbers = np.array([[7, 9], [1, 2]])
+    found = record(indexed, TABLE, numbers[0])
+    assert set(found.sites) == {0}
+    for used in (np.array([True, False]), np.array([False, True])):
+        total = found.clipped_sum(TABLE, numbers, np.float32(1.0), used)
+        assert np.linalg.norm(total) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_number_that_take_fills_with_nan_leaves_its_example_out():
+    numbers = np.array([[9, 0], [1, 2]])
+    found = record(taken, TABLE, numbers[0])
+    assert set(found.sites) == {0}
+    assert not np.isfinite(found.clipped_sum(TABLE, numbers, np.float32(1.0), EVERYONE)).all()
+    total = found.clipped_sum(TABLE, numbers, np.float32(1.0), EVERYONE, finite=True)
+    alone = found.clipped_sum(TABLE, numbers, np.float32(1.0), np.array([False, True]), finite=True)
+    np.testing.assert_array_equal(total, alone)
+    assert np.linalg.norm(total) == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("columns", [np.array([1, 2**40]), np.array([1.0, 1e300])])
+def test_values_that_the_working_precision_lacks_are_refused(columns):
+    run = run_of(n=2, sampling=FullBatch())
+    with pytest.raises(InputError, match=r"whole numbers beyond int32|not finite as float32"):
+        train_network(run, lambda p, e: jnp.sum(p["t"]) * e, TABLE, columns)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A loss with an array inside has no hash."""
+
+    scale: Any
+
+    def __call__(self, params, example):
+        return self.scale @ params["t"][:, 0] * example
+
+
+def test_a_loss_that_cannot_be_compared_is_traced_each_time():
+    examples = np.ones(2, np.float32)
+    for k in range(2):
+        scale = np.full(4, float(k + 1), np.float32)
+        total = record(Scaled(scale), TABLE, examples[0]).clipped_sum(TABLE, examples, np.float32(100.0), EVERYONE)
+        np.testing.assert_allclose(total.reshape(4, 3)[:, 0], 2 * (k + 1))
+
+
+def test_equal_losses_at_equal_shapes_are_traced_once():
+    assert record(indexed, TABLE, np.zeros(3, int)) is record(indexed, jax.tree.map(np.zeros_like, TABLE), np.ones(3, int))
+    assert record(indexed, TABLE, np.zeros(3, int)) is not record(indexed, TABLE, np.zeros(4, int))
