@@ -24,7 +24,7 @@ def run_of(**changes):
 
 
 def run_with_optimizer(**changes):
-    return run_of(step_size=None, update="post-processed", **changes)
+    return run_of(**{"step_size": None, "update": "post-processed", **changes})
 
 
 def loss(params, example):

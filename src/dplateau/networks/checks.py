@@ -15,7 +15,7 @@ _PRECISIONS: Final = ("float32", "float64")
 _LEAST_CLIP_NORM: Final = 1e-9
 
 
-def check_run(run: Run, optimizer: bool) -> None:
+def check_run(run: Run, optimizer: bool, average: bool) -> None:
     """Raise ``InputError`` unless a network can fulfil the run."""
     if run.is_phased:
         raise InputError(
@@ -32,9 +32,9 @@ def check_run(run: Run, optimizer: bool) -> None:
             "the run states smoothness, strong_convexity or diameter, which nobody can enforce for a network: leave them out. For "
             "convex losses use dplateau.training.train."
         )
-    if optimizer and run.update != "post-processed":
-        raise InputError("an optimizer makes other updates than the run's 'sgd': use a run with update='post-processed'.")
-    if not optimizer and run.update != "sgd":
+    if (optimizer or average) and run.update != "post-processed":
+        raise InputError("optimizers and averaging are other updates than the run's 'sgd': use a run with update='post-processed'.")
+    if not (optimizer or average) and run.update != "sgd":
         raise InputError(
             "the run's update is 'post-processed' and there is no optimizer: pass one, or use a run with update='sgd'."
         )

@@ -19,6 +19,7 @@ from dplateau.networks.loop import Loop, State
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Run, Runs
+from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator, grid_of
 from dplateau.training.result import shared_assumptions
 
@@ -32,7 +33,9 @@ class NetworkResult:
     Attributes
     ----------
     params : tree of arrays
-        The last iterate, or the one with the best score where a validation asked for that.
+        The last iterate, or the mean of the last ones; where a validation asked for that, what had the best score.
+    last : tree of arrays
+        The last iterate.
     run : Run or Runs
         What was computed: the run, and with it all that was lost where it was killed and went on.
     assumptions : tuple of Assumption
@@ -48,6 +51,7 @@ class NetworkResult:
     """
 
     params: Tree
+    last: Tree
     run: Run | Runs
     assumptions: tuple[Assumption, ...]
     generator: str
@@ -63,6 +67,7 @@ def train_network(
     examples: Tree,
     *,
     optimizer: optax.GradientTransformation | None = None,
+    average: float = 0.0,
     generator: SecureGenerator | None = None,
     microbatch: int | None = None,
     workers: int | None = None,
@@ -90,6 +95,9 @@ def train_network(
         The records, each array with n in front; private.
     optimizer : optax.GradientTransformation, optional
         What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
+    average : float, default 0.0
+        Fraction of the iterates, counted from the end, whose mean is the model. Every iterate is accounted for, so it is free, and
+        averages most of their noise away. Needs ``update="post-processed"``.
     generator : SecureGenerator, optional
         Source of batches and noise; by default a new one with a key from the operating system.
     microbatch : int, optional
@@ -113,7 +121,7 @@ def train_network(
     TrainingDiverged
         The parameters overflowed. Nothing is released, but for the checkpoint.
     """
-    check_run(run, optimizer is not None)
+    check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
     leaves, dtype = checked_params(params)
     records = checked_examples(run, examples)
@@ -122,8 +130,9 @@ def train_network(
     grid = grid_of(run, weights, 2 * math.isqrt(weights) + 2, dtype)
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
     summed = ClippedSums(run, recorded, params, records, grid, microbatch, workers)
-    state = State(jax.tree.map(jnp.asarray, params), () if optimizer is None else optimizer.init(params))
-    loop = Loop(run, summed, optimizer, grid, weights, generator, checkpoint, validation, progress)
+    start = jax.tree.map(jnp.asarray, params)
+    state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
+    loop = Loop(run, summed, optimizer, average, grid, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         stand = loop.run_from(state)
     ledger = stand.ledger
@@ -138,5 +147,7 @@ def train_network(
         found.append(Assumption("restarts", "when the run was killed did not depend on what it had computed", "declared"))
     if checkpoint is not None:
         found.append(Assumption("one continuation", "no copy of the checkpoint was continued elsewhere", "declared"))
-    best = stand.best if validation is not None and validation.keep_best and stand.scores else stand.state.params
-    return NetworkResult(best, ledger.runs(run), tuple(found), generator.name, dtype, ledger.done, tuple(stand.scores))
+    keep_best = validation is not None and validation.keep_best and stand.scores
+    model = stand.best if keep_best else stand.state.model
+    scores = tuple(stand.scores)
+    return NetworkResult(model, stand.state.params, ledger.runs(run), tuple(found), generator.name, dtype, ledger.done, scores)

@@ -27,10 +27,16 @@ Tree: TypeAlias = Any
 
 
 class State(NamedTuple):
-    """What a step hands to the next."""
+    """What a step hands to the next; ``mean`` is empty where iterates are not averaged."""
 
     params: Tree
     optimizer: Tree
+    mean: Tree = ()
+
+    @property
+    def model(self) -> Tree:
+        """What is released."""
+        return self.mean if jax.tree.leaves(self.mean) else self.params
 
 
 class Stand(NamedTuple):
@@ -44,15 +50,22 @@ class Stand(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="optimizer")
-def stepped(state: State, flat: Array, step_size: Array, *, optimizer: optax.GradientTransformation | None) -> State:
-    """The state after a step on a noisy mean gradient, given in one row."""
+def stepped(state: State, flat: Array, step_size: Array, weight: Array, *, optimizer: optax.GradientTransformation | None) -> State:
+    """The state after a step on a noisy mean gradient, given in one row; the mean takes the new iterate with ``weight``."""
     leaves, structure = jax.tree.flatten(state.params)
     parts = zip(jnp.split(flat, np.cumsum([leaf.size for leaf in leaves])[:-1]), leaves, strict=True)
     gradient = structure.unflatten([part.reshape(leaf.shape) for part, leaf in parts])
     if optimizer is None:
-        return State(jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ())
-    steps, inner = optimizer.update(gradient, state.optimizer, state.params)
-    return State(optax.apply_updates(state.params, steps), inner)
+        params, inner = jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ()
+    else:
+        steps, inner = optimizer.update(gradient, state.optimizer, state.params)
+        params = optax.apply_updates(state.params, steps)
+    mean = state.mean if not jax.tree.leaves(state.mean) else jax.tree.map(_towards(weight), state.mean, params)
+    return State(params, inner, mean)
+
+
+def _towards(weight: Array) -> Callable[[Array, Array], Array]:
+    return lambda mean, new: (1 - weight) * mean + weight * new
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +75,7 @@ class Loop:
     run: Run
     summed: ClippedSums
     optimizer: optax.GradientTransformation | None
+    average: float
     grid: Grid
     weights: int
     generator: SecureGenerator
@@ -71,7 +85,7 @@ class Loop:
 
     def run_from(self, state: State) -> Stand:
         """All steps, from the first or from the checkpoint."""
-        stand = first = self._resumed(Stand(state, state.params, [], Ledger(), self.generator.drawn))
+        stand = first = self._resumed(Stand(state, state.model, [], Ledger(), self.generator.drawn))
         try:
             for stand in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
                 pass
@@ -125,6 +139,7 @@ class Loop:
         noise = self.grid.noise(self.generator.normal((end - begin, self.weights)), deviations)
         divisors = window(run.sampling.divisors(run.n), begin, end)
         step_sizes = window(run.step_size or 0.0, begin, end)
+        weights = 1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1)
         dtype = self.summed.dtype
         for k in range(end - begin):
             if self.progress is not None:
@@ -132,7 +147,7 @@ class Loop:
             total = self.summed(state.params, records[k])
             noisy = np.rint(total / self.grid.spacing) * self.grid.spacing + noise[k]  # exact, see training/grid.py
             mean = (noisy / divisors[k]).astype(dtype)
-            state = stepped(state, mean, step_sizes[k].astype(dtype), optimizer=self.optimizer)
+            state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         return Stand(state, stand.best, stand.scores, replace(stand.ledger, done=end), self.generator.drawn)
@@ -144,9 +159,9 @@ class Loop:
             return stand
         if done % self.validation.every and done != self.run.steps:
             return stand
-        score = self.validation.scored(stand.state.params, done)
+        score = self.validation.scored(stand.state.model, done)
         better = not scores or score.score > max(one.score for one in scores)
-        return stand._replace(best=stand.state.params if better else stand.best, scores=[*scores, score])
+        return stand._replace(best=stand.state.model if better else stand.best, scores=[*scores, score])
 
     def _write(self, stand: Stand, reserved: int) -> Stand:
         """Save where the run stands, and that noise may be drawn up to step ``reserved``."""
@@ -176,7 +191,7 @@ class Loop:
         state, best = structure.unflatten([jnp.asarray(array) for array in saved.arrays])
         scores = [Score(int(steps), float(score)) for steps, score in saved.notes["scores"]]
         ledger = saved.ledger.resumed() if saved.ledger.done < self.run.steps else saved.ledger
-        return Stand(state, best if self.validation else state.params, scores, ledger, saved.drawn)
+        return Stand(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 
 def _divisor(number: int, most: int) -> int:
