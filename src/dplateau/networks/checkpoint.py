@@ -8,7 +8,6 @@ unless the generator has an insecure seed: then the run goes on bit for bit, and
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -201,8 +200,12 @@ def locked(path: Path) -> Iterator[None]:
     Raises
     ------
     InputError
-        Another process is at it, or the folder does not exist.
+        Another process is at it, the folder does not exist, or the system has no such locks (Windows).
     """
+    try:
+        import fcntl
+    except ImportError:
+        raise InputError("checkpoints need file locks of POSIX, which this system lacks: train without a checkpoint.") from None
     try:
         lock = open(path.with_name(f"{path.name}.lock"), "w")  # noqa: SIM115
     except OSError as error:

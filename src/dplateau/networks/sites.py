@@ -105,7 +105,9 @@ class Product:
     def squared_norm(self, kept: Array, derivative: Array) -> Array:
         """See ``Site``. At one place it is ``|x|^2 |g|^2``; at several the gradient is formed: less would suffer cancellation."""
         if len(kept) == 1:
-            return squares(kept) * squares(derivative)
+            # Squares of small numbers vanish: what they may have lost is added, or a large factor would multiply a zero.
+            lost = jnp.finfo(derivative.dtype).tiny
+            return (squares(kept) + kept.size * lost) * (squares(derivative) + derivative.size * lost)
         return squares(_formed(kept, derivative))
 
     def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
@@ -153,15 +155,22 @@ class LookUp:
 
     def squared_norm(self, kept: Array, derivative: Array) -> Array:
         """See ``Site``: derivatives of equal rows add up."""
-        order = jnp.argsort(kept)
-        numbers = kept[order]
-        part = jnp.cumsum(jnp.append(False, numbers[1:] != numbers[:-1]))
-        return squares(jax.ops.segment_sum(derivative[order], part, len(kept), indices_are_sorted=True))
+        return squares(self._gradient(kept, derivative)[1])
 
     def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
-        """See ``Site``."""
-        scaled = (factors[:, None, None] * derivative).reshape(-1, self.shape[1])
-        return jnp.zeros(self.shape, scaled.dtype).at[kept.reshape(-1)].add(scaled, mode="promise_in_bounds")
+        """See ``Site``. The rows of each example are added up first: where they cancel, others would pay for their rounding."""
+        numbers, rows = jax.vmap(self._gradient)(kept, derivative)
+        scaled = (factors[:, None, None] * rows).reshape(-1, self.shape[1])
+        return jnp.zeros(self.shape, scaled.dtype).at[numbers.reshape(-1)].add(scaled, mode="promise_in_bounds")
+
+    def _gradient(self, kept: Array, derivative: Array) -> tuple[Array, Array]:
+        """The numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
+        order = jnp.argsort(kept)
+        numbers = kept[order]
+        first = jnp.append(True, numbers[1:] != numbers[:-1])
+        part = jnp.cumsum(first) - 1
+        sums = jax.ops.segment_sum(derivative[order], part, len(kept), indices_are_sorted=True)
+        return numbers, jnp.where(first[:, None], sums[part], 0)
 
 
 def squares(values: Array) -> Array:
