@@ -34,7 +34,7 @@ from dplateau.networks import Validation, train_network
 from records import Records, certified, spread, table
 
 BATCH, DELTA = 512, 1e-5
-EPOCHS, CLIPS, BUDGETS = (10, 40), (1.0, 5.0), (0.05, 0.3)
+EPOCHS, CLIPS, BUDGETS = (10, 40), (1.0, 5.0), (0.01, 0.05)
 GROWTHS, NOISES, CONSTANT_EPOCHS = (0.0, 1e-5, 1e-3, 1e-2, 1e-1, 5e-1), (1.6, 3.2, 6.4, 12.8), 50
 
 

@@ -92,15 +92,16 @@ class RecordedLoss:
 
         zeros = {leaf: jnp.zeros((len(used), *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
         (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
+        gradients = {leaf: jax.vmap(site.gradient)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
         norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used), weights[0].dtype))
-        norms += sum(jax.vmap(site.squared_norm)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items())
+        norms += sum(jax.vmap(site.squared_norm)(gradients[leaf]) for leaf, site in self.sites.items())
         factors = jnp.minimum(1, clip_norm / jnp.sqrt(norms))
         if finite:
             used = used & jnp.isfinite(norms)
-            by_copy, by_result, kept = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, by_result, kept))
+            by_copy, gradients = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, gradients))
         factors = jnp.where(used, factors, 0)
         sums = {leaf: jnp.tensordot(factors, gradient, 1) for leaf, gradient in zip(copied, by_copy, strict=True)}
-        sums |= {leaf: site.total(factors, kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
+        sums |= {leaf: site.total(factors, gradients[leaf]) for leaf, site in self.sites.items()}
         return jnp.concatenate([sums[leaf].reshape(-1).astype(weights[leaf].dtype) for leaf in range(self.leaves)])
 
     def footprint(self, params: Tree, examples: Tree) -> int:

@@ -30,11 +30,15 @@ class Site(Protocol):
         """Numbers that one example adds to memory, roughly, for a result of shape (P, O)."""
         ...
 
-    def squared_norm(self, kept: Array, derivative: Array) -> Array:
-        """Squared norm of the gradient at one example; ``derivative`` is the one by the result, shape (P, O)."""
+    def gradient(self, kept: Array, derivative: Array) -> Any:
+        """The gradient at one example, as small as it can be written; ``derivative`` is the one by the result, shape (P, O)."""
         ...
 
-    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
+    def squared_norm(self, gradient: Any) -> Array:
+        """Squared norm of such a gradient."""
+        ...
+
+    def total(self, factors: Array, gradients: Any) -> Array:
         """Sum of the gradients at many examples, each times its factor, in the weight's shape."""
         ...
 
@@ -102,20 +106,29 @@ class Product:
         size = math.prod(self.shape)
         return places * (size // outputs + 2 * outputs) + (size if places > 1 else 0)
 
-    def squared_norm(self, kept: Array, derivative: Array) -> Array:
-        """See ``Site``. At one place it is ``|x|^2 |g|^2``; at several the gradient is formed: less would suffer cancellation."""
+    def gradient(self, kept: Array, derivative: Array) -> Any:
+        """See ``Site``. X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
         if len(kept) == 1:
-            # Squares of small numbers vanish: what they may have lost is added, or a large factor would multiply a zero.
-            lost = jnp.finfo(derivative.dtype).tiny
-            return (squares(kept) + kept.size * lost) * (squares(derivative) + derivative.size * lost)
-        return squares(_formed(kept, derivative))
+            return kept[0], derivative[0]
+        # The transposed one: processors multiply faster in this order.
+        return _exact(derivative.T, kept)
 
-    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
+    def squared_norm(self, gradient: Any) -> Array:
         """See ``Site``."""
-        if kept.shape[1] == 1:
-            matrix = _exact(kept[:, 0].T * factors, derivative[:, 0])
+        if not isinstance(gradient, tuple):
+            return squares(gradient)
+        # Squares of small numbers vanish: what they may have lost is added, or a large factor would multiply a zero.
+        x, g = gradient
+        lost = jnp.finfo(g.dtype).tiny
+        return (squares(x) + x.size * lost) * (squares(g) + g.size * lost)
+
+    def total(self, factors: Array, gradients: Any) -> Array:
+        """See ``Site``."""
+        if isinstance(gradients, tuple):
+            x, g = gradients
+            matrix = _exact(x.T * factors, g)
         else:
-            matrix = jnp.tensordot(factors, jax.vmap(_formed)(kept, derivative), 1, precision="highest").T
+            matrix = jnp.tensordot(factors, gradients, 1, precision="highest").T
         ordered = matrix.reshape([self.shape[axis] for axis in self.weight_axes])
         return ordered.transpose(np.argsort(self.weight_axes))
 
@@ -153,24 +166,27 @@ class LookUp:
         """See ``Site``."""
         return places * (1 + 3 * outputs)
 
-    def squared_norm(self, kept: Array, derivative: Array) -> Array:
-        """See ``Site``: derivatives of equal rows add up."""
-        return squares(self._gradient(kept, derivative)[1])
+    def gradient(self, kept: Array, derivative: Array) -> Any:
+        """See ``Site``: the numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others.
 
-    def total(self, factors: Array, kept: Array, derivative: Array) -> Array:
-        """See ``Site``. The rows of each example are added up first: where they cancel, others would pay for their rounding."""
-        numbers, rows = jax.vmap(self._gradient)(kept, derivative)
-        scaled = (factors[:, None, None] * rows).reshape(-1, self.shape[1])
-        return jnp.zeros(self.shape, scaled.dtype).at[numbers.reshape(-1)].add(scaled, mode="promise_in_bounds")
-
-    def _gradient(self, kept: Array, derivative: Array) -> tuple[Array, Array]:
-        """The numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
+        Equal rows are added up before they meet those of other examples, who would pay for the rounding of rows that cancel.
+        """
         order = jnp.argsort(kept)
         numbers = kept[order]
         first = jnp.append(True, numbers[1:] != numbers[:-1])
         part = jnp.cumsum(first) - 1
         sums = jax.ops.segment_sum(derivative[order], part, len(kept), indices_are_sorted=True)
         return numbers, jnp.where(first[:, None], sums[part], 0)
+
+    def squared_norm(self, gradient: Any) -> Array:
+        """See ``Site``."""
+        return squares(gradient[1])
+
+    def total(self, factors: Array, gradients: Any) -> Array:
+        """See ``Site``."""
+        numbers, rows = gradients
+        scaled = (factors[:, None, None] * rows).reshape(-1, self.shape[1])
+        return jnp.zeros(self.shape, scaled.dtype).at[numbers.reshape(-1)].add(scaled, mode="promise_in_bounds")
 
 
 def squares(values: Array) -> Array:
@@ -179,11 +195,6 @@ def squares(values: Array) -> Array:
     width = math.isqrt(max(flat.size - 1, 0)) + 1
     flat = jnp.pad(flat, (0, -flat.size % width))
     return jnp.sum(jnp.sum((flat * flat).reshape(-1, width), axis=1))
-
-
-def _formed(kept: Array, derivative: Array) -> Array:
-    """The transposed gradient at one example, shape (O, K): processors multiply faster in this order."""
-    return _exact(derivative.T, kept)
 
 
 def _exact(a: Array, b: Array) -> Array:
