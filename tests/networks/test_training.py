@@ -274,3 +274,9 @@ def test_what_is_scored_is_what_would_be_the_model():
     )
     np.testing.assert_array_equal(seen[-1], flat(result.params))
     assert (flat(result.params) != flat(result.last)).any()
+
+
+@pytest.mark.parametrize("part", ["optimizer", "checkpoint", "validation"])
+def test_parts_of_a_wrong_kind_are_refused_by_name(part):
+    with pytest.raises(InputError, match=f"{part} is str: expected"):
+        train_network(run_with_optimizer(), loss, start(), data(), **{"optimizer": noisy_sgd(0.1), part: "sgd"})

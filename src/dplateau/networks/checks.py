@@ -6,7 +6,10 @@ from typing import Any, Final, TypeAlias
 
 import jax
 import numpy as np
+import optax
 
+from dplateau.networks.checkpoint import Checkpoint
+from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
 
@@ -42,6 +45,15 @@ def check_run(run: Run, optimizer: bool, average: bool) -> None:
         raise InputError("the run has released='last', but no last-iterate bound holds for a network: use released='all'.")
     if not optimizer and run.step_size is None:
         raise InputError("the run has no step_size: plain steps need one.")
+
+
+def check_parts(optimizer: object, checkpoint: object, validation: object) -> None:
+    """Raise ``InputError`` unless each is left out or what it must be."""
+    if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
+        raise InputError(f"optimizer is {type(optimizer).__name__}: expected one of optax, or of dplateau.networks.")
+    for name, value, kind in (("checkpoint", checkpoint, Checkpoint), ("validation", validation, Validation)):
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"{name} is {type(value).__name__}: expected a {kind.__name__} of dplateau.networks.")
 
 
 def check_shares(microbatch: int | None, workers: int | None) -> None:

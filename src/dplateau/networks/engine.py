@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint, locked
-from dplateau.networks.checks import check_run, check_shares, checked_examples, checked_params
+from dplateau.networks.checks import check_parts, check_run, check_shares, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.loop import Loop, State
 from dplateau.networks.recorded import Loss, record
@@ -121,6 +121,7 @@ def train_network(
     TrainingDiverged
         The parameters overflowed. Nothing is released, but for the checkpoint.
     """
+    check_parts(optimizer, checkpoint, validation)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
     leaves, dtype = checked_params(params)
