@@ -77,17 +77,16 @@ ROWS = {
 }
 
 
+def classified(train: Any, test: Any, network: networks.Network, loss: networks.Loss) -> Task:
+    """A task that is scored by accuracy."""
+    return Task(train, test, network, loss, lambda params: 100 * networks.accuracy(network.apply, params, *test))
+
+
 @cache
 def mnist(folder: Path, _: int) -> Task:
     train, test = read_mnist(folder, "train"), read_mnist(folder, "test")
     network = networks.mnist_cnn()
-    return Task(
-        (train.x, train.y.astype(np.int32)),
-        (test.x, test.y),
-        network,
-        networks.cross_entropy(network),
-        lambda params: 100 * networks.accuracy(network.apply, params, test.x, test.y),
-    )
+    return classified((train.x, train.y.astype(np.int32)), (test.x, test.y), network, networks.cross_entropy(network))
 
 
 def split(n: int, held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,27 +100,14 @@ def adult(folder: Path, seed: int) -> Task:
     kept, held = split(len(features), len(features) // 10, seed)
     y = (target > 0).astype(np.float32)
     network = networks.adult_mlp()
-    test = features[held], y[held]
-    return Task(
-        (features[kept], y[kept]),
-        test,
-        network,
-        networks.logistic(network),
-        lambda params: 100 * networks.accuracy(network.apply, params, *test),
-    )
+    return classified((features[kept], y[kept]), (features[held], y[held]), network, networks.logistic(network))
 
 
 @cache
 def imdb(folder: Path, _: int) -> Task:
     train, test = read_imdb(folder, "train"), read_imdb(folder, "test")
     network = networks.imdb_network()
-    return Task(
-        (train.x, train.y.astype(np.float32)),
-        (test.x, test.y),
-        network,
-        networks.logistic(network),
-        lambda params: 100 * networks.accuracy(network.apply, params, test.x, test.y),
-    )
+    return classified((train.x, train.y.astype(np.float32)), (test.x, test.y), network, networks.logistic(network))
 
 
 def movielens(folder: Path, seed: int) -> Task:

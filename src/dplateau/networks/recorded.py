@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 
-from dplateau.networks.sites import LookUp, Site, site_of, squares
+from dplateau.networks.sites import LookUp, Site, site_of, squares, weighted
 from dplateau.spec import InputError
 
 Array: TypeAlias = Any
@@ -100,7 +100,7 @@ class RecordedLoss:
             used = used & jnp.isfinite(norms)
             by_copy, gradients = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, gradients))
         factors = jnp.where(used, factors, 0)
-        sums = {leaf: jnp.tensordot(factors, gradient, 1) for leaf, gradient in zip(copied, by_copy, strict=True)}
+        sums = {leaf: weighted(factors, gradient) for leaf, gradient in zip(copied, by_copy, strict=True)}
         sums |= {leaf: site.total(factors, gradients[leaf]) for leaf, site in self.sites.items()}
         return jnp.concatenate([sums[leaf].reshape(-1).astype(weights[leaf].dtype) for leaf in range(self.leaves)])
 

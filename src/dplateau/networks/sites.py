@@ -128,7 +128,7 @@ class Product:
             x, g = gradients
             matrix = _exact(x.T * factors, g)
         else:
-            matrix = jnp.tensordot(factors, gradients, 1, precision="highest").T
+            matrix = weighted(factors, gradients).T
         ordered = matrix.reshape([self.shape[axis] for axis in self.weight_axes])
         return ordered.transpose(np.argsort(self.weight_axes))
 
@@ -195,6 +195,11 @@ def squares(values: Array) -> Array:
     width = math.isqrt(max(flat.size - 1, 0)) + 1
     flat = jnp.pad(flat, (0, -flat.size % width))
     return jnp.sum(jnp.sum((flat * flat).reshape(-1, width), axis=1))
+
+
+def weighted(factors: Array, gradients: Array) -> Array:
+    """Sum of the gradients, each times its factor, in full working precision, which accelerators do not give by default."""
+    return jnp.tensordot(factors, gradients, 1, precision="highest")
 
 
 def _exact(a: Array, b: Array) -> Array:
