@@ -4,10 +4,10 @@ import os
 import pytest
 
 from dplateau import reproduce
-from dplateau.reproduce import Entry, Reproduction, Table
+from dplateau.reproduce import Entry, Inputs, Reproduction, Table
 
 
-def small() -> Reproduction:
+def small(_: Inputs) -> Reproduction:
     def draw():
         from matplotlib.figure import Figure
 
@@ -97,7 +97,7 @@ def test_without_matplotlib(process, tmp_path):
 def test_a_failed_picture_leaves_nothing(dplateau, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
 
-    def broken() -> Reproduction:
+    def broken(_: Inputs) -> Reproduction:
         def draw():
             raise KeyboardInterrupt
 

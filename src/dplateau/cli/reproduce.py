@@ -45,7 +45,7 @@ def reproduce(
 
     dplateau reproduce p2-privacy --output p2
     """
-    from dplateau.reproduce import ENTRIES
+    from dplateau.reproduce import ENTRIES, Inputs
 
     if name is None or list_all:
         if name is not None or output is not None:
@@ -62,7 +62,7 @@ def reproduce(
 
         check_output(output)
     with Console(stderr=True).status(f"{name}: {ENTRIES[name].takes}"):
-        found = ENTRIES[name].run()
+        found = ENTRIES[name].run(Inputs())
         if output is not None:
             found.write(output)
     if json:

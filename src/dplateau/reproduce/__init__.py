@@ -3,6 +3,7 @@
 from dplateau.reproduce.p1 import P1
 from dplateau.reproduce.p2_privacy import P2_PRIVACY
 from dplateau.reproduce.page import Entry as Entry
+from dplateau.reproduce.page import Inputs as Inputs
 from dplateau.reproduce.page import Reproduction as Reproduction
 from dplateau.reproduce.page import Table as Table
 

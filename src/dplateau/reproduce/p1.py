@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from dplateau.reproduce.page import Entry, Reproduction
+from dplateau.reproduce.page import Entry, Inputs, Reproduction
 
 PAPER: Final = "Feldman, Koren, Talwar, Private stochastic convex optimization: optimal rates in linear time (STOC 2020)"
 
 
-def run() -> Reproduction:
+def run(_: Inputs) -> Reproduction:
     """Everything; some minutes."""
     # Training loads JAX, which a list of entries does not need.
     from dplateau.reproduce.p1_simulations import compute

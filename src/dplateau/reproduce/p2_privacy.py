@@ -15,7 +15,7 @@ from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, GdpClt
 from dplateau.reproduce.p2_calibration import Calibrated, calibrated, calibration_table
 from dplateau.reproduce.p2_settings import CALIBRATIONS, ORDERS, PAPER, SETTINGS, Setting
 from dplateau.reproduce.p2_theorems import Errors, Inequality, Limit, theorem_tables, theorems
-from dplateau.reproduce.page import Entry, Reproduction, Table
+from dplateau.reproduce.page import Entry, Inputs, Reproduction, Table
 from dplateau.spec import Run
 
 FLOOR: Final = 1e-10
@@ -216,7 +216,7 @@ def page(found: Privacy) -> Reproduction:
     return Reproduction("p2-privacy", f"Privacy in {PAPER}", tables, found.to_dict(), pictures)
 
 
-def run() -> Reproduction:
+def run(_: Inputs) -> Reproduction:
     """Everything; half a minute with the pictures."""
     return page(compute())
 

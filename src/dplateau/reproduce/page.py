@@ -117,6 +117,28 @@ def check_output(folder: str | Path) -> None:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """What an entry is given.
+
+    Attributes
+    ----------
+    data_dir : Path, optional
+        Folder with one folder for each data set: ``mnist``, ``fashion-mnist``, ``a9a``, ``adult``, ``aclImdb``, ``ml-1m``.
+    records : Path, optional
+        Folder in which finished trainings are kept, so that an interrupted reproduction goes on where it stopped.
+    seeds : int, optional
+        Trainings of each setting; by default as many as the entry says.
+    say : callable
+        Told, in words, what is being done.
+    """
+
+    data_dir: Path | None = None
+    records: Path | None = None
+    seeds: int | None = None
+    say: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
 class Entry:
     """One thing that can be reproduced.
 
@@ -135,7 +157,7 @@ class Entry:
     shows: str
     needs: str
     takes: str
-    run: Callable[[], Reproduction]
+    run: Callable[[Inputs], Reproduction]
 
     def to_dict(self) -> dict[str, str]:
         """Plain data for JSON."""
