@@ -1,0 +1,384 @@
+"""What DP-SGLD is run with: its noise, numbers of steps, step sizes and radius, and the variance of its gradients.
+
+The iterate of step k gets noise of standard deviation ``sqrt(2 eta_k) s`` in each coordinate; s is what the functions here call
+noise. The paper proves privacy for full batches (``docs/proofs/langevin.md``); for minibatches its claim is refuted, so what a run
+costs is certified from its ``Run``, never from these formulas.
+
+Which Lipschitz constant: with an l2 term ``m |theta|^2 / 2`` that every step takes in full, both the noise and the variance need
+that of the losses *without* it, since the term cancels when two records or two batches are compared. The regularised loss itself is
+``(L + m r)``-Lipschitz on a ball of radius r; that constant is wanted only where a distance is bounded by Lipschitz over
+convexity, and a ball's own radius bounds distances better.
+
+Source: Ryffel, Bach, Pointcheval 2022, Theorems 4.1 to 4.4 and section 3.3.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer, real
+from dplateau.utility.checks import Array
+
+
+def langevin_noise(n: int, epsilon: float, delta: float, lipschitz: float, strong_convexity: float) -> float:
+    """``s = sqrt(8 L^2 (eps + 2 log(1/delta)) / (m n^2 eps^2))``, the noise of Theorems 4.2 and 4.4.
+
+    With full batches and steps below 1/smoothness every number of steps is (epsilon, delta)-private under replacement. **Proved.**
+    An exact calibration of the same run needs less.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    epsilon, delta : float
+        What the noise is chosen for, delta below 1.
+    lipschitz : float
+        L, without the l2 term.
+    strong_convexity : float
+        m.
+
+    Returns
+    -------
+    float
+        s, not squared.
+    """
+    order = renyi_order(epsilon, delta)
+    return langevin_renyi_noise(n, order, float(epsilon) / 2, lipschitz, strong_convexity)
+
+
+def langevin_renyi_noise(n: int, alpha: float, epsilon: float, lipschitz: float, strong_convexity: float) -> float:
+    """``s = sqrt(4 alpha L^2 / (epsilon m n^2))``, the noise of Theorems 4.1 and 4.3.
+
+    With full batches and steps below 1/smoothness the Renyi divergence of order alpha under replacement is at most epsilon after
+    any number of steps. **Proved.**
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    alpha, epsilon : float
+        Order, above 1, and divergence.
+    lipschitz : float
+        L, without the l2 term.
+    strong_convexity : float
+        m.
+
+    Returns
+    -------
+    float
+        s, not squared.
+    """
+    squared = 4 * real("alpha", alpha, low=1.0) / (real("epsilon", epsilon) * real("strong_convexity", strong_convexity))
+    return math.sqrt(squared) * real("lipschitz", lipschitz) / integer("n", n)
+
+
+def renyi_order(epsilon: float, delta: float) -> float:
+    """``1 + 2 log(1/delta)/epsilon``, the order at which a Renyi divergence of epsilon/2 is (epsilon, delta)-private."""
+    return 1 + 2 * _log(delta) / real("epsilon", epsilon)
+
+
+def langevin_steps(n: int, d: int, epsilon: float, delta: float, smoothness: float, strong_convexity: float) -> int:
+    """``K = (2 M/m) log A`` with ``A = eps^2 n^2 / (4 d log(1/delta))``, the steps of Theorem 4.2, rounded up, at least 1.
+
+    Parameters
+    ----------
+    n, d : int
+        Numbers of records and of weights.
+    epsilon, delta : float
+        What the noise is chosen for; the theorem has ``epsilon <= 2 log(1/delta)``.
+    smoothness, strong_convexity : float
+        M and m; steps are of size ``1/(2 M)``.
+
+    Returns
+    -------
+    int
+        K.
+    """
+    return _fixed(_signal(n, d, epsilon, delta), *_curvatures(smoothness, strong_convexity))
+
+
+def langevin_renyi_steps(n: int, d: int, alpha: float, epsilon: float, smoothness: float, strong_convexity: float) -> int:
+    """``K = (2 M/m) log A`` with ``A = epsilon n^2 / (alpha d)``, the steps of Theorem 4.1, rounded up, at least 1.
+
+    Parameters
+    ----------
+    n, d : int
+        Numbers of records and of weights.
+    alpha, epsilon : float
+        Order, above 1, and divergence.
+    smoothness, strong_convexity : float
+        M and m.
+
+    Returns
+    -------
+    int
+        K.
+    """
+    return _fixed(renyi_signal(n, d, alpha, epsilon), *_curvatures(smoothness, strong_convexity))
+
+
+def langevin_steps_decaying(n: int, d: int, epsilon: float, delta: float, smoothness: float, strong_convexity: float) -> int:
+    """``K = max(M A/m, m A^2/M)`` with ``A = eps^2 n^2 / (4 d log(1/delta))``: Theorem 4.4, rounded up, at least 1.
+
+    Parameters
+    ----------
+    n, d : int
+        Numbers of records and of weights.
+    epsilon, delta : float
+        What the noise is chosen for; the theorem has ``epsilon <= 2 log(1/delta)``.
+    smoothness, strong_convexity : float
+        M and m; the step sizes are ``langevin_step_sizes``.
+
+    Returns
+    -------
+    int
+        K.
+    """
+    return _falling(_signal(n, d, epsilon, delta), *_curvatures(smoothness, strong_convexity))
+
+
+def langevin_renyi_steps_decaying(n: int, d: int, alpha: float, epsilon: float, smoothness: float, strong_convexity: float) -> int:
+    """``K = max(M A/m, m A^2/M)`` with ``A = epsilon n^2 / (alpha d)``: Theorem 4.3, rounded up, at least 1.
+
+    Parameters
+    ----------
+    n, d : int
+        Numbers of records and of weights.
+    alpha, epsilon : float
+        Order, above 1, and divergence.
+    smoothness, strong_convexity : float
+        M and m.
+
+    Returns
+    -------
+    int
+        K.
+    """
+    return _falling(renyi_signal(n, d, alpha, epsilon), *_curvatures(smoothness, strong_convexity))
+
+
+def langevin_step_sizes(steps: int, smoothness: float, strong_convexity: float) -> Array:
+    """``eta_k = 1/(2 M + m k/2)``, k = 0, ..., K - 1.
+
+    Parameters
+    ----------
+    steps : int
+        K.
+    smoothness, strong_convexity : float
+        M and m.
+
+    Returns
+    -------
+    array of shape (K,)
+        The step sizes, in the order in which they are taken.
+    """
+    smooth, convex = _curvatures(smoothness, strong_convexity)
+    return 1 / (2 * smooth + convex / 2 * np.arange(integer("steps", steps)))
+
+
+def langevin_radius(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> float:
+    """``min(sqrt(2 L(0)/m), L/m)``: a ball about 0 of this radius contains the minimiser of the regularised mean loss. **Proved.**
+
+    Setting: the mean loss plus ``m |theta|^2 / 2``, over all of space. Assumptions: the losses are convex, L-Lipschitz and nowhere
+    negative, and L(0) bounds their mean at 0 whatever the records are (log 2 for logistic losses).
+
+    *Proof.* The objective at its minimiser t is at most that at 0, so ``m |t|^2 / 2 <= L(0)``; and its gradient vanishes, so
+    ``m |t|`` is the norm of a gradient of the mean loss. ``regularised_radius`` is less.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L, without the l2 term.
+    strong_convexity : float
+        m, the coefficient of ``|theta|^2 / 2``.
+    loss_at_zero : float
+        L(0).
+
+    Returns
+    -------
+    float
+        The radius. Projecting on the ball does not move the minimiser.
+    """
+    lipschitz, convex, loss = _radius_arguments(lipschitz, strong_convexity, loss_at_zero)
+    return min(math.sqrt(2 * loss / convex), lipschitz / convex)
+
+
+def regularised_radius(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> float:
+    """``min(sqrt(L(0)/m), L/m)``: as ``langevin_radius``, and the least radius with its property. **Proved.**
+
+    *Proof.* The objective is m-strongly convex, so at 0 it exceeds its minimum by at least ``m |t|^2 / 2``, and the minimum is at
+    least ``m |t|^2 / 2``: together ``m |t|^2 <= L(0)``. The loss ``max(0, L(0) - g theta)`` with ``g = min(L, sqrt(m L(0)))`` has
+    its regularised minimiser at g/m, which is this radius.
+
+    Parameters
+    ----------
+    lipschitz, strong_convexity, loss_at_zero : float
+        As for ``langevin_radius``.
+
+    Returns
+    -------
+    float
+        The radius.
+    """
+    lipschitz, convex, loss = _radius_arguments(lipschitz, strong_convexity, loss_at_zero)
+    return min(math.sqrt(loss / convex), lipschitz / convex)
+
+
+def langevin_start_distance(radius: float, d: int, noise: float, strong_convexity: float) -> float:
+    """``sqrt(r^2 + min(r^2, 2 d s^2/m))``, for a start that is drawn from ``Pi N(0, (2 s^2/m) I)``. **Proved.**
+
+    The root mean square of the distance to any point of the ball of radius r about 0. *Proof.* The start is symmetric about 0, so
+    the mean square is that of its norm plus that of the point's; projection on the ball shortens the norm.
+
+    Parameters
+    ----------
+    radius : float
+        r.
+    d : int
+        Number of weights.
+    noise : float
+        s.
+    strong_convexity : float
+        m.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
+    squared = real("radius", radius, inclusive=True) ** 2
+    spread = 2 * integer("d", d) * real("noise", noise, inclusive=True) ** 2 / real("strong_convexity", strong_convexity)
+    return math.sqrt(squared + min(squared, spread))
+
+
+def gradient_variance(n: int, batch_size: int, lipschitz: float) -> float:
+    """``L^2 (n - b)/(b (n - 1))``: variance of the mean gradient of a batch of b records, without replacement. **Proved.**
+
+    It is (n - b)/(b (n - 1)) times the variance of one record's gradient, and that is at most L^2.
+
+    Parameters
+    ----------
+    n, batch_size : int
+        n and b.
+    lipschitz : float
+        L, without the l2 term, if every step takes that in full.
+
+    Returns
+    -------
+    float
+        The bound; 0 for full batches.
+
+    Raises
+    ------
+    InputError
+        The batch is larger than n.
+    """
+    n, batch_size = _batch(n, batch_size)
+    return real("lipschitz", lipschitz, inclusive=True) ** 2 * (n - batch_size) / (batch_size * max(n - 1, 1))
+
+
+def poisson_gradient_variance(n: int, batch_size: int, lipschitz: float) -> float:
+    """``L^2 (1 - q)/b`` with q = b/n: variance of the sum of a Poisson batch's gradients over the public b. **Proved.**
+
+    It is (1 - q)/b times the mean square of the records' gradients: each of the n records is in the batch with probability q, and
+    counts ``q (1 - q) |gradient|^2 / b^2``.
+
+    Parameters
+    ----------
+    n, batch_size : int
+        n and the expected size b.
+    lipschitz : float
+        L, without the l2 term, which every step must take in full.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Raises
+    ------
+    InputError
+        The batch is larger than n.
+    """
+    n, batch_size = _batch(n, batch_size)
+    return real("lipschitz", lipschitz, inclusive=True) ** 2 * (1 - batch_size / n) / batch_size
+
+
+def poisson_smoothness(n: int, batch_size: int, smoothness: float, strong_convexity: float) -> float:
+    """``m + (M - m)(1 + (1 - q)/b)``, the M that the bounds on minibatches need under Poisson sampling. **Proved.**
+
+    A batch may have more than b records, so its sum over b is not M-smooth. What the proofs use is the mean square of the
+    difference of two gradients, and that is at most ``1 + (1 - q)/b`` times what M-smooth batches have.
+
+    Parameters
+    ----------
+    n, batch_size : int
+        n and the expected size b.
+    smoothness : float
+        M of each loss with the l2 term.
+    strong_convexity : float
+        m, the coefficient of the l2 term, which every step takes in full.
+
+    Returns
+    -------
+    float
+        The M to pass on.
+    """
+    n, batch_size = _batch(n, batch_size)
+    smooth, convex = _curvatures(smoothness, strong_convexity)
+    return convex + (smooth - convex) * (1 + (1 - batch_size / n) / batch_size)
+
+
+def renyi_signal(n: int, d: int, alpha: float, epsilon: float) -> float:
+    """``A = epsilon n^2 / (alpha d)``: the bounds of Theorems 4.1 and 4.3 fall as 1/A."""
+    return real("epsilon", epsilon) * integer("n", n) ** 2 / (real("alpha", alpha, low=1.0) * integer("d", d))
+
+
+def _signal(n: int, d: int, epsilon: float, delta: float) -> float:
+    return (real("epsilon", epsilon) * integer("n", n)) ** 2 / (4 * integer("d", d) * _log(delta))
+
+
+def _log(delta: float) -> float:
+    logarithm = -math.log(real("delta", delta, high=1.0))
+    if logarithm == 0:
+        raise InputError("delta is 1: expected a number below 1. Nothing is private at delta = 1.")
+    return logarithm
+
+
+def _curvatures(smoothness: float, strong_convexity: float) -> tuple[float, float]:
+    smooth, convex = real("smoothness", smoothness), real("strong_convexity", strong_convexity)
+    if convex > smooth:
+        raise InputError(f"strong_convexity {convex:g} exceeds smoothness {smooth:g}: no function has both. Check both constants.")
+    return smooth, convex
+
+
+def _fixed(signal: float, smooth: float, convex: float) -> int:
+    return _whole(2 * smooth / convex * math.log(signal))
+
+
+def _falling(signal: float, smooth: float, convex: float) -> int:
+    return _whole(max(smooth / convex * signal, convex / smooth * signal**2))
+
+
+def _whole(steps: float) -> int:
+    if not steps < 1e18:
+        raise InputError(f"the theorem asks for {steps:g} steps. Take fewer records, a smaller epsilon or a larger l2 term.")
+    return max(1, math.ceil(steps))
+
+
+def _batch(n: int, batch_size: int) -> tuple[int, int]:
+    n, batch_size = integer("n", n), integer("batch_size", batch_size)
+    if batch_size > n:
+        raise InputError(f"batch_size {batch_size} exceeds n = {n}: a batch holds no record twice. Lower batch_size.")
+    return n, batch_size
+
+
+def _radius_arguments(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> tuple[float, float, float]:
+    return (
+        real("lipschitz", lipschitz),
+        real("strong_convexity", strong_convexity),
+        real("loss_at_zero", loss_at_zero, inclusive=True),
+    )
