@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dplateau.algorithms import (
     PNSGD,
     plan_adp_sgd,
+    plan_dp_sgld,
     plan_noisy_sgd,
     plan_phased_erm,
     plan_phased_sgd,
@@ -65,6 +66,7 @@ class Solver:
     title: str
     build: Callable[..., Algorithm]
     needs_l2: bool = False
+    takes_steps: bool = False
 
 
 def _snowball(rule: str) -> Callable[..., Algorithm]:
@@ -95,8 +97,9 @@ def _least_batch(n: int) -> int:
 SOLVERS: Final = {
     solver.name: solver
     for solver in (
-        Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd),
-        Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd),
+        Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd, takes_steps=True),
+        Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd, takes_steps=True),
+        Solver("dp-sgld", "DP-SGLD: plain steps, only the last iterate is released", plan_dp_sgld, True, True),
         Solver("pnsgd", "one noisy pass with falling steps (PNSGD)", plan_pnsgd),
         Solver("snowball-sgd", "Snowball-SGD, falling steps (Theorem 3.6)", _snowball("falling")),
         Solver("snowball-sgd-fixed", "Snowball-SGD, equal steps (Theorem 3.5)", _snowball("fixed")),
@@ -108,8 +111,8 @@ SOLVERS: Final = {
     )
 }
 """Every algorithm that estimators know by name. Theorem numbers are those of Feldman, Koren, Talwar 2020."""
-MANY_PASSES: Final = ("noisy-sgd", "adp-sgd")
-"""Those that read every record more than once. They take a number of steps, and an l2 coefficient for each feature."""
+SHRINKS_EACH: Final = ("noisy-sgd", "adp-sgd")
+"""Those that take an l2 coefficient for each feature."""
 
 
 MOST_WEIGHTS: Final = 10_000
@@ -156,8 +159,10 @@ def build(
         "adjacency": adjacency,
         "residual_clip": residual_clip,
     }
-    if solver in MANY_PASSES:
-        return SOLVERS[solver].build(n, loss, l2=l2, steps=steps, **options)
+    if SOLVERS[solver].takes_steps:
+        options["steps"] = steps
+    if solver in SHRINKS_EACH:
+        return SOLVERS[solver].build(n, loss, l2=l2, **options)
     shrinkage = float(np.max(l2))
     if SOLVERS[solver].needs_l2 and not shrinkage:
         raise InputError(f"solver {solver!r} is for strongly convex objectives: give l2 > 0, or choose another solver.")

@@ -1,6 +1,9 @@
 """Algorithms: each plans a ``Run`` from public facts and carries it out."""
 
 from dplateau.algorithms.adp_sgd import plan_adp_sgd as plan_adp_sgd
+from dplateau.algorithms.dp_sgld import DPSGLD as DPSGLD
+from dplateau.algorithms.dp_sgld import plan_dp_sgld as plan_dp_sgld
+from dplateau.algorithms.dp_sgld import printed_dp_sgld as printed_dp_sgld
 from dplateau.algorithms.noise_allocation import adagrad_noise as adagrad_noise
 from dplateau.algorithms.noise_allocation import adaptation_gain as adaptation_gain
 from dplateau.algorithms.noise_allocation import adapted_noise as adapted_noise

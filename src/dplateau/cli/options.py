@@ -59,6 +59,7 @@ def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> An
 SOLVERS: Final = (
     "noisy-sgd",
     "adp-sgd",
+    "dp-sgld",
     "pnsgd",
     "snowball-sgd",
     "snowball-sgd-fixed",

@@ -33,7 +33,7 @@ def train(
     ] = None,
     model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
     solver: Annotated[str, o.choice(("auto", *o.SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
-    steps: Annotated[int, o.option("Steps of noisy-sgd and adp-sgd: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", MODEL, "--steps")] = 400,
     stream: Annotated[
         bool, typer.Option("--stream", metavar="", help="Read the rows once, in pieces: for large files.", rich_help_panel=DATA)
     ] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -48,6 +49,11 @@ class GeneralisedLinearLoss(ABC):
     @abstractmethod
     def smoothness(self, row_norm: float) -> float:
         """Largest eigenvalue of a per-example Hessian over rows of norm at most ``row_norm``."""
+
+    @property
+    def at_zero(self) -> float:
+        """Largest loss of a record whose scores are all zero, over all legal targets; infinite where there is none."""
+        return math.inf
 
     @abstractmethod
     def check_target(self, target: NDArray[np.generic]) -> None:

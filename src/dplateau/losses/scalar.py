@@ -44,6 +44,10 @@ class Logistic(GeneralisedLinearLoss):
     def smoothness(self, row_norm: float) -> float:
         return row_norm**2 / 4
 
+    @property
+    def at_zero(self) -> float:
+        return math.log(2)
+
     def check_target(self, target: NDArray[np.generic]) -> None:
         _check_binary(target)
 
@@ -137,6 +141,11 @@ class SmoothedHinge(GeneralisedLinearLoss):
 
     def smoothness(self, row_norm: float) -> float:
         return row_norm**2 / self.width
+
+    @property
+    def at_zero(self) -> float:
+        inside = min(1.0, self.width)
+        return inside * (1 - inside / 2) / self.width
 
     def check_target(self, target: NDArray[np.generic]) -> None:
         _check_binary(target)

@@ -55,6 +55,10 @@ class Softmax(GeneralisedLinearLoss):
     def smoothness(self, row_norm: float) -> float:
         return row_norm**2 / 2
 
+    @property
+    def at_zero(self) -> float:
+        return math.log(self.classes)
+
     def check_target(self, target: NDArray[np.generic]) -> None:
         if target.dtype.kind not in "biuf" or not np.isin(target, np.arange(self.classes)).all():
             raise InputError(f"the target has values other than 0, 1, ..., {self.classes - 1}: encode the classes by their number.")
