@@ -27,8 +27,6 @@ import numpy as np
 
 from common import about, alternate, median_ratio, peer, table
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "experiments"))
-
 BATCH, NOISE, CLIP, STEP_SIZE = 256, 1.1, 1.0, 0.15
 MODES = ("hooks", "functorch", "ew")
 
@@ -57,8 +55,8 @@ def ours(name: str, steps: int) -> Callable[[], object]:
     """A function that trains for ``steps`` steps."""
     import jax
 
-    import networks
     from dplateau.networks import noisy_sgd, train_network
+    from dplateau.reproduce import networks
     from dplateau.spec import Poisson, Run
 
     network = networks.adult_mlp(outputs=2) if name == "mlp" else networks.mnist_cnn()

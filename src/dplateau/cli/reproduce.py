@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -12,11 +14,12 @@ from rich.text import Text
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dplateau.reproduce import Entry
+
+TRAINING: Final = "What is trained"
 
 
 def _names(incomplete: str) -> list[str]:
@@ -31,6 +34,20 @@ def reproduce(
         typer.Argument(help="What to reproduce; without it: what there is.", show_default=False, autocompletion=_names),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", metavar="", help="Say what there is.", rich_help_panel=o.RESULT)] = False,
+    data_dir: Annotated[
+        Path | None,
+        o.option("A folder with a folder for each data set: mnist, a9a, ...", TRAINING, "--data-dir", metavar="FOLDER"),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        o.option("A folder for finished trainings, which are not done again.", TRAINING, "--records", metavar="FOLDER"),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        o.option(
+            "Trainings of each setting, if not as many as --list says; 0: show those there are.", TRAINING, "--seeds", metavar="N"
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         o.option("A new folder for tables, numbers and pictures.", o.RESULT, "--output", metavar="FOLDER"),
@@ -44,12 +61,16 @@ def reproduce(
     dplateau reproduce --list
 
     dplateau reproduce p2-privacy --output p2
+
+    dplateau reproduce p2-table2 --data-dir data --records trained --seeds 3
     """
     from dplateau.reproduce import ENTRIES, Inputs
 
     if name is None or list_all:
-        if name is not None or output is not None:
-            raise InputError("--list takes no name and no --output: leave them out, or leave out --list and name an entry.")
+        if name is not None or any(given is not None for given in (data_dir, records, seeds, output)):
+            raise InputError(
+                "--list takes no name and no option but --json: leave them out, or leave out --list and name an entry."
+            )
         if json:
             show_json({"entries": [entry.to_dict() for entry in ENTRIES.values()]})
         else:
@@ -57,12 +78,17 @@ def reproduce(
         return
     if name not in ENTRIES:
         raise InputError(f"there is no {name!r} to reproduce: expected one of {', '.join(ENTRIES)}.")
+    if seeds is not None:
+        integer("--seeds", seeds, low=0)
     if output is not None:
         from dplateau.reproduce.page import check_output
 
         check_output(output)
-    with Console(stderr=True).status(f"{name}: {ENTRIES[name].takes}"):
-        found = ENTRIES[name].run(Inputs())
+    entry = ENTRIES[name]
+    with _progress(f"{name}: {entry.takes}") as say, _told(entry, records):
+        inputs = Inputs(data_dir, records, seeds, say)
+        entry.check(inputs)
+        found = entry.run(inputs)
         if output is not None:
             found.write(output)
     if json:
@@ -71,11 +97,48 @@ def reproduce(
         show(found.text())
 
 
+@contextmanager
+def _progress(first: str) -> Iterator[Callable[[str], None]]:
+    """Something that is told what is being done: beside a spinner on a terminal, in lines into a file."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    with console.status(first) as status:
+
+        def say(what: str) -> None:
+            if console.is_terminal:
+                status.update(Text(what))
+            else:
+                console.print(what, soft_wrap=True)
+
+        yield say
+
+
+@contextmanager
+def _told(entry: Entry, records: Path | None) -> Iterator[None]:
+    """Say that nothing finished is lost, and tell of a training that failed in one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if entry.trains:
+            typer.echo(f"dplateau: finished trainings are kept in {records}; the same command goes on from there.", err=True)
+        raise
+    except RuntimeError as error:
+        from dplateau.training import TrainingDiverged
+
+        if not isinstance(error, TrainingDiverged):
+            raise
+        raise InputError(f"{entry.name}: {error}") from None
+
+
 def _list(entries: Iterable[Entry]) -> RenderableType:
+    """What there is, paper by paper."""
     from dplateau.report.text import facts
 
-    parts: list[RenderableType] = []
+    papers: dict[str, list[Entry]] = {}
     for entry in entries:
-        rows = (("paper", entry.paper), ("shows", entry.shows), ("needs", entry.needs), ("takes", entry.takes))
-        parts += [Text(entry.name, "bold"), facts(*rows), ""]
+        papers.setdefault(entry.name.partition("-")[0], []).append(entry)
+    parts: list[RenderableType] = []
+    for paper, found in sorted(papers.items()):
+        parts += [Text(f"{paper.upper()}  {found[0].paper}", "bold"), ""]
+        for entry in found:
+            parts += [Text(entry.name, "bold"), facts(("shows", entry.shows), ("needs", entry.needs), ("takes", entry.takes)), ""]
     return Group(*parts[:-1])

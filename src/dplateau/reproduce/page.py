@@ -14,9 +14,13 @@ from rich.text import Text
 
 from dplateau.report.files import check_new_folder, new_folder, write_file
 from dplateau.report.picture import figure_type, save_picture
+from dplateau.reproduce.data_sets import data_folder
+from dplateau.spec import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dplateau.reproduce.records import Records
 
 PICTURES: Final = ("svg", "png")
 
@@ -127,7 +131,7 @@ class Inputs:
     records : Path, optional
         Folder in which finished trainings are kept, so that an interrupted reproduction goes on where it stopped.
     seeds : int, optional
-        Trainings of each setting; by default as many as the entry says.
+        Trainings of each setting; by default as many as the entry says. 0: show what is in the records.
     say : callable
         Told, in words, what is being done.
     """
@@ -136,6 +140,37 @@ class Inputs:
     records: Path | None = None
     seeds: int | None = None
     say: Callable[[str], None] = lambda _: None
+
+    def folder(self, name: str) -> Path:
+        """The folder of a data set.
+
+        Raises
+        ------
+        InputError
+            No folder was named, or it lacks this data set or one of its files; says which files, and where they are published.
+        """
+        return data_folder(self.data_dir, name)
+
+    def records_of(self, name: str) -> Records:
+        """The finished trainings called ``name``; the folder is made if there is none.
+
+        Raises
+        ------
+        InputError
+            No folder was named, it cannot be made, or the file in it is no file of such records.
+        """
+        from dplateau.reproduce.records import Records
+
+        if self.records is None:
+            raise InputError(
+                f"{name} trains, and keeps what is finished: give --records, a folder for it. The same command goes on after an "
+                "interruption."
+            )
+        try:
+            self.records.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"the folder {self.records} cannot be made: {error.strerror or 'input/output error'}.") from None
+        return Records(self.records / f"{name}.jsonl")
 
 
 @dataclass(frozen=True)
@@ -150,6 +185,10 @@ class Entry:
         Where the numbers are printed, what is computed, what that needs besides this library, and how long it takes.
     run : callable
         Computes it.
+    data : tuple of str, optional
+        The data sets that it reads.
+    trains : bool, default False
+        Whether it keeps finished trainings.
     """
 
     name: str
@@ -158,6 +197,16 @@ class Entry:
     needs: str
     takes: str
     run: Callable[[Inputs], Reproduction]
+    data: tuple[str, ...] = ()
+    trains: bool = False
+
+    def check(self, inputs: Inputs) -> None:
+        """Raise ``InputError`` if a data set or a folder that it needs is missing: better before computing than after it."""
+        for name in self.data:
+            if inputs.seeds != 0 or not self.trains:
+                inputs.folder(name)
+        if self.trains:
+            inputs.records_of(self.name)
 
     def to_dict(self) -> dict[str, str]:
         """Plain data for JSON."""

@@ -1,7 +1,5 @@
-import importlib.util
 import itertools
 import math
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +7,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-SPEC = importlib.util.spec_from_file_location("networks", Path(__file__).parents[2] / "experiments" / "networks.py")
-networks = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(networks)
+from dplateau.reproduce import networks
+
 RANDOM = np.random.default_rng(0)
 BYTES = RANDOM.integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
 
