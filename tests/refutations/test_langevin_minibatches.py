@@ -17,38 +17,11 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from dplateau.accounting import gdp_delta, gdp_epsilon
-from dplateau.audit import Gradient, Instance, Laws, final_laws
-from dplateau.spec import FixedSize, FullBatch, Run
-
-LIPSCHITZ, STEP_SIZE, STEPS, DELTA = 5.0, 0.5, 30, 1e-5
-RECORDS, OTHERS = (Gradient(1.0, 3.0), Gradient(1.0, -3.0)), (Gradient(1.0, 0.0),)
+from dplateau.reproduce.p4_settings import DELTA, HALVED, HALVINGS, halved_laws, printed_variance
 
 
 def variance(n: int, epsilon: float) -> float:
-    """sigma^2 of Theorem 4.2; the iterate gets noise of variance ``2 step_size sigma^2``."""
-    return 8 * LIPSCHITZ**2 * (epsilon + 2 * math.log(1 / DELTA)) / (epsilon**2 * n**2)
-
-
-def noise(n: int, m: int, epsilon: float) -> float:
-    """Noise multiplier of the summed gradients."""
-    return math.sqrt(2 * STEP_SIZE * variance(n, epsilon)) / STEP_SIZE * m / LIPSCHITZ
-
-
-def exact(n: int, m: int, epsilon: float, start: float = 0.0) -> Laws:
-    run = Run(
-        n=n,
-        sampling=FullBatch() if m == n else FixedSize(m),
-        steps=STEPS,
-        noise_multiplier=noise(n, m, epsilon),
-        clip_norm=LIPSCHITZ,
-        step_size=STEP_SIZE,
-        smoothness=1.0,
-        strong_convexity=1.0,
-        diameter=4.0,
-        adjacency="replace",
-        released="last",
-    )
-    return final_laws(run, Instance(*RECORDS, OTHERS, start=start), reach=20.0)
+    return printed_variance(n, epsilon, HALVED.lipschitz)
 
 
 # n, m, the claimed epsilon, the exact epsilon at delta = 1e-5, the exact delta at the claimed epsilon.
@@ -62,21 +35,21 @@ MINIBATCHES = [
 
 @pytest.mark.parametrize(("n", "m", "claimed", "epsilon", "delta"), MINIBATCHES)
 def test_minibatches_cost_more_than_claimed(n, m, claimed, epsilon, delta):
-    laws = exact(n, m, claimed)
+    laws = halved_laws(n, m, claimed)
     assert laws.epsilon(DELTA) == pytest.approx(epsilon, rel=5e-5)
     assert laws.delta(claimed) == pytest.approx(delta, rel=5e-5)
     assert laws.epsilon(DELTA) > 2 * claimed
     assert laws.delta(claimed) > 20 * DELTA
     # The paper starts from a Gaussian; where a run of 30 halvings starts makes no difference.
-    assert exact(n, m, claimed, start=math.sqrt(2 * variance(n, claimed))).epsilon(DELTA) == pytest.approx(epsilon, rel=5e-5)
+    assert halved_laws(n, m, claimed, start=math.sqrt(2 * variance(n, claimed))).epsilon(DELTA) == pytest.approx(epsilon, rel=5e-5)
 
 
 def test_full_batch_holds():
     """Two Gaussians: the gap of the means is a sum of halves, and so is the variance."""
     n = 1000
-    laws = exact(n, n, 1.0)
-    gap = STEP_SIZE * 6 / n * 2
-    mu = gap / math.sqrt(2 * STEP_SIZE * variance(n, 1.0) / (1 - 0.25))
+    laws = halved_laws(n, n, 1.0)
+    gap = HALVINGS * 6 / n * 2
+    mu = gap / math.sqrt(2 * HALVINGS * variance(n, 1.0) / (1 - 0.25))
     assert laws.epsilon(DELTA) == pytest.approx(gdp_epsilon(mu, DELTA), rel=1e-6)
     assert laws.epsilon(DELTA) == pytest.approx(0.24888, rel=1e-4)
     assert laws.delta(1.0) == pytest.approx(gdp_delta(mu, 1.0), rel=1e-4)
@@ -90,10 +63,10 @@ def test_without_the_oracle(n, m, claimed, epsilon):
     The walls are many deviations away there (not so in the last row, where batches of one record reach them).
     """
     last, q = 14, m / n
-    deviation = math.sqrt(2 * STEP_SIZE * variance(n, claimed) / (1 - 0.25))
+    deviation = math.sqrt(2 * HALVINGS * variance(n, claimed) / (1 - 0.25))
     coins = np.array(list(product((0, 1), repeat=last)))
     weights = coins.sum(axis=1) * math.log(q) + (last - coins.sum(axis=1)) * math.log1p(-q)
-    means = coins @ (STEP_SIZE * 3 / m * 0.5 ** np.arange(last))
+    means = coins @ (HALVINGS * 3 / m * 0.5 ** np.arange(last))
     found = []
     for x in np.linspace(norm.ppf(1 - 100 * DELTA), 60, 800) * deviation:
         hit, false = (logsumexp(weights + log_ndtr((sign * means - x) / deviation)) for sign in (1, -1))
