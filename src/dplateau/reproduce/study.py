@@ -64,6 +64,8 @@ def _findings(study: Study) -> Iterable[str]:
     from dplateau.reproduce.study_sweep import EPSILONS
 
     free, means = study.sweep.without_privacy, study.means
+    if free is None:
+        return
     titles = {one.name: one.title for one in METHODS}
     worst = max((study.sweep.certified(one, epsilon) / epsilon for one in METHODS for epsilon in EPSILONS), default=0.0)
     yield f"Without privacy: {free:.2f}. Every certified epsilon is at most {max(worst, 1.0):.6g} times the one of its column."
@@ -71,7 +73,8 @@ def _findings(study: Study) -> Iterable[str]:
         here = {name: value for (name, at), value in means.items() if at == epsilon}
         if len(here) == len(METHODS):
             best = max(here, key=here.__getitem__)
-            yield f"Epsilon {epsilon:g}: the best is {titles[best]}, {free - here[best]:.2f} points below no privacy."
+            side = "below" if here[best] < free else "above"
+            yield f"Epsilon {epsilon:g}: the best is {titles[best]}, {abs(free - here[best]):.2f} points {side} no privacy."
 
 
 def settings_table(study: Study) -> Table:

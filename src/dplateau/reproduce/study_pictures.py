@@ -34,9 +34,9 @@ def by_epsilon(studies: Sequence[Study]) -> Figure:
                 style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKS[number % len(MARKS)]}
                 line = LINES[method.accounting]
                 axes.plot(*zip(*shown, strict=True), line, label=method.title, linewidth=1.3, markersize=4, **style)
-        free = study.sweep.without_privacy
-        axes.axhline(free, color="black", linewidth=0.8)
         values = [value for (_, epsilon), value in study.means.items() if epsilon >= 1]
+        free = study.sweep.without_privacy or max(values, default=100.0)
+        axes.axhline(free, color="black", linewidth=0.8)
         axes.set(
             xscale="log",
             xlabel="epsilon at delta 1e-5 (solid: composition, dashed: last iterate, dotted: one pass)",

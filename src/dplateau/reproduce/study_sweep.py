@@ -116,9 +116,10 @@ class Sweep:
         return max(self.final.values(self.asked(method, epsilon), "epsilon"), default=0.0)
 
     @property
-    def without_privacy(self) -> float:
-        """The score of the best model without privacy."""
-        return self.free.results(best(self.free, [{"l2": l2} for l2 in PENALTIES], "held_out"))[0]["score"]
+    def without_privacy(self) -> float | None:
+        """The score of the best model without privacy, if it was trained."""
+        chosen = best(self.free, [{"l2": l2} for l2 in PENALTIES], "held_out")
+        return next(iter(self.free.values(chosen, "score")), None)
 
 
 def _asked(method: Method, epsilon: float, setting: Setting) -> Setting:
