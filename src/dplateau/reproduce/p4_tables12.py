@@ -35,7 +35,9 @@ def trainings(inputs: Inputs) -> dict[str, Langevin]:
     from dplateau.reproduce import study_features
     from dplateau.reproduce.study_langevin import Langevin
 
-    return {name: Langevin(inputs, f"study-{name}", cache(partial(getattr(study_features, name), inputs))) for name in PROBLEMS}
+    return {
+        name: Langevin(inputs, f"study-{name}-langevin", cache(partial(getattr(study_features, name), inputs))) for name in PROBLEMS
+    }
 
 
 def printed_table(number: int) -> Table:
@@ -59,7 +61,7 @@ def scores_table(number: int, found: Langevin, title: str) -> Table:
         scores[kind] = [result["score"] for result in results]
         costs = [cost(results, adjacency) for adjacency in ("add-remove", "replace")]
         claim = {"printed": "1", "certified": "", "dp-sgd": "", "free": ""}[kind]
-        lines.append((name, f"{asked['l2']:g}", claim, *costs, spread(scores[kind]), str(len(results))))
+        lines.append((name, f"{asked['l2']:g}" if results else "", claim, *costs, spread(scores[kind]), str(len(results))))
     heads = ("", "l2", "claimed", "certified, add-remove", "certified, replace", "accuracy", "runs")
     return Table(f"{title}: accuracy in per cent", heads, tuple(lines), tuple(_gaps(scores)))
 

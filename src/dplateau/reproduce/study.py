@@ -51,12 +51,14 @@ def scores_table(study: Study) -> Table:
     from dplateau.reproduce.study_methods import METHODS
     from dplateau.reproduce.study_sweep import EPSILONS
 
-    lines = tuple(
+    lines = [
         (method.title, method.accounting, how(method), *(spread(study.sweep.scores(method, epsilon)) for epsilon in EPSILONS))
         for method in METHODS
-    )
+    ]
+    if (free := study.sweep.without_privacy) is not None:
+        lines.append(("No privacy", "none", "tuned", *(f"{free:.2f}" for _ in EPSILONS)))
     heads = ("", "accounting", "parameters", *(f"{epsilon:g}" for epsilon in EPSILONS))
-    return Table(f"{study.title}: accuracy in per cent, by epsilon", heads, lines, tuple(_findings(study)))
+    return Table(f"{study.title}: accuracy in per cent, by epsilon", heads, tuple(lines), tuple(_findings(study)))
 
 
 def _findings(study: Study) -> Iterable[str]:
@@ -68,7 +70,7 @@ def _findings(study: Study) -> Iterable[str]:
         return
     titles = {one.name: one.title for one in METHODS}
     worst = max((study.sweep.certified(one, epsilon) / epsilon for one in METHODS for epsilon in EPSILONS), default=0.0)
-    yield f"Without privacy: {free:.2f}. Every certified epsilon is at most {max(worst, 1.0):.6g} times the one of its column."
+    yield f"No certified epsilon is more than {max(worst, 1.0):.6g} times that of its column. No privacy: least regularised loss."
     for epsilon in EPSILONS:
         here = {name: value for (name, at), value in means.items() if at == epsilon}
         if len(here) == len(METHODS):

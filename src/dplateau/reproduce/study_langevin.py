@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -13,10 +13,9 @@ from dplateau.algorithms import NoisySGD, plan_dp_sgld, printed_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import Algorithm
-from dplateau.reproduce.page import Inputs
 from dplateau.reproduce.study_features import Problem
 from dplateau.reproduce.study_methods import DELTA, EPOCHS, Setting
-from dplateau.reproduce.study_sweep import SEEDS, best
+from dplateau.reproduce.study_sweep import Trainings, best
 from dplateau.spec import FixedSize, Poisson
 
 EPSILON: Final = 1.0
@@ -80,24 +79,8 @@ def trained(problem: Problem, asked: Setting) -> dict[str, Any]:
     return {"score": problem.score(weights), **costs(made)}
 
 
-class Langevin:
-    """The trainings on one problem, and what is kept of them.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        Where data and finished trainings are.
-    name : str
-        Of the files of records.
-    problem : callable
-        Reads the data; not called where everything is in the records.
-    """
-
-    def __init__(self, inputs: Inputs, name: str, problem: Callable[[], Problem]) -> None:
-        self.inputs, self.problem = inputs, problem
-        self.held_out = cache(lambda: problem().held_out())
-        self.tuning, self.final = (inputs.records_of(f"{name}-langevin-{part}") for part in ("tuning", "trainings"))
-        self.seeds = SEEDS if inputs.seeds is None else inputs.seeds
+class Langevin(Trainings):
+    """DP-SGLD, DP-SGD and no privacy at epsilon 1."""
 
     def tables(self, steps: Iterable[str]) -> None:
         """Train what Tables 1 ("constant") and 2 ("decaying") need."""

@@ -43,8 +43,8 @@ def trained(problem: Problem, method: Method, epsilon: float, setting: Setting) 
     return {"score": problem.score(made.fit(problem.features, problem.target).weights), "epsilon": certified}
 
 
-class Sweep:
-    """The trainings on one problem, and what is kept of them.
+class Trainings:
+    """What is trained on one problem, and what is kept of it.
 
     Parameters
     ----------
@@ -59,8 +59,16 @@ class Sweep:
     def __init__(self, inputs: Inputs, name: str, problem: Callable[[], Problem]) -> None:
         self.inputs, self.problem = inputs, problem
         self.held_out = cache(lambda: problem().held_out())
-        self.tuning, self.final, self.free = (inputs.records_of(f"{name}-{part}") for part in ("tuning", "trainings", "no-privacy"))
+        self.tuning, self.final = (inputs.records_of(f"{name}-{part}") for part in ("tuning", "trainings"))
         self.seeds = SEEDS if inputs.seeds is None else inputs.seeds
+
+
+class Sweep(Trainings):
+    """Every method at every epsilon."""
+
+    def __init__(self, inputs: Inputs, name: str, problem: Callable[[], Problem]) -> None:
+        super().__init__(inputs, name, problem)
+        self.free = inputs.records_of(f"{name}-no-privacy")
 
     def run(self) -> None:
         """Train what is missing."""
