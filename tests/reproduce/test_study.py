@@ -151,6 +151,7 @@ def test_the_study_trains_once_and_shows_what_it_found(inputs, monkeypatch):
     costs = [line["result"]["replace"] for line in results["langevin"] if line["setting"]["kind"] == "printed"]
     assert len(costs) == 2
     assert f"is certified in {int(costs[0] > 1)} of 1 cells" in claims.sentences[0]
+    assert ("the printed noise buys" in claims.sentences[1]) == (costs[0] > 1)
     pytest.importorskip("matplotlib")
     for _, draw in found.pictures.values():
         assert draw().axes
