@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.report.picture import COLOURS, figure_type
-from dplateau.reproduce.network_pictures import finish
+from dplateau.report.picture import COLOURS, figure_type, style_axes
+from dplateau.reproduce.network_pictures import LEGEND
 from dplateau.reproduce.study_langevin import CLAIMS, claimed
 from dplateau.reproduce.study_methods import METHODS
 from dplateau.reproduce.study_sweep import EPSILONS
@@ -22,9 +22,8 @@ MARKS: Final = ("o", "s", "^", "v", "D", "x")
 
 def by_epsilon(studies: Sequence[Study]) -> Figure:
     """A line for every method, one panel a problem; the style says what the accounting is."""
-    figure = figure_type()(figsize=(9.6, 5.4), layout="constrained")
-    panels = figure.subplots(1, len(studies))
-    for axes, study in zip(panels, studies, strict=True):
+    figure = figure_type()(figsize=(9.6, 7.0), layout="constrained")
+    for axes, study in zip(figure.subplots(1, len(studies)), studies, strict=True):
         counts = dict.fromkeys(LINES, 0)
         for method in METHODS:
             shown = [(epsilon, study.means[method.name, epsilon]) for epsilon in EPSILONS if (method.name, epsilon) in study.means]
@@ -39,20 +38,27 @@ def by_epsilon(studies: Sequence[Study]) -> Figure:
         axes.axhline(free, color="black", linewidth=0.8)
         axes.set(
             xscale="log",
-            xlabel="epsilon at delta 1e-5 (solid: composition, dashed: last iterate, dotted: one pass)",
+            xlabel="certified epsilon at delta 1e-5",
             ylabel="test accuracy, per cent (line: no privacy)",
             title=study.title,
             ylim=(min(values, default=free) - 2, free + 0.4),
         )
         axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axes.minorticks_off()
-        finish(axes, loc="lower right")
+        style_axes(axes)
+    _legend(figure, "solid: composition, dashed: last iterate, dotted: one pass", 3)
     return figure
+
+
+def _legend(figure: Figure, title: str | None, columns: int) -> None:
+    """One for all panels, below them."""
+    handles, labels = figure.axes[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, title=title, loc="outside lower center", ncols=columns, **LEGEND)
 
 
 def by_noise(studies: Sequence[Study]) -> Figure:
     """Accuracy against the certified epsilon of DP-SGLD, an arrow from the printed noise to the certified one."""
-    figure = figure_type()(figsize=(9.6, 4.2), layout="constrained")
+    figure = figure_type()(figsize=(9.6, 5.0), layout="constrained")
     for axes, study in zip(figure.subplots(1, len(studies)), studies, strict=True):
         for number, l2 in enumerate(sorted({l2 for l2, _ in CLAIMS})):
             for mark, batch in zip(MARKS, sorted({batch for _, batch in CLAIMS}), strict=False):
@@ -71,5 +77,6 @@ def by_noise(studies: Sequence[Study]) -> Figure:
             ylabel="test accuracy, per cent",
             title=f"{study.title}: from printed to certified noise",
         )
-        finish(axes, loc="lower right")
+        style_axes(axes)
+    _legend(figure, None, 3)
     return figure
