@@ -69,7 +69,7 @@ def scores_table(number: int, found: Langevin, title: str) -> Table:
 def cost(results: Iterable[dict[str, Any]], adjacency: str) -> str:
     """The certified epsilon of trainings that are alike."""
     found = [result[adjacency] for result in results if adjacency in result]
-    return rounded_up(max(found), 2) if found else "none"
+    return rounded_up(max(found), 3) if found else "none"
 
 
 def _gaps(scores: dict[str, list[float]]) -> Iterable[str]:

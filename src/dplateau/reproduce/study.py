@@ -134,7 +134,7 @@ def _bought(study: Study) -> Iterable[str]:
         most = max(above, key=lambda one: means[one][0] - means[one][1])
         yield (
             f"In these cells the printed noise buys {means[most][0] - means[most][1]:+.2f} points at most (l2 {most[0]:g}, "
-            f"batches of {most[1]}, certified {costs[most]:,.3g}): the price of honest noise there."
+            f"batches of {most[1]}, certified {costs[most]:,.4g}): the price of honest noise there."
         )
     best = [max(mean[k] for mean in means.values()) for k in (0, 1)]
     yield f"At the best l2 and batch size of each, the printed noise reaches {best[0]:.2f} and the certified one {best[1]:.2f}."
