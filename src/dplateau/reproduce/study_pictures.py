@@ -57,7 +57,7 @@ def _legend(figure: Figure, title: str | None, columns: int) -> None:
 
 
 def by_noise(studies: Sequence[Study]) -> Figure:
-    """Accuracy against the certified epsilon of DP-SGLD, an arrow from the printed noise to the certified one."""
+    """Accuracy against the certified epsilon of DP-SGLD, an arrow from the printed noise to the certified one, hollow."""
     figure = figure_type()(figsize=(9.6, 5.0), layout="constrained")
     for axes, study in zip(figure.subplots(1, len(studies)), studies, strict=True):
         for number, l2 in enumerate(sorted({l2 for l2, _ in CLAIMS})):
@@ -70,6 +70,7 @@ def by_noise(studies: Sequence[Study]) -> Figure:
                 colour = COLOURS[number]
                 axes.annotate("", (x[1], y[1]), (x[0], y[0]), arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 0.8})
                 axes.plot(x[0], y[0], mark, color=colour, markersize=5, label=f"l2 {l2:g}, batch {batch}")
+                axes.plot(x[1], y[1], mark, color=colour, markersize=5, fillstyle="none")
         axes.axvline(1, color="black", linewidth=0.8)
         axes.set(
             xscale="log",
