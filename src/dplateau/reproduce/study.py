@@ -6,6 +6,7 @@ those of the library's planner, or were chosen on held-out private records; each
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +18,6 @@ from dplateau.reproduce.records import spread
 
 if TYPE_CHECKING:
     from dplateau.reproduce.study_langevin import Langevin
-    from dplateau.reproduce.study_methods import Method
     from dplateau.reproduce.study_sweep import Sweep
 
 ALL: Final = "dplateau, all algorithms side by side"
@@ -41,24 +41,22 @@ class Study:
         return {key: sum(values) / len(values) for key, values in found.items() if values}
 
 
-def how(method: Method) -> str:
-    """Where its hyperparameters are from."""
-    return "tuned" if method.tuned else "planned"
-
-
 def scores_table(study: Study) -> Table:
     """Every method at every epsilon."""
     from dplateau.reproduce.study_methods import METHODS
     from dplateau.reproduce.study_sweep import EPSILONS
 
     lines = [
-        (method.title, method.accounting, how(method), *(spread(study.sweep.scores(method, epsilon)) for epsilon in EPSILONS))
+        (method.title, method.accounting, *(_mean(study.means.get((method.name, epsilon))) for epsilon in EPSILONS))
         for method in METHODS
     ]
-    if (free := study.sweep.without_privacy) is not None:
-        lines.append(("No privacy", "none", "tuned", *(f"{free:.2f}" for _ in EPSILONS)))
-    heads = ("", "accounting", "parameters", *(f"{epsilon:g}" for epsilon in EPSILONS))
+    lines.append(("No privacy", "", *(_mean(study.sweep.without_privacy) for _ in EPSILONS)))
+    heads = ("", "accounting", *(f"{epsilon:g}" for epsilon in EPSILONS))
     return Table(f"{study.title}: accuracy in per cent, by epsilon", heads, tuple(lines), tuple(_findings(study)))
+
+
+def _mean(value: float | None) -> str:
+    return "not run" if value is None else f"{value:.2f}"
 
 
 def _findings(study: Study) -> Iterable[str]:
@@ -70,6 +68,14 @@ def _findings(study: Study) -> Iterable[str]:
         return
     titles = {one.name: one.title for one in METHODS}
     worst = max((study.sweep.certified(one, epsilon) / epsilon for one in METHODS for epsilon in EPSILONS), default=0.0)
+    scores = [study.sweep.scores(one, epsilon) for one in METHODS for epsilon in EPSILONS]
+    spreads = sorted(statistics.stdev(values) for values in scores if len(values) > 1)
+    if spreads:
+        fewest, most = min(map(len, scores)), max(map(len, scores))
+        yield (
+            f"Means of {fewest if fewest == most else f'{fewest} to {most}'} trainings; standard deviations are "
+            f"{spreads[0]:.2f} to {spreads[-1]:.2f}, half of them below {statistics.median(spreads):.2f}. What is not planned is tuned."
+        )
     yield f"No certified epsilon is more than {max(worst, 1.0):.6g} times that of its column. No privacy: least regularised loss."
     for epsilon in EPSILONS:
         here = {name: value for (name, at), value in means.items() if at == epsilon}
@@ -84,8 +90,9 @@ def settings_table(study: Study) -> Table:
     from dplateau.reproduce.study_methods import METHODS
     from dplateau.reproduce.study_sweep import TUNED_AT
 
+    known = bool(study.sweep.tuning.lines)
     lines = tuple(
-        (method.title, *(_words(study.sweep.setting(method, epsilon)) for epsilon in TUNED_AT))
+        (method.title, *(_words(study.sweep.setting(method, epsilon)) if known else "not run" for epsilon in TUNED_AT))
         for method in METHODS
         if method.tuned
     )

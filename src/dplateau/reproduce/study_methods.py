@@ -139,7 +139,7 @@ _LAST: Final = (*_grid(l2=_L2, batch=(256,), step=(0.5,)), *_grid(l2=_L2, batch=
 METHODS: Final = (
     Method("noisy-sgd", "Noisy-SGD, planned", "composition", _solver("noisy-sgd")),
     Method("adp-sgd", "ADP-SGD, planned", "composition", _solver("adp-sgd")),
-    Method("averaged", "Noisy-SGD, momentum and averaging", "composition", averaged, _MOMENTUM),
+    Method("averaged", "Noisy-SGD, averaged", "composition", averaged, _MOMENTUM),
     Method("dp-sgd", "DP-SGD", "composition", composed, _PLAIN),
     Method("poisson", "Noisy-SGD, Poisson batches", "last iterate", _by_sampling("poisson"), _LAST),
     Method("shuffled", "Noisy-SGD, shuffled batches", "last iterate", _by_sampling("shuffled"), _LAST),
