@@ -71,10 +71,11 @@ def _findings(study: Study) -> Iterable[str]:
     scores = [study.sweep.scores(one, epsilon) for one in METHODS for epsilon in EPSILONS]
     spreads = sorted(statistics.stdev(values) for values in scores if len(values) > 1)
     if spreads:
-        middle, counts = statistics.median(spreads), sorted({len(values) for values in scores})
+        counts = sorted({len(values) for values in scores})
+        number = " to ".join(map(str, counts[:: len(counts) - 1 or 1]))
         yield (
-            f"Means of {' to '.join(map(str, counts[:: len(counts) - 1 or 1]))} trainings; standard deviations are {spreads[0]:.2f} "
-            f"to {spreads[-1]:.2f}, half of them below {middle:.2f}. What is not planned is tuned."
+            f"Means of {number} trainings; standard deviations are {spreads[0]:.2f} to {spreads[-1]:.2f}, half of them below "
+            f"{statistics.median(spreads):.2f}. What is not planned is tuned."
         )
     yield f"No certified epsilon is more than {max(worst, 1.0):.6g} times that of its column. No privacy: least regularised loss."
     for epsilon in EPSILONS:
