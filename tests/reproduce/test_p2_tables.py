@@ -70,7 +70,7 @@ def test_noisy_adam_on_embeddings(data_dir, shown):
 
 
 def test_splits_differ_by_seed_and_share_nothing(data_dir):
-    first, again, other = (p2_networks.split(40, 4, seed) for seed in (0, 0, 1))
+    first, again, other = (networks.split(40, 4, seed) for seed in (0, 0, 1))
     assert sorted(np.concatenate(first)) == list(range(40))
     assert len(first[1]) == 4
     np.testing.assert_array_equal(first[1], again[1])

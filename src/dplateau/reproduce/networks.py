@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import lax
 
 Params = dict[str, Any]
@@ -230,6 +231,22 @@ def logistic(network: Network) -> Loss:
         return jax.nn.softplus(score) - y * score
 
     return loss
+
+
+def split(n: int, held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places to train on, and places to score on."""
+    order = np.random.default_rng(seed).permutation(n)
+    return order[held_out:], order[:held_out]
+
+
+@partial(jax.jit, static_argnames=("optimizer", "loss"))
+def plain_step(
+    params: Params, state: Any, x: Any, y: Any, *, optimizer: optax.GradientTransformation, loss: Loss
+) -> tuple[Params, Any]:
+    """A step on the mean loss of a batch, without privacy: the parameters and the optimizer's state after it."""
+    gradient = jax.grad(lambda params: jnp.mean(jax.vmap(loss, (None, 0))(params, (x, y))))(params)
+    updates, state = optimizer.update(gradient, state)
+    return optax.apply_updates(params, updates), state  # type: ignore[return-value]
 
 
 def outputs(apply: Apply, params: Params, x: Any, batch: int = 1_000) -> np.ndarray:

@@ -49,16 +49,10 @@ def mnist(folder: Path, _: int) -> Task:
     return _classified((train.x, train.y.astype(np.int32)), (test.x, test.y), network, networks.cross_entropy(network))
 
 
-def split(n: int, held_out: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places to train on, and places to score on."""
-    order = np.random.default_rng(seed).permutation(n)
-    return order[held_out:], order[:held_out]
-
-
 def adult(folder: Path, seed: int) -> Task:
     """a9a, one tenth of its rows for testing; features are 0 or 1."""
     features, target = read_libsvm(folder / "a9a", A9A_FEATURES)
-    kept, held = split(len(features), len(features) // 10, seed)
+    kept, held = networks.split(len(features), len(features) // 10, seed)
     y = (target > 0).astype(np.float32)
     network = networks.adult_mlp()
     return _classified((features[kept], y[kept]), (features[held], y[held]), network, networks.logistic(network))
@@ -76,7 +70,7 @@ def movielens(folder: Path, seed: int) -> Task:
     """A fifth of the ratings for testing; one record is one rating, not one user. Scored by RMSE."""
     ratings = read_movielens(folder / "ratings.dat")
     pairs, classes = np.stack([ratings.users, ratings.movies], axis=1).astype(np.int32), (ratings.stars - 1).astype(np.int32)
-    kept, held = split(len(classes), len(classes) // 5, seed)
+    kept, held = networks.split(len(classes), len(classes) // 5, seed)
     network = networks.movielens_network()
     return Task(
         (pairs[kept], classes[kept]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
@@ -49,7 +49,7 @@ class Task(NamedTuple):
     def held_out(self) -> Task:
         """The same with a sixth of the records to train on in place of those to score on, to choose hyperparameters with."""
         x, y = self.train
-        held, kept = np.split(np.random.default_rng(0).permutation(len(y)), [len(y) // 6])
+        kept, held = networks.split(len(y), len(y) // 6, 0)
         return self._replace(train=(x[kept], y[kept]), test=(x[held], y[held]))
 
 
@@ -116,17 +116,8 @@ def _plain(task: Task, optimizer: optax.GradientTransformation, seed: int) -> Pa
     (x, y), params = task.train, task.params
     state = optimizer.init(params)
     for chosen in places(len(y), seed):
-        params, state = _step(params, state, x[chosen], y[chosen], optimizer=optimizer, loss=task.loss)
+        params, state = networks.plain_step(params, state, x[chosen], y[chosen], optimizer=optimizer, loss=task.loss)
     return params
-
-
-@partial(jax.jit, static_argnames=("optimizer", "loss"))
-def _step(
-    params: Params, state: Any, x: Array, y: Array, *, optimizer: optax.GradientTransformation, loss: Loss
-) -> tuple[Params, Any]:
-    gradient = jax.grad(lambda params: jnp.mean(jax.vmap(loss, (None, 0))(params, (x, y))))(params)
-    updates, state = optimizer.update(gradient, state)
-    return optax.apply_updates(params, updates), state  # type: ignore[return-value]
 
 
 def places(n: int, seed: int) -> Array:

@@ -57,8 +57,7 @@ class Problem(NamedTuple):
 
     def held_out(self) -> Problem:
         """The same with a sixth of the private records in place of the public ones, to choose hyperparameters with."""
-        order = np.random.default_rng(0).permutation(len(self.target))
-        held, kept = np.split(order, [len(order) // 6])
+        kept, held = networks.split(len(self.target), len(self.target) // 6, 0)
         return self._replace(
             features=self.features[kept],
             target=self.target[kept],
@@ -140,17 +139,11 @@ def train_public(folder: Path) -> dict[str, Any]:
     batches = len(train.y) // _BATCH
     optimizer = optax.adam(optax.cosine_decay_schedule(_RATE, max(1, EPOCHS * batches)))
 
-    @jax.jit
-    def step(params: Params, state: Any, x: Array, y: Array) -> tuple[Params, Any]:
-        gradient = jax.grad(lambda params: jnp.mean(jax.vmap(loss, (None, 0))(params, (x, y))))(params)
-        updates, state = optimizer.update(gradient, state)
-        return optax.apply_updates(params, updates), state  # type: ignore[return-value]
-
     params = network.init(jax.random.key(0))
     state, random, target = optimizer.init(params), np.random.default_rng(0), train.y.astype(np.int32)
     for _ in range(EPOCHS):
         for chosen in np.split(random.permutation(len(target))[: batches * _BATCH], batches) if batches else ():
-            params, state = step(params, state, train.x[chosen], target[chosen])
+            params, state = networks.plain_step(params, state, train.x[chosen], target[chosen], optimizer=optimizer, loss=loss)
     flat = networks.outputs(second_block, params["conv2"], networks.outputs(first_block, params["conv1"], train.x))
     mean, components = principal(flat.astype(np.float64))
     return {

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from dplateau.account import account
-from dplateau.algorithms import NoisySGD, plan_dp_sgld, printed_dp_sgld
+from dplateau.algorithms import DPSGLD, NoisySGD, plan_dp_sgld, printed_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import Algorithm
@@ -41,21 +41,22 @@ def planned(n: int, d: int, loss: GeneralisedLinearLoss, kind: str, l2: float, b
     DP-SGD has Poisson batches and is accounted for as usual: all iterates, the presence of a record. The others are for the
     replacement of a record, as the paper is.
     """
-    made = plan_dp_sgld(
-        n,
-        loss,
-        epsilon=EPSILON,
-        delta=DELTA,
-        d=d,
-        l2=l2,
-        adjacency="replace",
-        steps=round(EPOCHS * n / batch),
-        step_size=step,
-        residual_clip=None if not loss.convex_after_clipping else loss.lipschitz(1.0),
-        sampling=FixedSize(batch),
-    )
     if kind == "certified":
-        return made
+        return plan_dp_sgld(
+            n,
+            loss,
+            epsilon=EPSILON,
+            delta=DELTA,
+            d=d,
+            l2=l2,
+            adjacency="replace",
+            steps=round(EPOCHS * n / batch),
+            step_size=step,
+            residual_clip=None if not loss.convex_after_clipping else loss.lipschitz(1.0),
+            sampling=FixedSize(batch),
+        )
+    made = planned(n, d, loss, "certified", l2, batch, step)
+    assert isinstance(made, DPSGLD)
     if kind == "printed":
         return replace(made, run=printed_dp_sgld(made.run, EPSILON, DELTA))
     if kind == "free":

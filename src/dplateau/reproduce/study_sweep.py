@@ -36,10 +36,11 @@ def _planned(method: Method, facts: Facts, setting: str) -> tuple[Algorithm, flo
     return made, account(made.run, DELTA).epsilon
 
 
-def trained(problem: Problem, method: Method, epsilon: float, setting: Setting) -> dict[str, Any]:
+def trained(problem: Problem, asked: Setting) -> dict[str, Any]:
     """One training with fresh noise: its ``score`` in per cent, and its certified ``epsilon``."""
+    method = next(method for method in METHODS if method.name == asked["method"])
     n, d = problem.features.shape
-    made, certified = _planned(method, Facts(n, d, problem.loss, epsilon), json.dumps(setting))
+    made, certified = _planned(method, Facts(n, d, problem.loss, asked["epsilon"]), json.dumps(asked["setting"]))
     return {"score": problem.score(made.fit(problem.features, problem.target).weights), "epsilon": certified}
 
 
@@ -75,16 +76,14 @@ class Sweep(Trainings):
         if not self.seeds:
             return
         self._tune()
-        by_name = {method.name: method for method in METHODS}
         self.final.collect(
             [self.asked(method, epsilon) for epsilon in EPSILONS for method in METHODS],
             range(self.seeds),
-            lambda asked, _: trained(self.problem(), by_name[asked["method"]], asked["epsilon"], asked["setting"]),
+            lambda asked, _: trained(self.problem(), asked),
             self.inputs.say,
         )
 
     def _tune(self) -> None:
-        by_name = {method.name: method for method in METHODS}
         self.tuning.collect(
             [
                 _asked(method, epsilon, setting)
@@ -94,7 +93,7 @@ class Sweep(Trainings):
                 for setting in method.grid
             ],
             (0,),
-            lambda asked, _: trained(self.held_out(), by_name[asked["method"]], asked["epsilon"], asked["setting"]),
+            lambda asked, _: trained(self.held_out(), asked),
             self.inputs.say,
         )
         self.free.collect(
