@@ -1,6 +1,7 @@
 """Certificates: what a release costs, on what that rests, and whether a recomputation agrees."""
 
 from dplateau.report.certificate import Certificate as Certificate
+from dplateau.report.certificate import Testimony as Testimony
 from dplateau.report.certificate import make_certificate as make_certificate
 from dplateau.report.certificate_json import ContradictionError as ContradictionError
 from dplateau.report.certificate_json import certificate_schema as certificate_schema

@@ -28,7 +28,8 @@ NOT_CRYPTOGRAPHIC: Final = "not cryptographic"
 class Trained(Protocol):
     """The facts of a training result that a certificate records.
 
-    ``dplateau.training.TrainResult`` has them, and so has ``dplateau.interchange.opacus_training.OpacusTraining``.
+    ``dplateau.training.TrainResult`` has them, so has ``dplateau.interchange.opacus_training.OpacusTraining``, and ``Testimony``
+    holds them for any other loop.
     """
 
     @property
@@ -50,6 +51,28 @@ class Trained(Protocol):
     def dtype(self) -> str:
         """Working precision."""
         ...
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What somebody says of a training that ran elsewhere: the facts of ``Trained``, vouched for by whoever writes them down.
+
+    Attributes
+    ----------
+    run : Run or Runs
+        What was computed and released.
+    assumptions : tuple of Assumption
+        What the guarantee rests on; "declared", where nothing here enforced it.
+    generator : str
+        The source of the noise. It certifies only if it ends with ``SECRET_KEY``: "..., key from the operating system".
+    dtype : str, default "float64"
+        Working precision.
+    """
+
+    run: Run | Runs
+    assumptions: tuple[Assumption, ...]
+    generator: str
+    dtype: str = "float64"
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,7 +212,7 @@ def make_certificate(report: Report, result: Trained) -> Certificate:
     ----------
     report : Report
         What ``dplateau.account`` says of ``result.run``.
-    result : TrainResult or OpacusTraining
+    result : TrainResult, OpacusTraining or Testimony
         What ran, and what was enforced.
 
     Raises

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from dplateau.account import account
-from dplateau.report.certificate import Certificate, make_certificate
-from dplateau.spec import Assumption, Run, Runs
+from dplateau.account import Report, account
+from dplateau.report.certificate import Certificate, Testimony, make_certificate
 
 TOLERANCE: Final = 1e-6
 """How far two computations of one epsilon may be apart on two machines: the width of an enclosure."""
@@ -73,29 +72,26 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True)
-class _Testimony:
-    """What a certificate says of its training, which no recomputation can confirm."""
-
-    run: Run | Runs
-    assumptions: tuple[Assumption, ...]
-    generator: str
-    dtype: str
-
-
-def verify(certificate: Certificate) -> Verdict:
+def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     """Recompute everything in a certificate that follows from its run.
 
     It finds a changed epsilon, curve, bound, digest or run. It cannot know whether the run is what really happened: that, the
     assumptions and the generator are the testimony of whoever made the certificate.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What is claimed.
+    report : Report, optional
+        What ``dplateau.account`` says of its run at its delta, if that is known already.
 
     Raises
     ------
     UncertifiedError
         The run has no finite proved epsilon at all.
     """
-    testimony = _Testimony(certificate.run, certificate.assumptions, certificate.generator, certificate.arithmetic)
-    again = make_certificate(account(certificate.run, certificate.delta), testimony)
+    testimony = Testimony(certificate.run, certificate.assumptions, certificate.generator, certificate.arithmetic)
+    again = make_certificate(report or account(certificate.run, certificate.delta), testimony)
     claimed, recomputed = ({k: v for k, v in c.to_dict().items() if k not in IGNORED} for c in (certificate, again))
     differences = tuple(_differences("", claimed, recomputed))
     return Verdict(

@@ -1,0 +1,106 @@
+"use strict";
+// Figures from descriptions, in the colours of the theme; and the button that changes the theme.
+//
+// A description is {x: axis, y: axis, lines: [line, ...]}, where
+//   axis  {title, log, range: [from, to] in the axis's own numbers, ticks: [numbers] with labels: [texts], exponents: boolean}
+//   line  {name, x, y, colour: "series-1" | ... | "quiet" | "shade", width, dash, fill: "below" | "above" | "next", markers,
+//          only: "markers", size, symbol, hover, text, quiet: true for a line without a legend entry and without hover}.
+const dplateau = (() => {
+  const drawn = new Map();
+
+  function colour(name) {
+    const probe = document.createElement("span");
+    probe.style.color = `var(--${name})`;
+    document.body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  }
+
+  function axis(given, narrow) {
+    const numbers = given.range && (given.log ? given.range.map(Math.log10) : given.range);
+    return {
+      title: { text: given.title, standoff: 10 },
+      type: given.log ? "log" : "linear",
+      range: numbers,
+      autorange: numbers ? undefined : true,
+      rangemode: given.log ? "normal" : "tozero",
+      tickvals: given.ticks,
+      ticktext: given.labels,
+      exponentformat: given.exponents ? "power" : "none",
+      dtick: given.log && !given.ticks && given.exponents ? (narrow ? 2 : 1) : undefined,
+      gridcolor: colour("grid"),
+      linecolor: colour("line"),
+      zeroline: false,
+      automargin: true,
+    };
+  }
+
+  function trace(line) {
+    const paint = colour(line.colour || "series-1");
+    return {
+      type: "scatter",
+      mode: line.only === "markers" ? "markers" : line.markers ? "lines+markers" : "lines",
+      name: line.name,
+      x: line.x,
+      y: line.y,
+      text: line.text,
+      line: { color: paint, width: line.width ?? 2, dash: line.dash || "solid" },
+      marker: { color: paint, size: line.size ?? 7, symbol: line.symbol || "circle" },
+      fill: { below: "tozeroy", next: "tonexty" }[line.fill],
+      fillcolor: line.fill ? colour("shade") : undefined,
+      hovertemplate: line.hover ? `${line.hover}<extra></extra>` : undefined,
+      hoverinfo: line.quiet ? "skip" : undefined,
+      showlegend: !line.quiet,
+      cliponaxis: false,
+    };
+  }
+
+  function draw(element, description) {
+    drawn.set(element, description);
+    const narrow = element.clientWidth < 480;
+    const font = { family: getComputedStyle(document.body).fontFamily, size: narrow ? 11 : 13, color: colour("text") };
+    const layout = {
+      font,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 56, r: 16, t: 8, b: 48 },
+      xaxis: axis(description.x, narrow),
+      yaxis: axis(description.y, narrow),
+      legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, font: { size: font.size - 1 } },
+      hovermode: description.hovermode || "closest",
+      hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("text") } },
+      dragmode: "zoom",
+    };
+    // The figure is one picture to a screen reader, which reads its label and its table: no buttons inside.
+    return Plotly.react(element, description.lines.map(trace), layout, { displayModeBar: false, responsive: true });
+  }
+
+  function redraw() {
+    for (const [element, description] of drawn) draw(element, description);
+  }
+
+  function isDark() {
+    const chosen = document.documentElement.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  function label() {
+    document.getElementById("theme").textContent = isDark() ? "Light theme" : "Dark theme";
+  }
+
+  document.getElementById("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    label();
+    redraw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { label(); redraw(); });
+  addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
+  label();
+
+  for (const element of document.querySelectorAll(".plot[data-figure]")) {
+    draw(element, JSON.parse(document.getElementById(element.dataset.figure).textContent));
+  }
+  return { draw, redraw };
+})();

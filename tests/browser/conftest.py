@@ -1,0 +1,77 @@
+"""Pages in a real browser: headless Chromium driven by Playwright, with axe-core for accessibility; skipped without them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+THEMES = ("light", "dark")
+DESKTOP, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A running Chromium of the system."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page: ``visit(url, theme, size)``. Errors of its scripts and requests to elsewhere fail the test at its end."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def open_page(url: str | Path, theme: str = "light", size: tuple[int, int] = DESKTOP, **options: Any) -> Any:
+        url = url.as_uri() if isinstance(url, Path) else url
+        context = browser.new_context(
+            color_scheme=theme, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: None if local(request.url) else wrong.append(f"asks {request.url}"))
+        page.goto(url, wait_until="load")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def local(url: str) -> bool:
+    return url.startswith(("file:", "data:", "blob:", "about:", "http://127.0.0.1:", "http://localhost:"))
+
+
+@pytest.fixture(scope="session")
+def violations() -> Callable[[Any], list[str]]:
+    """What axe-core finds wrong with a page: its rules of WCAG 2.2 A and AA, and best practices."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+    def check(page: Any) -> list[str]:
+        found = axe.Axe().run(page).response["violations"]
+        return [f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:3]]}" for one in found]
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def overflow() -> Callable[[Any], int]:
+    """By how many pixels a page is wider than its window."""
+
+    def measure(page: Any) -> int:
+        return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+    return measure
