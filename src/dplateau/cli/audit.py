@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -49,18 +47,19 @@ def audit(
     dplateau audit --settings 100000 --output findings.jsonl
     """
     from dplateau.audit.journal import append, header, read, summaries
+    from dplateau.training.progress import progress_bar
 
     count, seed = integer("--settings", settings), integer("--seed", seed, low=0)
     chosen = _chosen(analysis)
     findings = [] if output is None else read(output, header(seed, chosen))[:count]
     try:
-        with _progress(count) as done:
-            done(len(findings))
+        with progress_bar("audit", "settings") as done:
+            done(len(findings), count)
             for finding in _rest(chosen, count, seed, len(findings)):
                 findings.append(finding)
                 if output is not None:
                     append(output, finding)
-                done(len(findings))
+                done(len(findings), count)
     except KeyboardInterrupt:
         if findings and not json:
             show(_page(summaries(chosen, findings), findings, seed))
@@ -90,17 +89,6 @@ def _rest(analyses: Sequence[Analysis], count: int, seed: int, first: int) -> It
     from dplateau.audit import audit
 
     return (finding.to_dict() for finding in audit(analyses, count - first, seed=seed, first=first))
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """A bar on standard error, silent where that is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("settings"))
-    times = (TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("remaining"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("audit", total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def _page(rows: Sequence[Summary], findings: Sequence[dict[str, Any]], seed: int) -> RenderableType:

@@ -28,12 +28,12 @@ class _Speed(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text(f"{self._unit}, " + ("..." if speed is None else f"{speed:,.0f} {self._unit}/s"))
+        return Text(self._unit if speed is None else f"{self._unit}, {speed:,.0f}/s", no_wrap=True)
 
 
 @contextmanager
 def progress_bar(title: str = "training", unit: str = "steps") -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, silent where that is no terminal; yields the function to pass as ``progress`` to ``train``.
+    """A bar on standard error, one line, silent where that is no terminal; yields the function to pass as ``progress`` to ``train``.
 
     Parameters
     ----------
@@ -43,9 +43,10 @@ def progress_bar(title: str = "training", unit: str = "steps") -> Iterator[Calla
         What is counted: "steps", or "rows" in a pass over records.
     """
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(unit))
-    times = (TextColumn("elapsed"), TimeElapsedColumn(), TextColumn("remaining"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console, disable=not console.is_terminal) as bar:
+    # At 80 columns there is room for one line of these.
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), _Speed(unit))
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=console, expand=console.width <= 80, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
 
         def show(done: int, total: int) -> None:
