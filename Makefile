@@ -14,8 +14,8 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.ready  ## Train on the bundled Adult rows and print the result and its certificate.
-	@$(BIN)/dplateau demo
+demo: $(VENV)/.ready  ## Train on the bundled Adult rows, print result and certificate, write demo-report.html.
+	@$(BIN)/dplateau demo --report demo-report.html
 
 test: $(VENV)/.ready lint docs  ## Check style, types, layers and docs, then run the tests.
 	$(BIN)/python -m pytest -n auto

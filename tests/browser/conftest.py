@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -56,12 +59,12 @@ def local(url: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def violations() -> Callable[[Any], list[str]]:
-    """What axe-core finds wrong with a page: its rules of WCAG 2.2 A and AA, and best practices."""
+def violations() -> Callable[..., list[str]]:
+    """What axe-core finds wrong with a page: all its rules, of WCAG and best practices, or those of a list."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-    def check(page: Any) -> list[str]:
-        found = axe.Axe().run(page).response["violations"]
+    def check(page: Any, rules: list[str] | None = None) -> list[str]:
+        found = axe.Axe().run(page, options={"runOnly": rules} if rules else {}).response["violations"]
         return [f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:3]]}" for one in found]
 
     return check
@@ -75,3 +78,24 @@ def overflow() -> Callable[[Any], int]:
         return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     return measure
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable[[Path], str]]:
+    """Serve a folder on this machine: ``serve(folder)`` gives its address."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(folder: Path) -> str:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+        Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()

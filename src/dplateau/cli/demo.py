@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from dplateau.cli import options as o
@@ -11,20 +12,31 @@ from dplateau.cli.output import show, show_json
 def demo(
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")] = 1.0,
     delta: Annotated[float, o.option("delta, well below 1/n.", o.GUARANTEE, "--delta")] = o.DELTA,
+    report: Annotated[
+        Path | None, o.option("Write the certificate as a page, .html; one that exists is replaced.", o.RESULT, metavar="FILE")
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Train on the 32,561 rows of UCI Adult that come with the package, and print accuracy and certificate.
 
-    Nothing is written. The rows: Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0.
+    Nothing is written but the page that --report asks for.
+
+    The rows: Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0.
     """
     from dplateau.cli.train import fit, show_model, summary
     from dplateau.data import load_schema, sample_path
+    from dplateau.report.page import check_page, write_page
 
+    page = None if report is None else check_page(report)
     trained, holdout = fit(
         sample_path("adult-train"), load_schema("adult"), sample_path("adult-test"), epsilon=epsilon, delta=delta
     )
+    if page is not None:
+        write_page(trained.certificate, page)
     if json:
         show_json(summary(trained, holdout, None))
     else:
         show("Who earns more than 50,000 dollars a year? UCI Adult (1994 census), bundled.\n")
         show_model(trained, holdout, "Adult's test set", None)
+        if page is not None:
+            show(f"\nThe same as a page: {page}")

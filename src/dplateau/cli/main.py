@@ -17,9 +17,11 @@ from dplateau.cli.demo import demo
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
+from dplateau.cli.report import report
 from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
+from dplateau.cli.ui import ui
 from dplateau.report import ContradictionError
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
 
@@ -39,7 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema):
+for command in (train, demo, report, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
     app.command()(command)
 
 

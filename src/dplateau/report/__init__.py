@@ -8,6 +8,8 @@ from dplateau.report.certificate_json import certificate_schema as certificate_s
 from dplateau.report.certificate_json import read_certificate as read_certificate
 from dplateau.report.files import new_folder as new_folder
 from dplateau.report.files import write_file as write_file
+from dplateau.report.page import certificate_page as certificate_page
+from dplateau.report.page import write_page as write_page
 from dplateau.report.verify import Difference as Difference
 from dplateau.report.verify import Verdict as Verdict
 from dplateau.report.verify import verify as verify

@@ -13,7 +13,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import isotonic
 from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
-from dplateau.report.text import BATCHES, spread
+from dplateau.report.words import BATCHES, spread
 from dplateau.spec import InputError, UncertifiedError
 
 if TYPE_CHECKING:

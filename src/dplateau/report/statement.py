@@ -14,6 +14,11 @@ WHAT = {
 }
 
 
+def seen(released: str) -> str:
+    """What somebody sees whom the guarantee covers."""
+    return "the model" if released == "last" else "the model and every noisy step that led to it"
+
+
 def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
     """How often the best guess between two neighbouring data sets, equally likely beforehand, can be right, at most.
 
@@ -36,10 +41,9 @@ def statement(run: Run | Runs, epsilon: float, delta: float, mu: float | None, c
             f"This certifies nothing: the noise came from {why} can subtract it. With secret"
             f" noise the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
         )
-    seen = "the model" if run.released == "last" else "the model and every noisy step that led to it"
     accuracy = math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10
     return (
-        f"Whoever sees {seen}, and knows all other rows, can tell {WHAT[run.adjacency]} with at most {accuracy:.1f} % accuracy;"
-        " a coin toss has 50 %. It is rows that are protected: a person with several rows is protected less. Their number,"
-        f" {run.n:,}, is declared public."
+        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {WHAT[run.adjacency]} with at most {accuracy:.1f} %"
+        " accuracy; a coin toss has 50 %. It is rows that are protected: a person with several rows is protected less. Their"
+        f" number, {run.n:,}, is declared public."
     )

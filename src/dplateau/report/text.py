@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -15,26 +14,12 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
+from dplateau.report.words import PROVED, declined, run_facts, spread
 from dplateau.spec import Run, Runs
 from dplateau.spec.assumption import HOW
-from dplateau.spec.schedule import Schedule
 
 WIDTH = 80
-PROVED = "Proved"
-OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is (\w+)\.")
-"""A reason that many analyses have, with the schemes that each is for."""
 SHOWN = 5
-BATCHES = {
-    "poisson": "Poisson batches of {size} expected rows",
-    "fixed-size": "random batches of {size} rows",
-    "cyclic": "batches of {size} rows, in the same public order in every epoch",
-    "shuffled": "batches of {size} rows, shuffled in every epoch",
-    "one-pass": "batches of {size} rows, every row used once",
-    "full": "all rows in every step",
-}
-RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
-FINAL_MODEL = "the final model only"
-ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
 
 
 def as_text(content: RenderableType, width: int = WIDTH) -> str:
@@ -60,39 +45,6 @@ def headline(epsilon: float, delta: float, status: str, *, good: bool) -> Text:
     return text.append(f"   {status}", "green" if good else "red")
 
 
-def spread(value: Schedule, digits: int = 6) -> str:
-    """A constant, or the range of a schedule."""
-    least, greatest = (min(value), max(value)) if isinstance(value, tuple) else (value, value)
-    return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
-
-
-def _count(value: float) -> str:
-    """A number of things that need not be whole: four digits, and never a power of ten."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def run_facts(run: Run | Runs) -> list[tuple[str, RenderableType]]:
-    """What ran, in words."""
-    if isinstance(run, Runs):
-        return [_protects(run), *(fact for number, one in enumerate(run.runs, start=1) for fact in _phase(number, one))]
-    return [_protects(run), *_phase(0, run)]
-
-
-def _protects(run: Run | Runs) -> tuple[str, RenderableType]:
-    return "protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"
-
-
-def _phase(number: int, run: Run) -> list[tuple[str, RenderableType]]:
-    """One run; of several, with its number."""
-    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
-    steps = "phases" if run.is_phased else "steps"
-    return [
-        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches}"),
-        ("noise", f"multiplier {spread(run.noise_multiplier)}"),
-        ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
-    ]
-
-
 def bounds_table(report: Report) -> RenderableType:
     """What every analysis says: proved values, the least first; values without a guarantee; and why the others have none."""
     values = report.ranked
@@ -109,33 +61,15 @@ def bounds_table(report: Report) -> RenderableType:
     if proved and others:
         table.add_row()
     if others:
-        table.add_row(Text("no guarantee", "yellow"), "epsilon", "why it is none, and source", style="dim")
+        table.add_row(Text("no guarantee", "not dim bold yellow"), "epsilon", "why it is none, and source", style="dim")
     for value, row in others:
         table.add_row(f"  {row.name}", rounded_up(value), f"{row.status}: {row.source}", style="dim")
-    declined = _declined(report)
-    return Group(table, "", *declined) if declined and values else Group(table, *declined)
-
-
-def _declined(report: Report) -> list[RenderableType]:
-    """The analyses that say nothing, under the reason that they share; those of another sampling come last, whichever it is."""
-    reasons: dict[str, list[str]] = {}
-    elsewhere: list[str] = []
-    sampling = ""
-    for row in report.bounds:
-        if row.epsilon is not None:
-            continue
-        covered = OTHER_SAMPLING.fullmatch(row.why_not or "")
-        remarks = [covered[1]] if covered else []
-        sampling = covered[2] if covered else sampling
-        remarks += [row.status] if row.status != PROVED else []
-        shown = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
-        (elsewhere if covered else reasons.setdefault(row.why_not or "", [])).append(shown)
-    if elsewhere:
-        reasons[f"the run's sampling is {sampling}, and each is for another one."] = elsewhere
-    lines: list[RenderableType] = [Text("not applicable, because", "dim")] if reasons else []
-    for reason, names in reasons.items():
+    lines: list[RenderableType] = []
+    for reason, names in declined(report):
         lines += [Padding(reason, (0, 0, 0, 2)), Padding(Text(", ".join(names), "dim"), (0, 0, 0, 6))]
-    return lines
+    if not lines:
+        return table
+    return Group(table, *([""] if values else []), Text("not applicable, because", "dim"), *lines)
 
 
 def _plateau(run: Run | Runs) -> list[tuple[str, RenderableType]]:
@@ -223,8 +157,8 @@ def _curve(certificate: Certificate) -> str:
     return ", ".join(f"{rounded_up(epsilon.upper, 4)} at {delta:.0e}" for delta, epsilon in shown)
 
 
-def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
-    """What ``dplateau account --run certificate.json`` shows."""
+def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
+    """What a recomputation found, in one line."""
     colour = "green" if verdict.certifies else "red"
     if not verdict.agrees:
         first = "the certificate DIFFERS from what follows from its run"
@@ -233,11 +167,16 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
         first = f"the numbers agree, but the certificate certifies nothing: {why}"
     else:
         first = "the certificate agrees with what follows from its run"
+    return Text(first, f"bold {colour}")
+
+
+def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
+    """What ``dplateau account --run certificate.json`` shows."""
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
     )
-    lines: list[RenderableType] = [Text(first, f"bold {colour}"), "", both]
+    lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
     if verdict.differences:
         lines += ["", *(Padding(str(difference), (0, 0, 0, 2)) for difference in verdict.differences[:SHOWN])]
         if len(verdict.differences) > SHOWN:

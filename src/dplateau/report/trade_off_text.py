@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dplateau.report.text import PROVED, headline, run_facts
 from dplateau.report.text import facts as beside
+from dplateau.report.text import headline
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
+from dplateau.report.words import PROVED, percent, run_facts
 
 ATTACKER = {
     "add-remove": "whether one row is there or not",
     "replace": "which of two values one row has",
 }
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """A probability in per cent, never smaller than it is."""
-    unit = 10.0**-digits
-    # What a computer adds by rounding is no reason for a further digit.
-    return f"{min(math.ceil(100 * value / unit - 1e-9) * unit, 100.0):.{digits}f} %"
 
 
 def trade_off_text(found: TradeOffs) -> RenderableType:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dplateau.account import Report, account
 from dplateau.report.certificate import Certificate, Testimony, make_certificate
+from dplateau.report.words import cut
 
 TOLERANCE: Final = 1e-6
 """How far two computations of one epsilon may be apart on two machines: the width of an enclosure."""
@@ -28,7 +29,7 @@ class Difference:
 
     def __str__(self) -> str:
         # JSON, so that no control character of a forged file reaches a terminal.
-        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else json.dumps(x) for x in (self.claimed, self.recomputed))
+        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else cut(json.dumps(x)) for x in (self.claimed, self.recomputed))
         return f"{self.entry}: {claimed} in the certificate, {recomputed} recomputed"
 
 

@@ -7,6 +7,7 @@
 //          only: "markers", size, symbol, hover, text, quiet: true for a line without a legend entry and without hover}.
 const dplateau = (() => {
   const drawn = new Map();
+  const PAPER = { width: 640, height: 340 }; // fits between the margins of A4 and of US letter; style.css leaves the room
 
   function colour(name) {
     const probe = document.createElement("span");
@@ -71,6 +72,7 @@ const dplateau = (() => {
       hovermode: description.hovermode || "closest",
       hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("text") } },
       dragmode: "zoom",
+      ...(document.documentElement.classList.contains("printing") ? PAPER : { autosize: true }),
     };
     // The figure is one picture to a screen reader, which reads its label and its table: no buttons inside.
     return Plotly.react(element, description.lines.map(trace), layout, { displayModeBar: false, responsive: true });

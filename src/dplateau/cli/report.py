@@ -1,0 +1,68 @@
+"""``dplateau report``: a certificate as a page for a reviewer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.text import Text
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
+
+File = Annotated[Path, typer.Argument(help="A certificate.json.", show_default=False)]
+Output = Annotated[
+    Path | None,
+    o.option(
+        "The page, .html; beside the certificate by default. One that exists is replaced.",
+        o.RESULT,
+        "--output",
+        "-o",
+        metavar="FILE",
+    ),
+]
+
+
+def report(certificate: File, output: Output = None, json: o.Json = False) -> int:
+    """Make a page of a certificate: what is protected, against whom, and on what that rests.
+
+    One HTML file that loads nothing from elsewhere, for a reviewer who has
+    never seen dplateau. The certificate is recomputed: exit status 1 if it
+    does not agree or certifies nothing; the page is written all the same, and
+    says so at its top.
+
+    [bold]Example[/]
+
+    dplateau report adult-model/certificate.json --output certificate.html
+    """
+    from dplateau.report import read_certificate
+    from dplateau.report.page import check_page, write_page
+    from dplateau.report.text import headline, verdict_line
+
+    read = read_certificate(certificate)
+    path = check_page(certificate.with_suffix(".html") if output is None else output)
+    if path.exists() and path.samefile(certificate):
+        raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
+    with Console(stderr=True).status("recomputing the certificate"):
+        verdict = write_page(read, path)
+    if json:
+        show_json(
+            {
+                "page": str(path),
+                "agrees": verdict.agrees,
+                "certifies": verdict.certifies,
+                "epsilon": verdict.recomputed,
+                "delta": verdict.delta,
+                "differences": verdict.to_dict()["differences"],
+            }
+        )
+    else:
+        size = path.stat().st_size / 1e6
+        lines = [verdict_line(read, verdict), Text(f"written to {path}, {size:.1f} MB", "dim")]
+        if verdict.certifies:
+            lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
+        show(Group(*lines))
+    return 0 if verdict.certifies else 1

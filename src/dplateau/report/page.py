@@ -1,0 +1,221 @@
+"""A certificate as a page for a reviewer: one HTML file that loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from dplateau.account import Report, account
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.report import page_figures as figures
+from dplateau.report import page_words as words
+from dplateau.report.certificate import SECRET_KEY, Certificate
+from dplateau.report.files import write_file
+from dplateau.report.statement import guessing_accuracy
+from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
+from dplateau.report.verify import Verdict, verify
+from dplateau.report.words import PROVED, declined, percent
+from dplateau.spec import InputError
+from dplateau.spec.assumption import HOW
+
+ENDINGS: Final = (".html", ".htm")
+SHOWN: Final = 12
+"""Differences that are written out."""
+LITTLE: Final = 0.9
+"""From so many right answers of an attacker on, a reader is told that a proved number is not a small one."""
+
+
+def certificate_page(certificate: Certificate, report: Report | None = None) -> str:
+    """A page that says what is protected, against whom, and on what that rests; for readers who know no differential privacy.
+
+    Every number on it is computed from the certificate's run, and not taken from what the certificate claims. The same certificate
+    gives the same page.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Whatever its origin: what it says is checked, and shown as text.
+    report : Report, optional
+        What ``dplateau.account`` says of its run at its delta, if that is known already.
+
+    Returns
+    -------
+    str
+        HTML with its style, its scripts and its figures, light and dark, to be read on paper or without scripts too: about 5 MB.
+
+    Raises
+    ------
+    UncertifiedError
+        The run has no finite proved epsilon at all.
+    ValueError
+        The report is about another run, or another delta.
+    """
+    return _page(certificate, report)[0]
+
+
+def write_page(certificate: Certificate, path: str | Path) -> Verdict:
+    """Write the page of a certificate: whole, or not at all.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What the page is about.
+    path : str or Path
+        An ``.html`` file; one that exists is replaced.
+
+    Returns
+    -------
+    Verdict
+        Whether the certificate agrees with what follows from its run, and certifies. The page is written in any case, and says so.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or does not end in ``.html``.
+    UncertifiedError
+        The run has no finite proved epsilon at all.
+    """
+    path = check_page(path)
+    page, verdict = _page(certificate)
+    write_file(path, page)
+    return verdict
+
+
+def check_page(path: str | Path) -> Path:
+    """Raise ``InputError`` if no page can be written there: better before computing than after it."""
+    path = Path(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"{path} does not end in .html: name the page accordingly.")
+    parent = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
+    if not parent.is_dir():
+        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    return path
+
+
+def _page(certificate: Certificate, report: Report | None = None) -> tuple[str, Verdict]:
+    if report is None:
+        report = account(certificate.run, certificate.delta)
+    if report.run != certificate.run or report.delta != certificate.delta:
+        raise ValueError("the report is about another run or delta than the certificate: call account(run, delta) with its own.")
+    from dplateau.report.pages import render
+
+    verdict = verify(certificate, report)
+    attack = read_attack(report.trade_off)
+    page = render(
+        "certificate.html",
+        certificate=certificate,
+        run=certificate.run,
+        verdict=_verdict(certificate, verdict),
+        who=_who(certificate),
+        epsilon=rounded_up(report.epsilon),
+        delta=f"{report.delta:g}",
+        meaning=_meaning(report),
+        attack=_attack(report, attack),
+        curves=_curves(report, attack),
+        bounds=_bounds(report),
+        assumptions=sorted(certificate.assumptions, key=lambda assumption: HOW.index(assumption.how)),
+        method=words.method(certificate.run),
+        facts=words.training_facts(certificate.run),
+        run_json=words.run_in_brief(certificate.run),
+    )
+    # A forged file may hold halves of characters, which no file can be written with.
+    return page.encode("utf-8", "replace").decode("utf-8"), verdict
+
+
+def _verdict(certificate: Certificate, verdict: Verdict) -> dict[str, Any]:
+    """The one thing that a reader must see."""
+    why = certificate.statement.removeprefix("This certifies nothing: ")
+    return {
+        "why": why[0].upper() + why[1:],
+        "certifies": verdict.certifies,
+        "agrees": verdict.agrees,
+        "secret": certificate.generator.endswith(SECRET_KEY) and not certificate.insecure_seed,
+        "claimed": rounded_up(verdict.claimed),
+        "recomputed": rounded_up(verdict.recomputed),
+        "differences": [str(difference) for difference in verdict.differences[:SHOWN]],
+        "more": max(len(verdict.differences) - SHOWN, 0),
+        "made_with": words.made_with(certificate),
+        "here": version("dplateau"),
+    }
+
+
+def _who(certificate: Certificate) -> dict[str, Any]:
+    """What is protected, against whom, and who saw to it."""
+    run = certificate.run
+    return {
+        "protected": words.PROTECTED[run.adjacency].format(n=f"{run.n:,}"),
+        "neighbours": words.NEIGHBOURS[run.adjacency],
+        "seen": words.released_to(run),
+        "only_the_last": words.only_the_last(run),
+        "counted": words.counted(certificate),
+    }
+
+
+def _meaning(report: Report) -> dict[str, Any]:
+    """What epsilon and delta say in numbers."""
+    return {
+        "times": words.times_as_likely(report.epsilon),
+        "one_in": words.one_in(report.delta),
+        "rows": f"{report.delta * report.run.n:.2g}",
+        "too_large": report.delta * report.run.n >= 1,
+        "limit": f"{1 / report.run.n:.2g}",
+    }
+
+
+def _attack(report: Report, attack: Attack) -> dict[str, Any]:
+    """What an attacker can do, in words."""
+    adjacency = report.run.adjacency
+    from_the_pair = guessing_accuracy(report.epsilon, report.delta, report.mu)
+    alarm = dict(attack.detects)[ALARM]
+    return {
+        "task": words.TASK[adjacency],
+        "sentence": words.DETECTS[adjacency].format(share=percent(alarm)),
+        "alarm": f"{100 * ALARM:g} %",
+        "detects": [(f"{100 * false:g} %", percent(true)) for false, true in attack.detects],
+        "advantage": percent(attack.advantage),
+        "accuracy": percent(attack.accuracy),
+        "from_the_pair": percent(from_the_pair) if from_the_pair > attack.accuracy + 1e-3 else None,
+        "posterior": percent(attack.posterior),
+        "prior": f"{100 * PRIOR:g} %",
+        "little": attack.accuracy >= LITTLE,
+        "rows": figures.group_table(report.trade_off),
+    }
+
+
+def _curves(report: Report, attack: Attack) -> dict[str, Any]:
+    """The figures, and the tables that hold their numbers."""
+    curve = figures.epsilon_curve(report)
+    return {
+        "epsilon": figures.epsilon_figure(report, curve),
+        "epsilon_table": figures.epsilon_table(report, curve),
+        "attack": figures.attack_figure(report.trade_off, attack),
+        "attack_table": figures.attack_table(report.trade_off),
+    }
+
+
+def _bounds(report: Report) -> dict[str, Any]:
+    """What every analysis says: proved values, values without a guarantee, and why the others say nothing."""
+    rows = [
+        {
+            "name": row.name,
+            "status": row.status,
+            "epsilon": figures.shown(value),
+            "source": row.source,
+            "best": row is report.best,
+        }
+        for value, row in report.ranked
+    ]
+    return {
+        "proved": [row for row in rows if row["status"] == PROVED],
+        "others": [row for row in rows if row["status"] != PROVED],
+        "declined": declined(report),
+        "count": len(report.bounds),
+        "width": rounded_up(best.width, 1) if (best := report.best and report.best.epsilon) else "0",
+        "mu": None if report.mu is None else rounded_up(report.mu),
+    }

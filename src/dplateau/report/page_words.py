@@ -1,0 +1,136 @@
+"""What a certificate's page says in words: to whom, about what, and how much of a run is written out."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from typing import Any, Final
+
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.report.certificate import Certificate
+from dplateau.report.statement import seen
+from dplateau.report.words import run_facts, spread
+from dplateau.spec import Run, Runs
+from dplateau.spec.assumption import HOW
+
+SHORT: Final = 8
+"""Lists of more numbers than this are not written out."""
+FEW: Final = 12
+"""Of more composed runs than this, the first ones are written out."""
+VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.]{0,30}")
+"""What may stand in a command that a reader copies."""
+PROTECTED: Final = {
+    "add-remove": "Whether any one of {n} rows was in the data, and through that what the row says.",
+    "replace": "Which value any one of {n} rows had. That there are so many rows is not hidden.",
+}
+NEIGHBOURS: Final = {
+    "add-remove": 'Compared are any two data sets of which one has a row that the other lacks ("add-remove").',
+    "replace": 'Compared are any two data sets that differ in the value of one row ("replace").',
+}
+TASK: Final = {
+    "add-remove": "whether one person's row was in the data. A false alarm is to say that it was, where it was not",
+    "replace": "which of two values, A or B, one person's row had. A false alarm is to say B where it was A",
+}
+DETECTS: Final = {
+    "add-remove": "detects a person's presence in at most {share} of the cases where the person's row is there",
+    "replace": "recognises value B in at most {share} of the cases where the person's row has it",
+}
+METHOD: Final = {
+    False: "A step sums the gradients of the rows of a batch, none of them longer than the clip norm, adds Gaussian noise, and"
+    " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
+    True: "A phase computes on rows of its own without noise, and then adds Gaussian noise to its result. The standard deviation of"
+    " the noise is the noise multiplier times what one row can change there.",
+}
+ORIGIN: Final = {
+    "enforced": "by the code that trained",
+    "declared": "by whoever trained",
+    "derived": "from the others",
+}
+
+
+def released_to(run: Run | Runs) -> str:
+    """What somebody sees whom the guarantee covers."""
+    if isinstance(run, Runs):
+        what = "the model of each" if run.released == "last" else "the models and noisy steps"
+        return f"all that {len(run.runs):,} runs released ({what})"
+    return seen(run.released)
+
+
+def only_the_last(run: Run | Runs) -> bool:
+    """Whether earlier steps of a training would say more than the guarantee allows."""
+    return any(one.released == "last" for one in (run.runs if isinstance(run, Runs) else (run,)))
+
+
+def counted(certificate: Certificate) -> list[tuple[int, str, str]]:
+    """How many assumptions were enforced, declared and derived, and by whom."""
+    counts = Counter(assumption.how for assumption in certificate.assumptions)
+    return [(counts[how], how, ORIGIN[how]) for how in HOW if counts[how]]
+
+
+def method(run: Run | Runs) -> list[str]:
+    """How the noise came in: in steps, in phases, or in both."""
+    kinds = {one.is_phased for one in (run.runs if isinstance(run, Runs) else (run,))}
+    return [METHOD[kind] for kind in sorted(kinds)]
+
+
+def training_facts(run: Run | Runs) -> list[tuple[str, str]]:
+    """What ran; of many composed runs the first ones."""
+    if isinstance(run, Run):
+        return [*run_facts(run), *_numbers(run)]
+    facts = run_facts(Runs(run.runs[:FEW]))
+    left = len(run.runs) - FEW
+    return [*facts, ("further runs", f"{left:,}: the certificate file has them all")] if left > 0 else facts
+
+
+def _numbers(run: Run) -> list[tuple[str, str]]:
+    """The constants of the loss and of the steps; a schedule as its range."""
+    names = {
+        "clip_norm": "clip norm",
+        "step_size": "step size",
+        "smoothness": "smoothness",
+        "strong_convexity": "strong convexity",
+        "diameter": "diameter",
+    }
+    given = {name: getattr(run, field) for field, name in names.items() if getattr(run, field) is not None}
+    return [(name, spread(value)) for name, value in given.items()]
+
+
+def run_in_brief(run: Run | Runs) -> str:
+    """The run as JSON, long schedules and many runs as a note on how many there are."""
+    data = run.to_dict()
+    if isinstance(run, Runs) and len(run.runs) > FEW:
+        left = len(run.runs) - FEW
+        data["runs"] = [*data["runs"][:FEW], f"and {left:,} more runs: the certificate file has them all"]
+    return json.dumps(_brief(data), indent=1, allow_nan=False)
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _brief(one) for key, one in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) > SHORT and not any(isinstance(one, dict | list | str) for one in value):
+        return f"{len(value):,} numbers from {min(value):.6g} to {max(value):.6g}: the certificate file has them all"
+    return [_brief(one) for one in value]
+
+
+def one_in(delta: float) -> str:
+    """A small probability, as a person would say it."""
+    if delta < 1e-15:
+        return f"{delta:g}"
+    times = 1 / delta
+    whole = abs(times - round(times)) <= 1e-9 * times
+    return f"1 in {round(times):,}" if whole else f"about 1 in {times:,.0f}"
+
+
+def times_as_likely(epsilon: float) -> str:
+    """``e^epsilon``, upwards."""
+    return rounded_up(math.exp(epsilon), 3) if epsilon < 14 else f"e^{rounded_up(epsilon, 3)}"
+
+
+def made_with(certificate: Certificate) -> str:
+    """The version of dplateau that a certificate names, if it looks like one: a reader copies it into a command."""
+    named = dict(certificate.versions).get("dplateau", "")
+    return named if VERSION.fullmatch(named) else ""

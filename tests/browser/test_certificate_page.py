@@ -1,0 +1,148 @@
+"""The certificate's page in a browser: figures are drawn in both themes and on paper, and everybody can read it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dplateau as dp
+from dplateau import report as reports
+from dplateau.report import make_certificate, write_page
+from dplateau.spec import Assumption
+
+RUN = dp.Run(n=32_561, sampling=dp.FullBatch(), steps=400, noise_multiplier=80.0, update="post-processed", released="last")
+ASSUMPTIONS = (
+    Assumption("clipping", "gradients were clipped </script><img src=x>", "enforced"),
+    Assumption("public constants", 300 * "y", "declared"),
+)
+DESKTOP, PHONE = (1280, 900), (390, 844)
+PAGES = ("good", "seeded")
+OTHER = {"light": "dark", "dark": "light"}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    generators = ("AES-256-CTR, key from the operating system", "insecure" + 300 * "x")
+    for name, generator in zip(PAGES, generators, strict=True):
+        certificate = make_certificate(dp.account(RUN), reports.Testimony(RUN, ASSUMPTIONS, generator))
+        write_page(certificate, folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in PAGES}
+
+
+def colours(page: Any) -> list[str]:
+    """Of the lines, the letters and the grid of the figures."""
+    parts = ".plot .js-line", ".plot .xtick text", ".plot .xgrid", ".plot .legendtext"
+    return page.evaluate(
+        "parts => parts.flatMap(part => [...document.querySelectorAll(part)].map(e => "
+        "getComputedStyle(e).stroke + getComputedStyle(e).fill))",
+        list(parts),
+    )
+
+
+def brightness(colour: str) -> float:
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 765
+
+
+@pytest.mark.parametrize(("theme", "size"), [("light", DESKTOP), ("dark", PHONE)])
+def test_figures_are_drawn_and_everybody_can_read_the_page(visit, pages, violations, overflow, theme, size):
+    page = visit(pages["good"], theme, size)
+    assert len(page.query_selector_all(".plot")) == 2
+    for figure in page.query_selector_all(".plot"):
+        lines = figure.query_selector_all(".scatterlayer .js-line")
+        assert lines
+        assert all(len(line.get_attribute("d")) > 20 for line in lines)
+        assert figure.query_selector_all(".scatterlayer path.point")
+        assert len(figure.get_attribute("aria-label")) > 60
+        box = figure.query_selector(".main-svg").bounding_box()
+        assert box["width"] <= size[0]
+        assert box["height"] > 200
+    inks = colours(page)
+    for now in (theme, OTHER[theme]):  # the system's theme may change while the page is open
+        page.emulate_media(color_scheme=now)
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (brightness(ground) > 0.5) is (now == "light")
+        assert (colours(page) == inks) is (now == theme)
+        assert violations(page) == []
+        assert overflow(page) == 0
+
+
+def test_a_page_that_certifies_nothing_can_be_read_too(visit, pages, violations, overflow):
+    page = visit(pages["seeded"], "dark", PHONE)
+    assert "This certifies nothing" in page.inner_text(".verdict.bad")
+    assert page.query_selector(".verdict.good") is None
+    for summary in page.query_selector_all("summary"):
+        summary.click()
+    assert '"noise_multiplier": 80.0' in page.inner_text("details pre")
+    for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
+        assert violations(page) == []
+        assert overflow(page) == 0
+
+
+def test_links_text_hovering_and_the_theme_button(visit, pages):
+    page = visit(pages["good"], "light")
+    links = page.eval_on_selector_all("a[href]", "links => links.map(a => a.getAttribute('href'))")
+    assert len(links) > 6
+    assert all(link.startswith("#") and page.query_selector(link) for link in links)
+    page.click("nav a[href='#recompute']")
+    assert page.evaluate("location.hash") == "#recompute"
+    assert "gradients were clipped </script><img src=x>" in page.inner_text("main")
+    assert page.query_selector("img") is None
+    readings = {"attack-figure": r"false alarms: detects at most [\d.]+ %", "epsilon-figure": r"chosen: epsilon 0\.9"}
+    for figure, text in readings.items():
+        mark = page.query_selector_all(f"[data-figure={figure}] path.point")[-1]
+        mark.scroll_into_view_if_needed()
+        box = mark.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert re.search(text, page.wait_for_selector(f"[data-figure={figure}] .hovertext").text_content())
+    before, ground = colours(page), page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark theme").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('theme').textContent == 'Light theme'")
+    after = colours(page)
+    assert len(before) == len(after) > 10
+    assert not set(before) & set(after)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.get_by_role("button", name="Light theme").click()
+    assert colours(page) == before
+
+
+def test_paper_is_light_and_nothing_is_cut(visit, pages, tmp_path):
+    page = visit(pages["good"], "dark")
+    page.click("#theme")
+    page.click("#theme")  # dark by the reader's own choice, which paper does not follow either
+    page.evaluate("""() => addEventListener("beforeprint", () => {
+        const inks = [...document.querySelectorAll(".plot .js-line, .plot .xtick text")];
+        window.seen = {
+          fills: inks.map(e => getComputedStyle(e).fill),
+          widths: [...document.querySelectorAll(".main-svg")].map(e => e.clientWidth),
+        };
+    })""")
+    pdf = page.pdf(path=tmp_path / "page.pdf", format="A4", print_background=True)
+    seen = page.evaluate("window.seen")
+    letters = [fill for fill in seen["fills"] if fill != "none"]
+    assert letters
+    assert all(brightness(fill) < 0.5 for fill in letters)
+    assert set(seen["widths"]) == {640}
+    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
+    page.wait_for_function("[...document.querySelectorAll('.main-svg')].every(e => e.clientWidth != 640)")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 673, "height": 900})  # A4 between its margins
+    assert brightness(page.evaluate("getComputedStyle(document.body).color")) < 0.5
+    assert not page.is_visible("#theme")
+    assert page.evaluate(
+        "[...document.querySelectorAll('table, pre')].every(e => e.scrollWidth <= e.parentElement.clientWidth + 1)"
+    )
+
+
+def test_without_scripts_the_tables_remain(visit, pages):
+    page = visit(pages["good"], "light", PHONE, java_script_enabled=False)
+    assert "Scripts are off" in page.inner_text("main")
+    assert "detects at most" in page.inner_text("main")
+    assert page.locator("table").count() >= 5
+    assert not page.is_visible(".plot")
+    assert not page.is_visible("#theme")

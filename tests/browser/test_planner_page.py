@@ -1,0 +1,222 @@
+"""The planner page in a browser, by clicking and by keyboard."""
+
+import re
+import shlex
+import threading
+import time
+
+import pytest
+from tests.browser.conftest import DESKTOP, PHONE, THEMES
+
+from dplateau.ui.answer import answer, warm_up
+from dplateau.ui.settings import Settings
+
+pytest.importorskip("starlette")
+uvicorn = pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def address():
+    from dplateau.ui.app import application
+
+    warm_up()
+    server = uvicorn.Server(uvicorn.Config(application(), port=0, log_level="error", access_log=False, lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def open_page(visit, address):
+    def start(query="", *arguments, **options):
+        page = visit(address + query, *arguments, **options)
+        settled(page)
+        return page
+
+    return start
+
+
+def settled(page):
+    """Wait until every part of the answer is that of the settings."""
+    page.wait_for_selector("#answers[data-settled]", timeout=20_000)
+
+
+def noise_of(page):
+    return float(page.text_content("#noise").replace(",", ""))
+
+
+def changed(page, before):
+    page.wait_for_function("before => document.getElementById('noise').textContent !== before", arg=before, timeout=10_000)
+    settled(page)
+    return noise_of(page)
+
+
+def test_it_shows_what_the_library_says(open_page):
+    page = open_page("?n=20000&sampling=cyclic&batch=500&epochs=30&delta=1e-5")
+    settings = Settings(n=20_000, sampling="cyclic", batch=500, epochs=30, delta=1e-5)
+    said = answer(settings, "noise")
+    assert page.text_content("#noise") == said["shown"]
+    assert page.text_content("#command") == said["command"]
+    assert page.text_content("#python") == said["python"]
+    assert said["composition_shown"] in page.text_content("#noise-words")
+    assert page.text_content("#risk") == "no bound"
+    assert re.search(r"begins at about [\d,]+ steps", page.text_content("#plateau-words"))
+    assert "1 % false alarms" in page.text_content("#trade-off-words")
+    assert page.locator("#plateau .scatterlayer .trace").count() == 3
+    assert page.locator("#trade-off .scatterlayer .trace").count() == 3
+
+
+def test_sliders_move_the_answer(open_page):
+    page = open_page()
+    first = page.text_content("#noise")
+    slider = page.locator("#epsilon-slider")
+    box = slider.bounding_box()
+    page.mouse.click(box["x"] + 0.85 * box["width"], box["y"] + box["height"] / 2)
+    less = changed(page, first)
+    assert less < float(first)
+    assert float(page.input_value("#epsilon")) > 1
+    before = page.text_content("#noise")
+    page.mouse.move(box["x"] + 0.85 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for k in range(12):
+        page.mouse.move(box["x"] + (0.85 - 0.05 * k) * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.up()
+    assert changed(page, before) > less
+    assert page.text_content("#command").split("--epsilon ")[1].split()[0] == page.input_value("#epsilon")
+
+
+def test_the_keyboard_is_enough(open_page):
+    page = open_page()
+    first = page.text_content("#noise")
+    page.focus("#n-slider")
+    value = page.input_value("#n")
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    assert int(page.input_value("#n")) > int(value)
+    assert page.get_attribute("#n-slider", "aria-valuetext") == page.input_value("#n")
+    page.focus("#last")
+    page.keyboard.press("Space")
+    second = changed(page, first)
+    assert second > float(first)
+    page.focus("#sampling-full")
+    page.keyboard.press("ArrowDown")
+    assert page.is_checked("#sampling-cyclic")
+    settled(page)
+    page.wait_for_selector("#command:has-text('--sampling cyclic')")
+    page.focus("#epsilon")
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("3.5")
+    settled(page)
+    page.wait_for_selector("#command:has-text('--epsilon 3.5')")
+
+
+def test_assumptions_that_are_unticked_cost_noise(open_page):
+    page = open_page()
+    first = page.text_content("#noise")
+    needed = page.text_content("#noise-words").split("needs ")[1].split(":")[0]
+    page.click("label[for=convex]")
+    assert changed(page, first) == float(needed)
+    assert page.text_content("#risk") == "no bound"
+    for name in ("shrunk", "ball", "inside", "automatic", "step", "l2", "radius"):
+        assert page.is_disabled(f"#{name}")
+    page.click("label[for=convex]")
+    assert changed(page, needed) == float(first)
+
+
+def test_a_wrong_field_is_told_and_mended(open_page):
+    page = open_page("?sampling=cyclic")
+    page.fill("#batch", "70000")
+    page.wait_for_selector("#batch[aria-invalid=true]")
+    assert "at most n = 60,000 rows" in page.text_content("#batch-error")
+    assert "older" in page.text_content("#trouble")
+    page.fill("#batch", "")
+    page.wait_for_selector("#batch-error:has-text('no number')")
+    page.fill("#batch", "600")
+    page.wait_for_selector("#batch:not([aria-invalid])")
+    settled(page)
+    assert page.text_content("#batch-error") == page.text_content("#trouble") == ""
+
+
+def test_the_copied_command_and_python_do_it(open_page, capsys):
+    from dplateau.cli.main import status
+
+    page = open_page("?sampling=shuffled&epochs=20", permissions=["clipboard-read", "clipboard-write"])
+    page.click("#copy-command")
+    page.wait_for_selector("#command-copied:not(:empty)")
+    command = page.evaluate("navigator.clipboard.readText()")
+    assert status(shlex.split(command)[1:]) == 0
+    found = float(capsys.readouterr().out.split()[1])
+    assert found == pytest.approx(noise_of(page), rel=1e-3)
+    page.click("#copy-python")
+    page.wait_for_selector("#python-copied:not(:empty)")
+    exec(page.evaluate("navigator.clipboard.readText()"), {})
+    assert float(capsys.readouterr().out) == pytest.approx(found, rel=1e-7)
+
+
+def test_without_a_clipboard_the_text_is_selected(open_page):
+    page = open_page()
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('denied')); }")
+    page.click("#copy-command")
+    page.wait_for_selector("#command-copied:not(:empty)")
+    assert page.evaluate("getSelection().toString()").strip() == page.text_content("#command").strip()
+
+
+def test_a_bookmark_brings_the_plan_back(open_page, address):
+    page = open_page()
+    first = page.text_content("#noise")
+    page.click("label[for=sampling-shuffled]")
+    page.fill("#epochs", "40")
+    page.click("label[for=adjacency-replace]")
+    noise = changed(page, first)
+    page.wait_for_url("**adjacency=replace**")
+    again = open_page(page.url.removeprefix(address))
+    assert noise_of(again) == noise
+    assert again.is_checked("#sampling-shuffled")
+    assert again.is_checked("#adjacency-replace")
+    assert again.input_value("#epochs") == "40"
+    again.click("#defaults")
+    settled(again)
+    assert again.text_content("#noise") == first
+
+
+def test_an_old_answer_never_stands_over_a_newer_one(open_page):
+    page = open_page()
+    for epsilon in ("0.3", "5", "0.7", "2", "1.5"):
+        page.fill("#epsilon", epsilon)
+    page.wait_for_selector("#command:has-text('--epsilon 1.5')")
+    settled(page)
+    assert page.text_content("#noise") == answer(Settings(epsilon=1.5), "noise")["shown"]
+
+
+def test_themes_change(open_page):
+    page = open_page()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("#theme")
+    assert page.evaluate(ground) != light
+    page.click("#theme")
+    assert page.evaluate(ground) == light
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("theme", THEMES)
+def test_it_is_accessible_and_fits(open_page, violations, overflow, theme, size):
+    page = open_page("?sampling=shuffled&epochs=20&n=60100", theme, size)
+    assert violations(page) == []
+    assert overflow(page) == 0
+    page.fill("#batch", "0")
+    page.wait_for_selector("#batch[aria-invalid=true]")
+    assert violations(page) == []
+    assert overflow(page) == 0
+
+
+def test_on_a_phone_settings_stand_above_answers(open_page):
+    page = open_page("", "light", PHONE)
+    form, answers = page.locator("#form").bounding_box(), page.locator("#answers").bounding_box()
+    assert form["y"] + form["height"] <= answers["y"]
+    assert page.locator(".bar").is_visible()
+    assert page.text_content("#bar-noise") == page.text_content("#noise")

@@ -1,0 +1,96 @@
+"""The documentation as its readers meet it: search, both themes, a telephone, a keyboard, no network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = (
+    "index.html",
+    "404.html",
+    "tutorial.html",
+    "errata.html",
+    "study.html",
+    "explanation/last-iterate.html",
+    "how-to/read-a-certificate.html",
+    "how-to/write-a-schema.html",
+    "proofs/fixed-order.html",
+    "reference/command-line.html",
+    "reference/python.html",
+    "reproduced/p2-privacy.html",
+)
+"""Pages that have everything that pages have; with DPLATEAU_ALL_PAGES=1 the rest is looked at as well, which takes minutes."""
+DARK = "document.body.setAttribute('data-md-color-scheme', 'slate')"
+LOADED_BY_ADDRESS = "404.html"
+"""It names its style sheets by their place on a server, and so looks bare in a file."""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    if not all(importlib.util.find_spec(name) for name in ("mkdocs", "material", "mkdocstrings")):
+        pytest.skip("mkdocs is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(site, serve) -> str:
+    return serve(site)
+
+
+def pages(site: Path) -> list[str]:
+    every = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
+    assert set(SAMPLE) <= set(every)
+    return every if os.environ.get("DPLATEAU_ALL_PAGES") else list(SAMPLE)
+
+
+def test_pages_are_accessible(site, address, visit, violations):
+    page = visit(f"{address}/index.html")
+    wrong = {}
+    for name in pages(site):
+        page.goto(f"{address}/{name}")
+        wrong[name] = violations(page)
+        page.evaluate(DARK)
+        page.wait_for_timeout(300)  # until colours have changed
+        wrong[name] += violations(page, ["color-contrast", "link-in-text-block"])
+    assert not {name: found for name, found in wrong.items() if found}
+
+
+def test_no_page_is_wider_than_a_telephone(site, visit, overflow):
+    page = visit(site / "index.html", size=(390, 844))
+    wide = {}
+    for path in sorted(site.rglob("*.html")):
+        if path.name != LOADED_BY_ADDRESS:
+            page.goto(path.as_uri())
+            wide[path.name] = overflow(page)
+    assert not {name: width for name, width in wide.items() if width > 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "title"), [("taut string", "Fixed order"), ("NO_COLOR", "Command line"), ("Opacus", "Use with Opacus")]
+)
+@pytest.mark.parametrize("served", [True, False])
+def test_search_finds_and_opens_a_page(site, address, visit, words, title, served):
+    page = visit(f"{address}/index.html" if served else site / "index.html")
+    page.keyboard.press("/")
+    page.keyboard.type(words)
+    found = page.locator(".md-search-result__item").filter(has_text=title).first
+    found.wait_for()
+    found.locator("a").first.click()
+    page.wait_for_function(f"document.querySelector('h1')?.innerText.includes({title!r})")
+
+
+def test_theme_button_changes_the_theme(address, visit):
+    page = visit(f"{address}/tutorial.html")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.locator("label[title=Dark]").click()
+    assert page.evaluate(ground) != light

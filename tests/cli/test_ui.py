@@ -1,0 +1,68 @@
+"""``dplateau ui``."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+START = "from dplateau.cli.main import run; run()"
+
+
+def test_a_port_in_use_is_one_clear_line(dplateau):
+    pytest.importorskip("uvicorn")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, out, err = dplateau("ui", "--port", port, "--no-browser")
+    assert (code, out) == (2, "")
+    assert err == f"dplateau: port {port} is in use: end what uses it, or choose another --port (0: any that is free).\n"
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_wrong_ports_are_told(dplateau, port):
+    code, _, err = dplateau("ui", "--port", port, "--no-browser")
+    assert code == 2
+    assert "expected a number from 0 to 65535" in err
+
+
+def test_it_cannot_be_offered_to_other_computers(dplateau):
+    code, _, err = dplateau("ui", "--host", "0.0.0.0")
+    assert code == 2
+    assert "--host" in err
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_a_missing_extra_is_told(dplateau, monkeypatch, missing):
+    for name in [name for name in sys.modules if name.split(".")[0] == missing or name == "dplateau.ui.app"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    code, out, err = dplateau("ui", "--no-browser")
+    assert (code, out) == (2, "")
+    assert err == f"dplateau: dplateau ui needs {missing}: pip install 'dplateau[ui]'.\n"
+
+
+def test_it_serves_this_computer_only_and_ends_with_the_keyboard():
+    pytest.importorskip("uvicorn")
+    command = [sys.executable, "-c", START, "ui", "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            line = process.stdout.readline()
+            address = line.split()[4]
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=20) as reply:
+                assert b"How much noise" in reply.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_jax_is_not_loaded(process):
+    pytest.importorskip("starlette")
+    code = "import sys, dplateau.ui.app, dplateau.ui.answer; dplateau.ui.answer.warm_up(); print('jax' in sys.modules)"
+    assert process(code=code).stdout == "False\n"

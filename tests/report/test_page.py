@@ -1,0 +1,308 @@
+"""The page of a certificate: what it says, that nothing in it can do harm, and that nobody's claims are believed."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+import dplateau as dp
+from dplateau.report import Certificate, certificate_page, verify, write_page
+from dplateau.report.page_words import FEW, one_in, run_in_brief
+from dplateau.report.pages import plotly
+from dplateau.report.statement import statement
+from dplateau.report.trade_off import read_attack
+from dplateau.report.words import percent
+from dplateau.spec import InputError, Run, UncertifiedError
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+class Reader(HTMLParser):
+    """The text of a page as a person sees it, and its elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.elements and self.elements[-1][0] not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def count(self, tag: str) -> int:
+        return sum(one == tag for one, _ in self.elements)
+
+
+def without_plotly(page: str) -> str:
+    assert page.count(plotly()) == 1
+    return page.replace(plotly(), "")
+
+
+def read(certificate: Certificate) -> Reader:
+    return Reader(without_plotly(certificate_page(certificate)))
+
+
+def forged(certificate: Certificate, **entries) -> Certificate:
+    """A forgery that does not contradict itself."""
+    data = {**certificate.to_dict(), **entries}
+    run = Run.from_dict(data["run"])
+    data["statement"] = statement(run, data["epsilon"], data["delta"], data["mu"], data["certified"])
+    return Certificate.from_json(json.dumps(data))
+
+
+def top(reader: Reader) -> str:
+    return reader.text[: reader.text.index("What is protected")]
+
+
+def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
+    reader = read(certificate)
+    assert f"epsilon {certificate.epsilon:.5g}"[:12] in top(reader)
+    assert "Proved" in top(reader)
+    assert "agrees" in top(reader)
+    assert certificate.statement in top(reader)
+    assert "Whether any one of 32,561 rows was in the data" in reader.text
+    assert "Anyone who sees the model and every noisy step" in reader.text
+    assert "somebody with several rows" in reader.text
+    for assumption in certificate.assumptions:
+        assert assumption.statement in reader.text
+    for words in ("1 enforced by the code that trained", "1 declared by whoever trained", "1 derived from the others"):
+        assert words in reader.text
+    for row in certificate.bounds:
+        assert row.name in reader.text
+        assert row.epsilon is not None or (row.why_not or "").startswith("it is for sampling") or row.why_not in reader.text
+    assert "dplateau account --run certificate.json" in reader.text
+    assert f"pip install dplateau=={dict(certificate.versions)['dplateau']}" in reader.text
+    assert certificate.run_digest in reader.text
+
+
+def test_readings_are_those_of_the_certified_curve_and_never_smaller(certificates):
+    certificate = certificates["poisson"]
+    reader = read(certificate)
+    f = dp.account(certificate.run, certificate.delta).trade_off
+    attack = read_attack(f)
+    for _, true in attack.detects:
+        assert percent(true) in reader.text
+    share = percent(dict(attack.detects)[0.01])
+    assert f"accepts 1 % false alarms detects a person's presence in at most {share} of the cases" in reader.text
+    assert f"at most {percent(attack.accuracy)} right answers" in reader.text
+    pair = f.group(2)
+    assert percent(1 - pair(0.01)) in reader.text
+    assert percent(1 - pair(0.01)) > share
+
+
+def test_replacement_is_about_values(certificates):
+    reader = read(certificates["schedules"])
+    assert "Which value any one of 6 rows had" in reader.text
+    assert "recognises value B in at most" in reader.text
+    assert "presence" not in reader.text
+    assert "Whoever sees more of the training than the final model" in reader.text
+
+
+def test_figures_hold_the_certified_numbers(certificate):
+    page = without_plotly(certificate_page(certificate))
+    figures = {
+        name: json.loads(text)
+        for name, text in re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page, flags=re.S)
+    }
+    assert set(figures) == {"attack-figure", "epsilon-figure"}
+    curve, chosen = figures["epsilon-figure"]["lines"]
+    points = dict(zip(curve["x"], curve["y"], strict=True))
+    assert (chosen["x"], chosen["y"]) == ([certificate.delta], [certificate.epsilon])
+    assert all(points[delta] == epsilon.upper for delta, epsilon in certificate.curve)
+    perfect, most, marks = figures["attack-figure"]["lines"]
+    assert perfect["x"] == perfect["y"]
+    f = dp.account(certificate.run, certificate.delta).trade_off
+    assert all(share / 100 >= 1 - f(alarm / 100) - 1e-12 for alarm, share in zip(most["x"], most["y"], strict=True))
+    assert len(marks["x"]) == 4
+    labels = [element["aria-label"] or "" for tag, element in Reader(page).elements if element.get("role") == "img"]
+    assert len(labels) == 2
+    assert all(len(label) > 60 for label in labels)
+
+
+def test_one_certificate_has_one_page(certificate):
+    assert certificate_page(certificate) == certificate_page(Certificate.from_json(certificate.to_json()))
+    report = dp.account(certificate.run, certificate.delta)
+    assert certificate_page(certificate, report) == certificate_page(certificate)
+
+
+def test_a_report_about_something_else_is_refused(certificate, certificates):
+    other = certificates["poisson"].run
+    for report in (dp.account(other, certificate.delta), dp.account(certificate.run, 1e-6)):
+        with pytest.raises(ValueError, match="another run or delta"):
+            certificate_page(certificate, report)
+
+
+def test_a_fixed_seed_certifies_nothing(seeded):
+    reader = read(seeded)
+    assert "This certifies nothing" in top(reader)
+    assert "The noise came from a fixed seed, and whoever knows the seed can subtract it." in top(reader)
+    assert "numbers agree" in top(reader)
+    assert "(certifies)" not in reader.text
+    assert not any((element.get("class") or "") == "verdict good" for _, element in reader.elements)
+
+
+def test_guessable_noise_certifies_nothing(certify, certificate):
+    reader = read(certify(certificate.run, "torch's generator, not cryptographic"))
+    assert "This certifies nothing" in top(reader)
+    assert "not cryptographic" in top(reader)
+
+
+def test_a_forgery_is_named_and_its_numbers_are_not_believed(certificate):
+    reader = read(forged(certificate, epsilon=0.01, enclosure=[0.01, 0.01]))
+    assert "This certifies nothing" in top(reader)
+    assert "differs" in top(reader)
+    assert "it claims epsilon 0.01 at delta 1e-05" in top(reader)
+    assert "epsilon: 0.01 in the certificate" in top(reader)
+    assert "Proved" not in top(reader)
+    below = reader.text[len(top(reader)) :]
+    assert "0.01 at delta" not in below
+    assert f"{certificate.epsilon:.4g}" in below
+
+
+def test_many_differences_are_counted(certificate):
+    data = certificate.to_dict()
+    curve = [{"delta": point["delta"], "epsilon": [0.0, 1e-3]} for point in data["curve"]]
+    forgery = forged(certificate, curve=curve)
+    left = len(verify(forgery).differences) - 12
+    assert left > 0
+    assert f"and {left} more entries" in read(forgery).text
+
+
+def test_text_of_a_forged_file_stays_text(certificate):
+    clean = read(certificate)
+    page = certificate_page(
+        forged(
+            certificate,
+            assumptions=[{"name": EVIL, "statement": EVIL + "\ud800", "how": "declared"}] * 3,
+            generator=EVIL + ", key from the operating system",
+            arithmetic=EVIL,
+            bound=EVIL,
+            source=EVIL,
+            versions={"dplateau": "0.1.0; rm -rf ~", EVIL: EVIL},
+        )
+    )
+    page.encode("utf-8")
+    page = without_plotly(page)
+    assert EVIL not in page
+    assert html.escape(EVIL, quote=False) in page
+    reader = Reader(page)
+    assert reader.count("img") == 0
+    assert reader.count("script") == clean.count("script")
+    command = re.search(r"pip install [^\n]*", page)
+    assert command is not None
+    assert command[0] == "pip install dplateau"
+
+
+def test_nothing_is_loaded_and_the_policy_says_so(certificate):
+    reader = read(certificate)
+    assert not [element for _, element in reader.elements if {"src", "srcset", "data"} & element.keys()]
+    assert all((element.get("href") or "#").startswith("#") for _, element in reader.elements)
+    policy = next(e["content"] for t, e in reader.elements if t == "meta" and e.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    ends = {element["id"] for _, element in reader.elements if "id" in element}
+    assert {element["href"][1:] for _, element in reader.elements if element.get("href")} <= ends
+
+
+def test_the_script_cannot_end_its_element_early():
+    bundle = plotly().lower()
+    assert "</script" not in bundle
+    assert "<!--" not in bundle or "<script" not in bundle
+
+
+def test_several_runs(certify):
+    first = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=4, noise_multiplier=200.0)
+    second = dp.Run(n=1_000, sampling=dp.Cyclic(100), steps=30, noise_multiplier=200.0)
+    reader = read(certify(dp.compose(first, second)))
+    assert "all that 2 runs released" in reader.text
+    assert "run 2" in reader.text
+    assert "A step sums the gradients" in reader.text
+    assert "A phase computes" not in reader.text
+    many = dp.compose(*[first] * (FEW + 3))
+    reader = read(certify(many))
+    assert f"run {FEW}" in reader.text
+    assert f"run {FEW + 1}" not in reader.text
+    assert "and 3 more runs" in reader.text
+
+
+def test_long_schedules_are_ranges(certify):
+    noise = tuple(20.0 + t / 100 for t in range(4_000))
+    run = dp.Run(n=8_000, sampling=dp.OnePass(2), steps=4_000, noise_multiplier=noise, released="last", update="post-processed")
+    reader = read(certify(run))
+    assert "multiplier 20 to 59.99" in reader.text
+    assert '"noise_multiplier": "4,000 numbers from 20 to 59.99: the certificate file has them all"' in reader.text
+    assert "20.37," not in reader.text
+    assert "Anyone who sees the model," in reader.text
+
+
+def test_phases_are_described(certify):
+    phases = {"step_size": 1.0, "strong_convexity": 0.0, "update": "phased-erm", "released": "last"}
+    run = dp.Run(n=100, sampling=dp.OnePass((50, 25)), steps=2, noise_multiplier=4.0, **phases)
+    reader = read(certify(run))
+    assert "A phase computes on rows of its own" in reader.text
+    assert "A step sums" not in reader.text
+
+
+def test_short_runs_are_written_out(certificates):
+    run = certificates["schedules"].run
+    assert json.loads(run_in_brief(run)) == run.to_dict()
+
+
+@pytest.mark.parametrize(("noise", "little"), [(1e4, False), (0.2, True), (1e-20, True)])
+def test_extremes_have_pages_and_a_proof_is_no_praise(certify, noise, little):
+    run = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=1, noise_multiplier=noise)
+    reader = read(certify(run, delta=1e-4))
+    assert ("promises little" in top(reader)) is little
+    assert ("100.0 %" in reader.text) is little
+    assert not re.search(r"\b(nan|inf|None)\b", reader.text)
+
+
+def test_a_large_delta_is_warned_of(certify):
+    run = dp.Run(n=100, sampling=dp.FullBatch(), steps=1, noise_multiplier=10.0)
+    with pytest.warns(dp.PrivacyWarning):
+        certificate = certify(run, delta=0.02)
+    with pytest.warns(dp.PrivacyWarning):
+        reader = read(certificate)
+    assert "Delta is too large for 100 rows" in reader.text
+
+
+def test_a_run_without_any_bound_has_no_page(certificate):
+    nothing = replace(dp.account(certificate.run, certificate.delta), bounds=())
+    with pytest.raises(UncertifiedError, match="no proved bound"):
+        certificate_page(certificate, nothing)
+
+
+def test_deltas_in_words():
+    assert [one_in(delta) for delta in (1e-5, 0.5, 3e-6, 1e-300)] == ["1 in 100,000", "1 in 2", "about 1 in 333,333", "1e-300"]
+
+
+def test_written_whole_or_not_at_all(certificate, seeded, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("what was there before")
+    verdict = write_page(certificate, path)
+    assert verdict == verify(certificate)
+    assert path.read_text(encoding="utf-8") == certificate_page(certificate)
+    assert not write_page(seeded, path).certifies
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("page.txt", r"does not end in \.html"), ("no/page.html", "is no folder"), ("folder.html", "it is a folder")],
+)
+def test_bad_paths(certificate, tmp_path, name, message):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(InputError, match=message):
+        write_page(certificate, tmp_path / name)
