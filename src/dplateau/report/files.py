@@ -12,15 +12,15 @@ from pathlib import Path
 from dplateau.spec import InputError
 
 
-def write_file(path: str | Path, text: str) -> None:
-    """Write a text file: into a hidden file beside it first, which is then renamed.
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Write a file: into a hidden one beside it first, which is then renamed.
 
     Parameters
     ----------
     path : str or Path
         The file; one that exists is replaced.
-    text : str
-        Its content.
+    content : str or bytes
+        A text, which is written as UTF-8, or bytes.
 
     Raises
     ------
@@ -30,8 +30,8 @@ def write_file(path: str | Path, text: str) -> None:
     path = Path(path)
     part = _beside(path)
     try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with part.open("xb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -40,6 +40,14 @@ def write_file(path: str | Path, text: str) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def check_file(path: str | Path) -> None:
+    """Raise ``InputError`` if no file can be written there: better before computing than after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
+    _check_parent(path)
 
 
 @contextmanager
@@ -77,6 +85,10 @@ def check_new_folder(path: str | Path) -> None:
     path = Path(path)
     if os.path.lexists(path):
         raise InputError(f"{path} exists already: name a new folder, or remove it first.")
+    _check_parent(path)
+
+
+def _check_parent(path: Path) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
         raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")

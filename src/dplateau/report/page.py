@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
 from dplateau.report.certificate import SECRET_KEY, Certificate
-from dplateau.report.files import write_file
+from dplateau.report.files import check_file, write_file
 from dplateau.report.statement import guessing_accuracy
 from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
 from dplateau.report.verify import Verdict, verify
@@ -88,13 +87,7 @@ def check_page(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path} does not end in .html: name the page accordingly.")
-    parent = path.absolute().parent
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
-    if not parent.is_dir():
-        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    check_file(path)
     return path
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dplateau.report.files import check_file, write_file
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -51,13 +49,7 @@ def check_picture(path: str | Path) -> str:
     kind = path.suffix.lstrip(".").lower()
     if kind not in PICTURES:
         raise InputError(f"{path} does not end in {', '.join('.' + kind for kind in PICTURES)}: name the picture accordingly.")
-    parent = path.absolute().parent
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
-    if not parent.is_dir():
-        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    check_file(path)
     return kind
 
 
@@ -70,7 +62,7 @@ def save_picture(figure: Figure, path: str | Path) -> None:
         As ``check_picture``, or the file cannot be written.
     """
     kind = check_picture(path)
-    _write(Path(path), _picture(figure, kind))
+    write_file(path, _picture(figure, kind))
 
 
 def style_axes(axes: Any) -> None:
@@ -91,16 +83,3 @@ def _picture(figure: Figure, kind: str) -> bytes:
             buffer, format=kind, dpi=200, metadata={"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
         )
     return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Into a hidden file beside it first, which is then renamed."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or 'input/output error'}. Nothing was left behind.") from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
