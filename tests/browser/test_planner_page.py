@@ -208,6 +208,11 @@ def test_it_is_accessible_and_fits(open_page, violations, overflow, theme, size)
     page = open_page("?sampling=shuffled&epochs=20&n=60100", theme, size)
     assert violations(page) == []
     assert overflow(page) == 0
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_messages_are_accessible_and_fit(open_page, violations, overflow, theme):
+    page = open_page("?sampling=shuffled&epochs=20", theme, PHONE)
     page.fill("#batch", "0")
     page.wait_for_selector("#batch[aria-invalid=true]")
     assert violations(page) == []

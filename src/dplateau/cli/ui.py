@@ -1,0 +1,77 @@
+"""``dplateau ui``: the planner page, for browsers on this computer."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.spec import InputError
+
+HOST = "127.0.0.1"
+PAGE = "The page"
+
+
+def ui(
+    port: Annotated[int, o.option("Port; 0: any that is free.", PAGE, "--port")] = 8337,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.", rich_help_panel=PAGE)] = True,
+) -> None:
+    """Plan with sliders, in the browser: noise, plateau, trade-off curve and risk from public facts.
+
+    The page is for this computer only, reads no data and stores nothing.
+    Ctrl-C ends it.
+
+    [bold]Example[/]
+
+    dplateau ui
+    """
+    if not 0 <= port <= 65535:
+        raise InputError(f"--port is {port}: expected a number from 0 to 65535.")
+    try:
+        import uvicorn
+
+        from dplateau.ui.app import application
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn"):
+            raise
+        raise InputError(f"dplateau ui needs {missing}: pip install 'dplateau[ui]'.") from None
+    from dplateau.ui.answer import warm_up
+
+    with _listening(port) as listener:
+        warm_up()
+        address = f"http://{HOST}:{listener.getsockname()[1]}/"
+        print(f"The planner is at {address} until you press Ctrl-C.", flush=True)
+        if browser:
+            threading.Thread(target=_open, args=(address,), daemon=True).start()
+        config = uvicorn.Config(application(), log_level="error", access_log=False, lifespan="off", server_header=False)
+        with suppress(KeyboardInterrupt):  # That is how one ends it.
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that only this computer reaches."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"port {port} is in use: end what uses it, or choose another --port (0: any that is free).") from None
+        if error.errno == errno.EACCES:
+            raise InputError(f"port {port} is not allowed here: choose a --port of 1024 or more.") from None
+        raise
+    return listener
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    webbrowser.open(address)

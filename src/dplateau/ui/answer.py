@@ -1,0 +1,256 @@
+"""What the page is told, part by part: each part has to be there within a tenth of a second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from dplateau.accounting.attack import advantage
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.accounting.trade_offs import epsilon_delta
+from dplateau.analyses import RenyiComposition
+from dplateau.report.words import ADJACENCY, BATCHES, RELEASED
+from dplateau.spec import InputError, Poisson, Run
+from dplateau.ui import curves
+from dplateau.ui.commands import command, python
+from dplateau.ui.noise import Calibrated, calibrated, composition, found, step_size_of
+from dplateau.ui.risk import drift, excess_risk
+from dplateau.ui.settings import NUMBERS, RISK_AT_START, Settings, SettingsError
+
+MOST_WEIGHTS: Final = 10_000
+"""As ``dplateau.planning.MOST_WEIGHTS``, which cannot be read without JAX."""
+_MUCH: Final = 10.0
+"""An epsilon above this promises little."""
+_BOUNDS: Final = {
+    "exact-composition": "composition of all steps",
+    "renyi-composition": "composition of all steps by Renyi divergences",
+    "fixed-order": "the last iterate of batches in a fixed order",
+    "shuffled": "the last iterate of shuffled batches",
+}
+WORTH: Final = ("last", "shrunk", "ball")
+"""Assumptions of which the page says what they are worth; "last" stands for all that last-iterate bounds cannot do without."""
+
+
+def answer(settings: Settings, part: str, piece: int = 0) -> dict[str, Any]:
+    """One part of the answer, as plain data for JSON.
+
+    Parameters
+    ----------
+    settings : Settings
+        What is asked.
+    part : str
+        One of ``PARTS``.
+    piece : int
+        Which piece of it, from 0 on.
+
+    Raises
+    ------
+    SettingsError
+        The part or the piece does not exist, or no noise meets the target.
+    """
+    if part not in PARTS:
+        raise SettingsError({"part": f"expected one of {', '.join(PARTS)}."})
+    try:
+        return _answered(settings, part, piece)
+    except SettingsError:
+        raise
+    except InputError as error:
+        raise SettingsError({"epsilon": str(error)}) from None
+
+
+@lru_cache(maxsize=1024)
+def _answered(settings: Settings, part: str, piece: int) -> dict[str, Any]:
+    count, make = pieces(settings, part), PARTS[part][1]
+    if not 0 <= piece < count:
+        raise SettingsError({"piece": f"expected a number from 0 to {count - 1}."})
+    return {"part": part, "piece": piece, "pieces": count, **make(settings, piece)}
+
+
+def pieces(settings: Settings, part: str) -> int:
+    """In how many pieces a part comes."""
+    count = PARTS[part][0]
+    return count if isinstance(count, int) else count(settings)
+
+
+def _noise(settings: Settings, _: int) -> dict[str, Any]:
+    best, composed = found(settings), composition(settings)
+    run = best.run
+    sigma = best.noise * run.clip_norm / settings.size
+    moved = drift(run.steps, step_size_of(settings), sigma, settings.strong_convexity) if settings.convex else None
+    return {
+        "noise": best.noise,
+        "shown": rounded_up(best.noise, 4),
+        "epsilon": best.epsilon,
+        "bound": best.best.name,
+        "bound_words": _BOUNDS.get(best.best.name, best.best.name),
+        "source": best.best.source,
+        "composition": composed.noise,
+        "composition_shown": rounded_up(composed.noise, 4),
+        "saved": composed.noise / best.noise,
+        "counts_on_last": settings.counts_on_last,
+        "protects": ADJACENCY[run.adjacency],
+        "training": f"{run.steps:,} steps, {_batches(run)}",
+        "released": RELEASED[run.released],
+        "steps": run.steps,
+        "rows": run.n,
+        "step_size": run.step_size,
+        "smoothness": settings.smoothness if settings.convex else None,
+        "noise_of_mean": sigma,
+        "drift": moved,
+        "notes": _notes(settings, best),
+        "doubtful": settings.delta >= 1 / settings.n or settings.epsilon > _MUCH,
+        "command": command(run, settings.epsilon, settings.delta),
+        "python": python(settings, run),
+    }
+
+
+def _batches(run: Run) -> str:
+    return BATCHES[run.sampling.kind].format(size=f"{run.sampling.divisors(run.n):,.0f}")
+
+
+def _notes(settings: Settings, best: Calibrated) -> list[str]:
+    """What a reader should know before he relies on the numbers."""
+    notes: list[str] = []
+    if settings.delta >= 1 / settings.n:
+        notes.append(
+            f"delta is at least 1/n = {1 / settings.n:.2g}: publishing a random row satisfies that. Choose delta well below it."
+        )
+    if settings.epsilon > _MUCH:
+        notes.append(f"An epsilon above {_MUCH:g} promises little; the second figure says what an attacker can do.")
+    if (left := settings.n - settings.rows) > 0:
+        near = _divisor(settings.n, settings.batch)
+        notes.append(
+            f"{left:,} of {settings.n:,} rows fill no batch and are left out: the plan is for n = {settings.rows:,}. "
+            f"Batches of {near:,} would use all of them."
+        )
+    if settings.sampling == Poisson.kind and settings.last and settings.convex:
+        notes.append(
+            "For Poisson batches this page counts on composition only. The last-iterate bound for them takes seconds: "
+            "dplateau account and dplateau calibrate have it, and after very many steps it is less."
+        )
+    if best.best.name == RenyiComposition.name:
+        notes.append(
+            "Few draws of a row decide here, and exact composition takes seconds. So this noise is by Renyi divergences, which is "
+            "proved too; the command below composes exactly and finds somewhat less."
+        )
+    if best.run.released == "last" and settings.d > MOST_WEIGHTS:
+        notes.append(
+            f"With more than {MOST_WEIGHTS:,} weights, rounding may move the last iterate by more than its bounds allow: the "
+            "training loop checks that before it starts."
+        )
+    return notes
+
+
+def _divisor(n: int, near: int) -> int:
+    """The divisor of n that is closest to ``near``, on a logarithmic scale."""
+    small = [k for k in range(1, math.isqrt(n) + 1) if n % k == 0]
+    return min((abs(math.log(size / near)), size) for k in small for size in (k, n // k))[1]
+
+
+def _risk(settings: Settings, _: int) -> dict[str, Any]:
+    risk = excess_risk(settings, found(settings).run)
+    bound = risk.bound
+    return {
+        "bound": bound,
+        "shown": None if bound is None else rounded_up(bound, 3),
+        "share": None if bound is None else bound / RISK_AT_START,
+        "says_something": risk.says_something,
+        "of": risk.of,
+        "against": risk.against,
+        "theorem": risk.theorem,
+        "why_not": risk.why_not,
+        "at_start": RISK_AT_START,
+        "l2": settings.strong_convexity,
+    }
+
+
+def _plateau(settings: Settings, piece: int) -> dict[str, Any]:
+    run, part = found(settings).run, curves.plateau(settings, piece)
+    return {
+        "steps": part.steps,
+        "composition": _finite(part.composition),
+        "certified": _finite(part.certified),
+        "chosen": run.steps,
+        "target": settings.epsilon,
+        "has_last": curves.last_iterate(run) is not None,
+    }
+
+
+def _finite(values: tuple[float, ...]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
+
+
+def _begins(settings: Settings, _: int) -> dict[str, Any]:
+    run = found(settings).run
+    steps = curves.begins(run, settings.delta)
+    ends = curves.last_iterate(run) is not None and bool(run.diameter or run.strong_convexity)
+    return {"steps": steps, "epochs": None if steps is None else steps / settings.batches_an_epoch, "ends": ends}
+
+
+def _trade_off(settings: Settings, piece: int) -> dict[str, Any]:
+    f, mu = curves.trade_off(settings, piece), found(settings).best.guarantee.mu
+    alarms = curves.false_alarms()
+    return {
+        "false_alarms": alarms.tolist(),
+        "misses": f(alarms).tolist(),
+        "one_point": epsilon_delta(settings.epsilon, settings.delta)(alarms).tolist(),
+        "readings": curves.readings(f),
+        "advantage": min(advantage(f), 1.0),
+        "mu": mu,
+    }
+
+
+def _worth(settings: Settings, piece: int) -> dict[str, Any]:
+    """The noise with one assumption changed and nothing else: the step size stays."""
+    name = WORTH[piece]
+    if name == "last":
+        there = settings.last and settings.convex
+        other = settings.without(last=not there, convex=True)
+    else:
+        there = bool(getattr(settings, name))
+        other = settings.without(**{name: not there})
+    if settings.sampling == Poisson.kind or not (name == "last" or settings.counts_on_last):
+        return {"assumption": name, "there": there, "noise": None, "shown": None}
+    step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
+    try:
+        noise = calibrated(other.run(step_size), settings.epsilon, settings.delta).noise
+    except InputError:
+        return {"assumption": name, "there": there, "noise": None, "shown": None}
+    return {"assumption": name, "there": there, "noise": noise, "shown": rounded_up(noise, 4)}
+
+
+def _poisson(settings: Settings, _: int) -> dict[str, Any]:
+    """What batches of the same size, drawn at random, would need by composition."""
+    if settings.sampling == "full":
+        return {"noise": None, "shown": None}
+    try:
+        noise = composition(settings.without(sampling=Poisson.kind)).noise
+    except InputError:
+        return {"noise": None, "shown": None}
+    return {"noise": noise, "shown": rounded_up(noise, 4)}
+
+
+def _plateau_pieces(settings: Settings) -> int:
+    return curves.POINTS[settings.sampling][1]
+
+
+PARTS: Final[dict[str, tuple[int | Callable[[Settings], int], Callable[[Settings, int], dict[str, Any]]]]] = {
+    "noise": (1, _noise),
+    "risk": (1, _risk),
+    "trade-off": (curves.trade_off_pieces, _trade_off),
+    "plateau": (_plateau_pieces, _plateau),
+    "begins": (1, _begins),
+    "worth": (len(WORTH), _worth),
+    "poisson": (1, _poisson),
+}
+"""How many pieces a part has, and how a piece is made."""
+
+
+def warm_up() -> None:
+    """Load what is loaded at first use, so that the first answer is as fast as the others."""
+    for sampling in ("full", "poisson"):
+        settings = Settings(sampling=sampling, epochs=10)
+        for part in PARTS:
+            answer(settings, part, pieces(settings, part) - 1)

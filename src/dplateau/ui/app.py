@@ -1,0 +1,117 @@
+"""The web application: one page, its scripts, and the answers, for browsers on this computer only.
+
+Nothing is read from disk but the page's own files, nothing is stored, no data come in: every answer follows from its address alone.
+Requests for another host's name are refused, so that no website can reach the page through a name that it points to this computer.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dplateau.report.pages import asset, plotly, render
+from dplateau.ui.answer import answer
+from dplateau.ui.settings import MOST_STEPS, NUMBERS, Settings, SettingsError
+
+HOSTS: Final = ("127.0.0.1", "localhost")
+FOLDER: Final = Path(__file__).parent
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Scripts come from this application only; Plotly writes styles of its own."""
+_HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class _Headers:
+    """Adds the headers that keep other pages out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        await self.app(scope, receive, sending if scope["type"] == "http" else send)
+
+
+@cache
+def page_html() -> str:
+    """The page, which knows the ranges and the defaults of all settings."""
+    defaults = Settings()
+    return render(
+        "planner.html", FOLDER, numbers=NUMBERS, defaults=defaults, query=defaults.to_query(), policy=POLICY, most_steps=MOST_STEPS
+    )
+
+
+async def page(_: Request) -> Response:
+    """``/``."""
+    return HTMLResponse(page_html(), headers={"Cache-Control": "no-cache"})
+
+
+async def answered(request: Request) -> Response:
+    """``/answer?part=...&piece=...&n=...``: the settings are in the query, the milliseconds that it took in the answer.
+
+    Errors have status 400; with ``quiet=1`` they are an answer like another one, since browsers report refused requests as faults.
+    """
+    begun = time.perf_counter()
+    query = dict(request.query_params)
+    refused = 200 if query.pop("quiet", "0") == "1" else 400
+    part, piece = query.pop("part", "noise"), query.pop("piece", "0")
+    headers = {"Cache-Control": "no-store"}
+    try:
+        settings = Settings.parse(query)
+        if not (piece.isascii() and piece.isdigit() and len(piece) < 4):
+            raise SettingsError({"piece": "expected a whole number."})
+        content: dict[str, Any] = answer(settings, part, int(piece))
+    except SettingsError as error:
+        return JSONResponse({"errors": error.fields}, status_code=refused, headers=headers)
+    return JSONResponse({**content, "milliseconds": 1000 * (time.perf_counter() - begun)}, headers=headers)
+
+
+async def script(request: Request) -> Response:
+    """The page's scripts: Plotly, the figures, the planner."""
+    name = request.path_params["name"]
+    text = {
+        "plotly": plotly,
+        "figures": lambda: asset("figures.js"),
+        "planner": lambda: (FOLDER / "planner.js").read_text(encoding="utf-8"),
+    }.get(name)
+    if text is None:
+        return Response("not found", status_code=404, media_type="text/plain")
+    return Response(text(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+
+def application() -> Starlette:
+    """The application, for uvicorn and for tests."""
+    return Starlette(
+        routes=[
+            Route("/", page, methods=["GET"]),
+            Route("/answer", answered, methods=["GET"]),
+            Route("/{name}.js", script, methods=["GET"]),
+        ],
+        middleware=[
+            Middleware(_Headers),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
+        ],
+    )

@@ -1,0 +1,70 @@
+"""The command and the Python that find the noise of the page again."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from dplateau.spec import FullBatch, Run
+from dplateau.ui.settings import Settings
+
+_DEFAULTS = {field.name: field.default for field in fields(Run)}
+_OPTIONS = ("clip_norm", "step_size", "smoothness", "strong_convexity", "l2", "diameter", "adjacency", "released")
+
+
+def _stated(run: Run) -> dict[str, Any]:
+    """What differs from the defaults of ``Run``."""
+    return {name: getattr(run, name) for name in _OPTIONS if getattr(run, name) != _DEFAULTS[name]}
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(_plain(value))
+
+
+def _size(run: Run) -> int:
+    return int(run.sampling.divisors(run.n))  # type: ignore[arg-type]
+
+
+def command(run: Run, epsilon: float, delta: float) -> str:
+    """``dplateau calibrate`` for the run, on one line."""
+    parts = [f"--n {run.n}", f"--sampling {run.sampling.kind}"]
+    if not isinstance(run.sampling, FullBatch):
+        parts.append(f"--batch-size {_size(run)}")
+    parts.append(f"--steps {run.steps}")
+    parts += [f"--{name.replace('_', '-')} {_plain(value)}" for name, value in _stated(run).items()]
+    return f"dplateau calibrate --epsilon {epsilon:.12g} --delta {delta:.12g} {' '.join(parts)}"
+
+
+def python(settings: Settings, run: Run) -> str:
+    """Python that finds the noise, with the lines that would train."""
+    batch = "" if isinstance(run.sampling, FullBatch) else f"batch_size={_size(run)}"
+    stated = [f"    {name}={_literal(value)}," for name, value in _stated(run).items()]
+    lines = [
+        "import dplateau as dp",
+        "",
+        "run = dp.Run(",
+        f"    n={run.n},",
+        f"    sampling=dp.{type(run.sampling).__name__}({batch}),",
+        f"    steps={run.steps},",
+        "    noise_multiplier=1.0,  # to be found",
+        *stated,
+        ")",
+        f"run = dp.calibrate(run, epsilon={settings.epsilon:.12g}, delta={settings.delta:.12g})",
+        "print(run.noise_multiplier)",
+    ]
+    if settings.convex:
+        rest = [f"l2={settings.l2}"] if settings.shrunk else []
+        rest += ['dtype="float64"'] if run.released == "last" else []
+        options = "".join(f", {one}" for one in rest)
+        lines += [
+            "",
+            "# To train with it, on rows of norm at most 1 and targets 0 and 1:",
+            "# from dplateau.losses import Logistic",
+            "# from dplateau.training import train",
+            f"# weights = train(run, Logistic(), features, target{options}).weights",
+        ]
+    return "\n".join(lines) + "\n"

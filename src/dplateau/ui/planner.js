@@ -1,0 +1,314 @@
+"use strict";
+// The planner: settings into a query, a query into answers, answers into the page.
+//
+// One request is under way at a time. The noise is asked first, for the newest settings; between two such questions one piece of
+// the other answers is asked, for the settings of the last noise that is shown. So all of the page follows a slider while it moves,
+// and an old answer never stands over a newer one.
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const form = byId("form");
+  const numbers = [...form.querySelectorAll('input[type="number"]')];
+  const names = [...new Set([...form.elements].map((one) => one.name).filter(Boolean))];
+  const SLIDER = 1000;
+
+  // Settings.
+
+  function value(name) {
+    const field = form.elements[name];
+    if (field instanceof RadioNodeList) return field.value;
+    return field.type === "checkbox" ? (field.checked ? "1" : "0") : field.value.trim();
+  }
+
+  function query() {
+    return new URLSearchParams(names.map((name) => [name, value(name)])).toString();
+  }
+
+  function put(name, text) {
+    const field = form.elements[name];
+    if (!field) return;
+    if (field instanceof RadioNodeList) { if ([...field].some((one) => one.value === text)) field.value = text; }
+    else if (field.type === "checkbox") field.checked = text === "1";
+    else field.value = text;
+  }
+
+  function span(field) {
+    return [Math.log(Number(field.dataset.from)), Math.log(Number(field.dataset.to))];
+  }
+
+  function toSlider(field) {
+    const slider = byId(`${field.id}-slider`);
+    const [from, to] = span(field);
+    const number = Number(field.value);
+    if (number > 0) slider.value = SLIDER * (Math.log(number) - from) / (to - from);
+    slider.setAttribute("aria-valuetext", field.value);
+  }
+
+  function fromSlider(slider, field) {
+    const [from, to] = span(field);
+    const number = Math.exp(from + (to - from) * slider.value / SLIDER);
+    // Two digits are enough for a slider, and easier to remember; at its ends it has the ends of the range.
+    const short = Number(slider.value) === SLIDER ? Number(field.dataset.to) : Number(slider.value) === 0 ? Number(field.dataset.from) : Number(number.toPrecision(2));
+    field.value = field.dataset.whole === "1" ? Math.round(short) : short;
+    slider.setAttribute("aria-valuetext", field.value);
+  }
+
+  function enable() {
+    const set = (name, on) => { byId(name).disabled = !on; byId(`${name}-slider`).disabled = !on; };
+    set("batch", value("sampling") !== "full");
+    set("l2", value("shrunk") === "1" && value("convex") === "1");
+    set("step", value("automatic") === "0" && value("convex") === "1");
+    set("radius", value("convex") === "1");
+    for (const name of ["shrunk", "ball", "inside", "automatic"]) byId(name).disabled = value("convex") !== "1";
+  }
+
+  // Answers.
+
+  async function ask(part, settings, piece) {
+    const reply = await fetch(`/answer?quiet=1&part=${part}&piece=${piece}&${settings}`, { signal: AbortSignal.timeout(20000) });
+    return reply.json();
+  }
+
+  const parts = ["risk", "plateau", "trade-off", "worth", "begins", "poisson"];
+  let working = false, shown = null, lost = false;
+  const done = new Map();
+  let turn = 0;
+
+  function next() {
+    for (let k = 0; k < parts.length; k += 1) {
+      const part = parts[(turn + k) % parts.length];
+      if (done.get(part) !== shown) { turn = (turn + k + 1) % parts.length; return { part, settings: shown, pieces: [] }; }
+    }
+    return null;
+  }
+
+  async function work() {
+    if (working) return;
+    working = true;
+    let asked = null, task = null;
+    try {
+      for (;;) {
+        const wanted = query();
+        if (wanted !== asked) {
+          asked = wanted;
+          const begun = performance.now();
+          const noise = await ask("noise", wanted, 0);
+          complain(noise.errors);
+          if (noise.errors) { shown = null; task = null; continue; }
+          const took = Math.round(performance.now() - begun);
+          byId("took").textContent = `${took} ms, of which ${Math.round(noise.milliseconds ?? 0)} ms are computation`;
+          shown = wanted;
+          showNoise(noise);
+        }
+        task = task || (shown ? next() : null);
+        if (!task) { if (query() === asked) break; continue; }
+        const piece = await ask(task.part, task.settings, task.pieces.length);
+        if (piece.errors) { done.set(task.part, task.settings); task = null; continue; }
+        task.pieces.push(piece);
+        if (task.part === "trade-off" && task.settings === shown) show[task.part](task.pieces);
+        if (task.pieces.length === piece.pieces) {
+          show[task.part](task.pieces);
+          done.set(task.part, task.settings);
+          task = null;
+        }
+      }
+      lost = false;
+    } catch (error) {
+      lost = true;
+      byId("trouble").textContent = "The planner does not answer: is dplateau ui still running? It will be asked again.";
+      setTimeout(() => { if (lost) work(); }, 2000);
+    } finally {
+      working = false;
+    }
+    if (!lost) { byId("answers").dataset.settled = query(); if (byId("trouble").dataset.kind !== "errors") byId("trouble").textContent = ""; }
+  }
+
+  function complain(errors) {
+    for (const name of names) {
+      const place = byId(`${name}-error`);
+      if (place) place.textContent = errors?.[name] || "";
+      if (byId(name)) byId(name).toggleAttribute("aria-invalid", false);
+      if (place && errors?.[name]) byId(name).setAttribute("aria-invalid", "true");
+    }
+    const others = Object.entries(errors || {}).filter(([name]) => !byId(`${name}-error`));
+    byId("trouble").dataset.kind = errors ? "errors" : "";
+    byId("trouble").textContent = errors ? (others.map(([name, text]) => `${name}: ${text}`).join(" ") || "Some settings are not possible: see the fields. The answers below are older.") : "";
+    byId("answers").classList.toggle("stale", Boolean(errors));
+  }
+
+  // The page.
+
+  function text(tag, words, extra) {
+    const element = document.createElement(tag);
+    element.textContent = words;
+    return Object.assign(element, extra || {});
+  }
+
+  function row(...cells) {
+    const line = document.createElement("tr");
+    line.append(...cells.map((words, k) => text(k ? "td" : "th", words, k ? { className: "number" } : { scope: "row" })));
+    return line;
+  }
+
+  const grouped = (number) => Number(number).toLocaleString("en", { maximumFractionDigits: 0 });
+  const short = (number, digits = 3) => (number >= 1000 ? grouped(Number(number.toPrecision(digits))) : String(Number(number.toPrecision(digits))));
+  // Never smaller than it is.
+  function up(number, digits = 4) {
+    if (!(number > 0)) return String(number);
+    const unit = 10 ** (Math.floor(Math.log10(number)) + 1 - digits);
+    return short(Math.ceil(number / unit - 1e-9) * unit, digits);
+  }
+  const percent = (share) => (share >= 0.9995 ? "100 %" : `${up(100 * share, share < 0.1 ? 2 : 3)} %`);
+
+  let latest = null;
+
+  function showNoise(noise) {
+    latest = noise;
+    byId("noise").textContent = noise.shown;
+    byId("bar-noise").textContent = noise.shown;
+    const words = [];
+    if (noise.counts_on_last && noise.saved > 1.0005) words.push(`By ${noise.bound_words}. Composition, which counts on no assumption, needs ${noise.composition_shown}: ${short(noise.saved, 2)} times as much.`);
+    else if (noise.counts_on_last) words.push(`By ${noise.bound_words}: here the last-iterate bound is no better.`);
+    else words.push(`By ${noise.bound_words}.`);
+    byId("noise-words").textContent = words.join(" ");
+    byId("noise-box").className = `verdict ${noise.doubtful ? "warn" : "good"}`;
+    byId("notes").replaceChildren(...noise.notes.map((note) => text("li", note)));
+    byId("notes").hidden = noise.notes.length === 0;
+    const facts = [
+      ["Certified", `epsilon ${value("epsilon")} at delta ${value("delta")}, ${noise.protects}`],
+      ["Training", noise.training],
+      ["Released", noise.released],
+    ];
+    if (noise.step_size) facts.push(["Step size", `${noise.step_size}, which is ${short(noise.step_size * noise.smoothness, 3)}/smoothness`]);
+    facts.push(["Noise", `standard deviation ${short(noise.noise_of_mean, 3)} in each coordinate of a mean gradient, whose norm is at most 1`]);
+    if (noise.drift) facts.push(["Alone", `the noise would move the score of a row of norm 1 by about ${short(noise.drift, 2)} (one standard deviation)`]);
+    byId("facts").replaceChildren(...facts.flatMap(([name, words]) => [text("dt", name), text("dd", words)]));
+    byId("command").textContent = noise.command;
+    byId("python").textContent = noise.python;
+  }
+
+  const show = {
+    risk([risk]) {
+      const box = byId("risk-box");
+      box.className = `verdict ${risk.says_something ? "good" : "warn"}`;
+      if (risk.bound === null) {
+        byId("risk").textContent = "no bound";
+        byId("risk-words").textContent = `No theorem applies: ${risk.why_not}`;
+      } else {
+        byId("risk").textContent = risk.says_something ? `at most ${risk.shown}` : "nothing is proved";
+        const whose = risk.of === "rows" ? "mean loss on the rows" : "mean loss in the population, of which the rows are independent draws,";
+        const added = risk.l2 ? " with the l2 term" : "";
+        const best = risk.against === "all" ? "the best weights of all" : `the best weights of norm at most ${value("radius")}`;
+        byId("risk-words").textContent = risk.says_something
+          ? `Proved: in expectation, the ${whose}${added} exceeds that of ${best} by no more; that is ${percent(risk.share)} of the loss at the start (log 2 = 0.693). Theorem: ${risk.theorem}.`
+          : `The bound, ${risk.shown}, is above the loss at the start (log 2 = 0.693): it says nothing, which does not mean that the model is bad.`;
+      }
+      byId("bar-risk").textContent = risk.bound === null ? "no bound" : risk.says_something ? `≤ ${risk.shown}` : "not proved";
+    },
+
+    plateau(pieces) {
+      const [first] = pieces;
+      const rows = pieces.flatMap((one) => one.steps.map((steps, k) => [steps, one.composition[k], one.certified[k]]));
+      rows.sort((a, b) => a[0] - b[0]);
+      const steps = rows.map((one) => one[0]);
+      const all = rows.flatMap((one) => [one[1], one[2]]).filter((one) => one > 0);
+      const lines = [{ name: first.has_last ? "composition" : "composition, certified", x: steps, y: rows.map((one) => one[1]), colour: first.has_last ? "series-2" : "series-1", width: first.has_last ? 2 : 3, dash: first.has_last ? "dash" : "solid", hover: "%{x:,} steps: %{y:.4g} by composition" }];
+      if (first.has_last) lines.push({ name: "last iterate, certified", x: steps, y: rows.map((one) => one[2]), colour: "series-1", width: 3, markers: true, size: 5, hover: "%{x:,} steps: %{y:.4g}" });
+      lines.push({ name: "these settings", x: [first.chosen], y: [first.target], colour: "series-5", only: "markers", size: 12, symbol: "diamond", hover: "%{x:,} steps: %{y:.4g}" });
+      dplateau.draw(byId("plateau"), {
+        x: { title: "steps", log: true, range: [steps[0], steps.at(-1)], ...ticks(steps[0], steps.at(-1)) },
+        y: { title: "epsilon at this noise", log: true, ...ticks(Math.min(...all), Math.max(...all)) },
+        lines,
+      });
+      byId("plateau-table").tBodies[0].replaceChildren(...rows.map((one) => row(grouped(one[0]), one[1] === null ? "none" : up(one[1]), one[2] === null ? "none" : up(one[2]))));
+    },
+
+    begins([begins]) {
+      const fixed = "With the noise above, more or fewer steps would cost this; the diamond marks the settings.";
+      const words = begins.steps === null && begins.ends
+        ? "The plateau begins far beyond ten million steps: a larger l2 coefficient, a smaller ball or longer steps bring it nearer."
+        : begins.steps === null
+        ? "The cost grows with every step. An l2 term or a ball, with only the last iterate of a convex loss released, lets it stop."
+        : `The plateau begins at about ${grouped(begins.steps)} steps${begins.epochs !== begins.steps ? ` (${short(begins.epochs, 2)} epochs)` : ""}: from there on more steps cost at most 1 % more.`;
+      byId("plateau-words").textContent = `${fixed} ${value("sampling") === "poisson" ? "Composition grows with every step." : words}`;
+    },
+
+    "trade-off"(pieces) {
+      const trade = pieces.at(-1);
+      dplateau.draw(byId("trade-off"), {
+        x: { title: "false alarms", range: [0, 1] },
+        y: { title: "misses", range: [0, 1] },
+        lines: [
+          { name: "no attack does better", x: trade.false_alarms, y: trade.misses, colour: "series-1", width: 3, fill: "below", hover: "%{x:.3f} false alarms: at least %{y:.4f} misses" },
+          { name: "this epsilon and delta alone", x: trade.false_alarms, y: trade.one_point, colour: "series-2", width: 1.5, dash: "dash", hover: "%{x:.3f}: %{y:.4f}" },
+          { name: "guessing", x: [0, 1], y: [1, 0], colour: "quiet", width: 1, dash: "dot", hover: "guessing" },
+        ],
+      });
+      const read = trade.readings.map(([alarms, detects]) => `with ${short(100 * alarms)} % false alarms an attack detects at most ${percent(detects)}`);
+      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified, and a little below the true one."}`;
+    },
+
+    worth(pieces) {
+      const words = {
+        last: ["Only the last iterate is released, of a convex loss", "All iterates are released, or the loss is not convex"],
+        shrunk: ["With the l2 term", "Without an l2 term"],
+        ball: ["Projected on the ball", "Without a ball"],
+      };
+      const lines = pieces.filter((one) => one.noise !== null).map((one) => {
+        const name = words[one.assumption][one.there ? 0 : 1];
+        return row(name, latest.shown, one.shown);
+      });
+      byId("worth").tBodies[0].replaceChildren(...(lines.length ? lines : [row("Nothing: composition counts on no assumption", latest.shown, "")]));
+    },
+
+    poisson([poisson]) {
+      byId("worth-words").textContent = poisson.noise === null || value("sampling") === "poisson" ? ""
+        : `Poisson batches of the same size and composition alone, with all iterates released, would need ${poisson.shown}.`;
+    },
+  };
+
+  function ticks(from, to) {
+    const found = [], labels = [];
+    const low = Math.floor(Math.log10(from)), high = Math.ceil(Math.log10(to));
+    const every = Math.max(1, Math.ceil((high - low) / 6));
+    for (let k = low; k <= high; k += every) {
+      for (const part of high - low <= 2 ? [1, 2, 5] : [1]) {
+        const at = part * 10 ** k;
+        found.push(at);
+        labels.push(at >= 10000 ? `10${[...String(k)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]).join("")}` : at >= 1 ? grouped(at) : String(Number(at.toPrecision(1))));
+      }
+    }
+    return { ticks: found, labels };
+  }
+
+  // Events.
+
+  function changed() {
+    enable();
+    history.replaceState(null, "", `?${query()}`);
+    delete byId("answers").dataset.settled;
+    work();
+  }
+
+  form.addEventListener("input", (event) => {
+    const field = event.target;
+    if (field.type === "range") fromSlider(field, byId(field.id.replace("-slider", "")));
+    if (field.type === "number") toSlider(field);
+    changed();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+
+  for (const what of ["command", "python"]) {
+    byId(`copy-${what}`).addEventListener("click", async () => {
+      let words = "Copied.";
+      try { await navigator.clipboard.writeText(byId(what).textContent); }
+      catch { getSelection().selectAllChildren(byId(what)); words = "Selected: copy it with the keyboard."; }
+      byId(`${what}-copied`).textContent = words;
+      setTimeout(() => { byId(`${what}-copied`).textContent = ""; }, 4000);
+    });
+  }
+
+  for (const [name, text] of new URLSearchParams(location.search)) put(name, text);
+  numbers.forEach(toSlider);
+  enable();
+  work();
+})();

@@ -1,0 +1,256 @@
+"""What the planner page says is what the library says."""
+
+import json
+import math
+import shlex
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.cli.main import status
+from dplateau.losses import Logistic
+from dplateau.planning import MOST_WEIGHTS as PLANNED
+from dplateau.report.trade_off import trade_offs
+from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
+from dplateau.ui.noise import composition, found, step_size_of
+from dplateau.ui.sampled import is_nearly_gaussian
+from dplateau.ui.settings import LIPSCHITZ, NUMBERS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
+
+FULL = Settings()
+CYCLIC = Settings(sampling="cyclic", epochs=50)
+SHUFFLED = Settings(sampling="shuffled", epochs=50, adjacency="replace")
+POISSON = Settings(sampling="poisson", epochs=50)
+EVERY = (FULL, CYCLIC, SHUFFLED, POISSON)
+names = [settings.sampling for settings in EVERY]
+
+
+def test_constants_are_those_of_the_loss_and_the_planner():
+    loss = Logistic()
+    assert (loss.lipschitz(1.0), loss.smoothness(1.0), loss.at_zero) == (LIPSCHITZ, SMOOTHNESS, RISK_AT_START)
+    assert MOST_WEIGHTS == PLANNED
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=names)
+def test_the_noise_is_that_of_calibrate(settings):
+    best = found(settings)
+    run = settings.run(step_size_of(settings))
+    exact = dp.calibrate(run, epsilon=settings.epsilon, delta=settings.delta)
+    assert best.noise == pytest.approx(exact.noise_multiplier, rel=3e-8)
+    assert dp.account(best.run, settings.delta).epsilon <= settings.epsilon
+    assert best.epsilon == pytest.approx(settings.epsilon, rel=1e-6)
+
+
+def test_assumptions_that_are_off_cost_noise():
+    for settings in (FULL, CYCLIC, SHUFFLED):
+        assert composition(settings).noise > 1.5 * found(settings).noise
+        assert found(settings.without(convex=False)).noise == composition(settings).noise
+        for piece in range(len(WORTH)):
+            worth = answer(settings, "worth", piece)
+            if worth["there"]:
+                assert worth["noise"] >= found(settings).noise * (1 - 1e-7)
+            else:
+                assert worth["noise"] <= found(settings).noise * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=names)
+def test_more_epsilon_needs_less_noise_and_more_epochs_more(settings):
+    fixed = settings.without(automatic=False, step=0.1)
+    noises = [found(fixed.without(epsilon=epsilon)).noise for epsilon in (0.1, 0.5, 2.0, 8.0)]
+    assert all(a > b for a, b in pairwise(noises))
+    longer = [found(fixed.without(epochs=epochs)).noise for epochs in (20, 50, 200)]
+    assert all(a <= b * (1 + 1e-8) for a, b in pairwise(longer))
+    assert found(fixed.without(delta=1e-9)).noise > found(fixed).noise
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=names)
+def test_command_and_python_find_the_same_noise(settings, capsys):
+    said = answer(settings, "noise")
+    program, *arguments = shlex.split(said["command"])
+    assert program == "dplateau"
+    assert status([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["noise_multiplier"] == pytest.approx(said["noise"], rel=3e-8)
+    namespace: dict[str, object] = {}
+    exec(said["python"], namespace)
+    assert float(capsys.readouterr().out) == pytest.approx(said["noise"], rel=3e-8)
+
+
+def test_python_trains_as_its_comment_says():
+    small = Settings(n=200, d=3, sampling="cyclic", batch=50, epochs=5, epsilon=5, delta=1e-4, shrunk=True, ball=True)
+    lines = answer(small, "noise")["python"].splitlines()
+    code = "\n".join(line.removeprefix("# ") for line in lines if "To train with it" not in line)
+    random = np.random.default_rng(0)
+    features = random.normal(size=(200, 3))
+    features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None] * (1 + 1e-12)
+    namespace: dict[str, object] = {"features": features, "target": (features[:, 0] > 0).astype(float)}
+    exec(code, namespace)
+    assert np.linalg.norm(namespace["weights"]) <= small.radius
+
+
+def test_rows_that_fill_no_batch_are_left_out():
+    settings = Settings(n=1003, sampling="cyclic", batch=100, epochs=3, delta=1e-5)
+    said = answer(settings, "noise")
+    assert (said["rows"], said["steps"]) == (1000, 30)
+    assert "3 of 1,003 rows" in said["notes"][0]
+    assert "59 would" in said["notes"][0]  # 1003 = 17 * 59
+    assert "--n 1000 " in said["command"]
+
+
+def test_few_draws_are_composed_by_renyi_divergences():
+    settings = Settings(n=15_000, sampling="poisson", batch=10, epochs=2, epsilon=1, adjacency="replace")
+    best = found(settings)
+    assert not is_nearly_gaussian(best.run, settings.delta)
+    assert (best.best.name, best.best.certifies) == ("renyi-composition", True)
+    said = answer(settings, "noise")
+    assert "Renyi divergences" in said["notes"][-1]
+    exact = dp.calibrate(best.run, epsilon=1.0, delta=1e-6)
+    assert exact.noise_multiplier < best.noise < 1.5 * exact.noise_multiplier
+    assert best.epsilon <= 1
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=names)
+def test_plateau_agrees_with_account(settings):
+    parts = [answer(settings, "plateau", piece) for piece in range(pieces(settings, "plateau"))]
+    rows = {steps: (one["composition"][k], one["certified"][k]) for one in parts for k, steps in enumerate(one["steps"])}
+    run = found(settings).run
+    assert rows[run.steps][1] == pytest.approx(settings.epsilon, rel=1e-6)
+    ordered = sorted(rows)
+    assert len(ordered) >= 6
+    assert all(rows[a][1] <= rows[b][1] * (1 + 1e-9) for a, b in pairwise(ordered))
+    for steps in (ordered[0], ordered[-1]):
+        longer = run.replace(steps=steps)
+        assert rows[steps][1] == pytest.approx(dp.account(longer, settings.delta).epsilon, rel=1e-6)
+        assert rows[steps][0] == pytest.approx(dp.account(longer.replace(released="all"), settings.delta).epsilon, rel=1e-6)
+
+
+def test_the_plateau_begins_where_more_steps_cost_little():
+    for settings in (FULL, CYCLIC, Settings(shrunk=False, ball=True, radius=1, epochs=20_000, automatic=False, step=0.5)):
+        begins = answer(settings, "begins")["steps"]
+        run = found(settings).run
+        length = int(run.sampling.epoch_steps(run.n))
+        here, late = (dp.account(run.replace(steps=length * (steps // length)), 1e-6).epsilon for steps in (1.2 * begins, 10**8))
+        assert 0.99 * late < here <= late
+    assert answer(Settings(shrunk=False), "begins")["steps"] is None
+    assert not answer(POISSON, "begins")["ends"]
+    far = answer(Settings(sampling="cyclic", epochs=60, shrunk=False, ball=True, radius=2), "begins")
+    assert (far["steps"], far["ends"]) == (None, True)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=names)
+def test_trade_off_is_certified_and_close(settings):
+    last = answer(settings, "trade-off", pieces(settings, "trade-off") - 1)
+    exact = trade_offs(found(settings).run, settings.delta).certified
+    truth = np.array([exact.enclosure(alpha).upper for alpha in last["false_alarms"]])
+    misses = np.array(last["misses"])
+    assert (misses <= truth + 1e-4).all()  # trade_offs draws a polygon
+    assert (misses >= truth - 0.01).all()
+    assert (misses >= np.array(last["one_point"]) - 1e-9).all()
+    detects = dict(map(tuple, last["readings"]))
+    assert detects[0.01] == pytest.approx(dict(trade_offs(found(settings).run, settings.delta).attack.detects)[0.01], rel=0.02)
+
+
+def test_every_part_answers_at_the_ends_of_the_sliders():
+    for scheme in SCHEMES:
+        for extreme in (
+            {"n": 10, "batch": 10, "epsilon": 100.0, "delta": 1e-15, "epochs": 1.0},
+            {"n": 10**8, "batch": 10**6, "epsilon": 0.01, "delta": 0.01, "epochs": 1e4, "d": 10**6},
+            {"n": 1000, "batch": 1, "epsilon": 1.0, "epochs": 1e4, "shrunk": False},
+        ):
+            settings = replace(Settings(sampling=scheme), **extreme)
+            for part in PARTS:
+                for piece in range(pieces(settings, part)):
+                    said = answer(settings, part, piece)
+                    numbers = [value for value in said.values() if isinstance(value, float)]
+                    assert all(math.isfinite(value) for value in numbers), said
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        # Early batches of the only epoch are forgotten, and the record is in a late one with less than delta.
+        Settings(n=1000, sampling="shuffled", batch=1, epochs=1, delta=0.1, l2=1.0, epsilon=100, automatic=False, step=0.6),
+        Settings(n=10_000, sampling="poisson", batch=10, epochs=0.001, delta=0.1),
+    ],
+    ids=["shuffled", "poisson"],
+)
+def test_an_epsilon_that_needs_no_noise_is_told_beside_its_field(settings):
+    with pytest.raises(SettingsError) as caught:
+        answer(settings, "noise")
+    assert "needs almost no noise" in caught.value.fields["epsilon"]
+
+
+def test_unknown_parts_and_pieces_are_refused():
+    for part, piece, field in (("nothing", 0, "part"), ("noise", 1, "piece"), ("plateau", -1, "piece")):
+        with pytest.raises(SettingsError) as caught:
+            answer(FULL, part, piece)
+        assert set(caught.value.fields) == {field}
+
+
+def test_notes_warn_of_what_promises_little():
+    said = answer(Settings(n=100, epsilon=20.0, delta=0.05, d=20_000), "noise")
+    assert said["doubtful"]
+    assert any("at least 1/n" in note for note in said["notes"])
+    assert any("promises little" in note for note in said["notes"])
+    assert any("10,000 weights" in note for note in said["notes"])
+    assert answer(POISSON, "noise")["notes"][0].startswith("For Poisson batches")
+    assert answer(FULL, "noise")["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("n", "many", "no number"),
+        ("n", "nan", "expected a number"),
+        ("n", "10.5", "whole"),
+        ("epsilon", "0", "from 0.01 to 100"),
+        ("delta", "-1", "expected a number"),
+        ("sampling", "one-pass", "expected one of"),
+        ("last", "yes", "expected one of"),
+        ("colour", "red", "no such field"),
+    ],
+)
+def test_wrong_fields_are_told(field, text, message):
+    with pytest.raises(SettingsError) as caught:
+        Settings.parse({field: text})
+    assert list(caught.value.fields) == [field]
+    assert message in caught.value.fields[field]
+
+
+def test_settings_that_do_not_fit_each_other_are_told():
+    for query, field in (
+        ({"sampling": "cyclic", "n": "100", "batch": "101"}, "batch"),
+        ({"epochs": "0.2"}, "epochs"),
+        ({"sampling": "poisson", "n": "100000000", "batch": "1", "epochs": "1"}, "epochs"),
+        ({"sampling": "shuffled", "n": "100000", "batch": "1"}, "batch"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            Settings.parse(query)
+        assert list(caught.value.fields) == [field]
+    assert Settings.parse({"n": "100", "batch": "101"}).size == 100  # all rows in every step: the batch size is not used
+
+
+@pytest.mark.parametrize("settings", [*EVERY, Settings(last=False, ball=True, step=0.001, delta=1e-12)])
+def test_settings_survive_the_address(settings):
+    assert Settings.parse(settings.to_query()) == settings
+
+
+def test_sliders_lie_within_the_ranges():
+    for number in NUMBERS.values():
+        low, high = number.reach
+        assert number.low <= low < high <= number.high
+
+
+def test_a_step_size_is_rounded_down():
+    for share in (0.99, 0.5, 0.0123456):
+        settings = Settings(automatic=False, step=share)
+        eta = step_size_of(settings)
+        assert eta <= share * 2 / settings.smoothness * (1 + 1e-11)
+        assert eta > 0.999 * share * 2 / settings.smoothness
+
+
+def test_what_renyi_divergences_cannot_reach_is_told():
+    with pytest.raises(SettingsError) as caught:
+        answer(Settings(n=3_293_523, sampling="poisson", batch=381, epochs=1, epsilon=0.01, delta=2.52e-12), "noise")
+    assert "use dplateau calibrate" in caught.value.fields["epsilon"]
