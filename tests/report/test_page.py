@@ -69,7 +69,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     reader = read(certificate)
     assert f"epsilon {certificate.epsilon:.5g}"[:12] in top(reader)
     assert "Proved" in top(reader)
-    assert "agrees" in top(reader)
+    assert "these figures follow from the training that the certificate describes" in top(reader)
     assert certificate.statement in top(reader)
     assert "Whether any one of 32,561 rows was in the data" in reader.text
     assert "Anyone who sees the model and every noisy step" in reader.text

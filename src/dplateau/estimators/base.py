@@ -28,6 +28,7 @@ from dplateau.training.result import GIVEN_ORDER
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
 """Solvers that ``partial_fit`` goes with."""
+FEATURES: Final = Assumption("features", "each row's features follow from that row alone, by rules that are public", "declared")
 Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -241,7 +242,7 @@ class PrivateLinearModel(BaseEstimator):
     def _certified(self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...]) -> Weights:
         verb = "scaled" if self.rows == "unit" else "clipped"
         bounded = Assumption("rows", f"every row was {verb} to norm {self.feature_norm:g}, a public number", "enforced")
-        result = replace(result, assumptions=(*result.assumptions, bounded, *assumptions))
+        result = replace(result, assumptions=(*result.assumptions, bounded, FEATURES, *assumptions))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # The plan was calibrated for the same delta, and has warned of it.
             self.certificate_ = make_certificate(account(result.run, delta), result)

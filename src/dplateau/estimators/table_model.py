@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,17 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
+from dplateau.estimators.base import FEATURES
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.report import Certificate, new_folder, read_certificate
-from dplateau.spec import InputError
+from dplateau.spec import Assumption, InputError
 
 KIND: Final = "dplateau model"
 FORMAT: Final = 1
 FEATURE_NORM: Final = 1.0
 MODELS: Final = ("logistic", "linear", "svc")
 Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
+SCHEMA: Final = Assumption(
+    "schema", "the ranges, categories and classes of the columns were chosen without looking at the rows", "declared"
+)
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -92,6 +96,10 @@ class TableModel:
         else:
             data = read_rows(path, public)
             estimator.fit(data.features, data.target)
+        estimator.certificate_ = replace(
+            estimator.certificate_,
+            assumptions=tuple(SCHEMA if one == FEATURES else one for one in estimator.certificate_.assumptions),
+        )
         return cls(model, estimator, public)
 
     @property

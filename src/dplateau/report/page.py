@@ -116,6 +116,7 @@ def _page(certificate: Certificate, report: Report | None = None) -> tuple[str, 
         method=words.method(certificate.run),
         facts=words.training_facts(certificate.run),
         run_json=words.run_in_brief(certificate.run),
+        glossary=words.GLOSSARY,
     )
     # A forged file may hold halves of characters, which no file can be written with.
     return page.encode("utf-8", "replace").decode("utf-8"), verdict

@@ -26,7 +26,7 @@ PROTECTED: Final = {
     "replace": "Which value any one of {n} rows had. That there are so many rows is not hidden.",
 }
 NEIGHBOURS: Final = {
-    "add-remove": 'Compared are any two data sets of which one has a row that the other lacks ("add-remove").',
+    "add-remove": 'Compared are any two data sets of which one has a row where the other has an empty place ("add-remove").',
     "replace": 'Compared are any two data sets that differ in the value of one row ("replace").',
 }
 TASK: Final = {
@@ -43,6 +43,23 @@ METHOD: Final = {
     True: "A phase computes on rows of its own without noise, and then adds Gaussian noise to its result. The standard deviation of"
     " the noise is the noise multiplier times what one row can change there.",
 }
+GLOSSARY: Final = (
+    ("row", "what is known about one person, if every person has one row; else a part of it"),
+    ("epsilon, delta", "how different the release may look with a row and without it; smaller is more private"),
+    ("step, epoch", "one change of the model by a batch of rows; as many steps as use every row once on average"),
+    ("gradient", "how a row would change the model; its length, or norm, is what the row can do"),
+    ("clipping", "shortening a gradient, or a row, to a public length"),
+    ("noise multiplier", "the standard deviation of the noise, in units of that length"),
+    ("rounding margin, grid", "what keeps the rounding of numbers in a computer from telling anything that the noise hides"),
+    ("divisor", "the number by which a sum of gradients is divided: public, so that it does not tell how many rows there were"),
+    (
+        "n, l2, start, schedules",
+        "the number of rows; a term that keeps the model small; where training begins; step sizes, batches and noise",
+    ),
+    ("iterate", "the model as it stands after a step"),
+    ("digest", "a fingerprint of the settings: two runs with the same digest have the same settings"),
+)
+"""For readers who know neither privacy nor training."""
 ORIGIN: Final = {
     "enforced": "by the code that trained",
     "declared": "by whoever trained",
