@@ -82,13 +82,14 @@ def test_a_contradiction_is_status_1_and_has_none(dplateau, file):
     assert code == 1
     assert "contradicts itself" in err
     assert not file.with_suffix(".html").exists()
+    assert not file.with_suffix(".html").exists()
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "cannot be read: No such file"),
-        ("", "this is not JSON"),
+        ("", "certificate.json: the file is empty"),
         ("{", "this is not JSON"),
         ("[]", "this is no certificate"),
         (RUN.to_json(), "this is no certificate"),
@@ -101,6 +102,12 @@ def test_bad_files(dplateau, tmp_path, content, message):
     code, out, err = dplateau("report", file)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_the_folder_of_a_model_leads_to_its_certificate(dplateau, file):
+    code, out, err = dplateau("report", file.parent)
+    assert (code, out) == (2, "")
+    assert err.endswith(f"is a folder: name the file in it, {file}.\n")
     assert len(err.splitlines()) == 1
     assert not file.with_suffix(".html").exists()
 

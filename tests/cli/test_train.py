@@ -202,6 +202,27 @@ def test_divergence_is_one_line(dplateau, table, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_private_file_is_no_public_hold_out(dplateau, table, tmp_path):
+    (tmp_path / "link.csv").symlink_to(table / "rows.csv")
+    train = ("train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1, "--output", tmp_path / "model")
+    for test in (table / "rows.csv", tmp_path / "link.csv"):
+        code, out, err = dplateau(*train, "--test", test)
+        assert (code, out) == (2, "")
+        assert "is the private file itself" in err
+    assert not (tmp_path / "model").exists()
+
+
+def test_what_is_wrong_with_the_hold_out_is_told_with_its_name(dplateau, table, tmp_path):
+    (tmp_path / "public.csv").write_text("age,colour,ill\nold,red,no\n")
+    code, out, err = dplateau(
+        *("train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1),
+        *("--test", tmp_path / "public.csv", "--output", tmp_path / "model"),
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dplateau: {tmp_path / 'public.csv'}: column 'age'")
+    assert err.count("public.csv") == 1
+
+
 def test_the_demo(dplateau, tmp_path):
     page = tmp_path / "page.html"
     code, out, err = dplateau("demo", "--json", "--report", page)

@@ -100,8 +100,8 @@ def test_only_generators_that_are_known_to_be_secret_certify(certify, certificat
         (lambda d: d["bounds"][0].update(epsilon=0.1), "contradicts itself"),
         (lambda d: d["assumptions"][0].update(how="hoped"), "how is 'hoped'"),
         (lambda d: d.update(insecure_seed="no"), "neither true nor false"),
-        (lambda d: d.update(certified=False), "contradicts itself: certified"),
-        (lambda d: d.update(adjacency="replace"), "contradicts itself: adjacency"),
+        (lambda d: d.update(certified=False), "contradicts itself: .* another certified"),
+        (lambda d: d.update(adjacency="replace"), "contradicts itself: .* another adjacency"),
         (lambda d: d["run"].update(steps=0), "steps is 0"),
     ],
 )

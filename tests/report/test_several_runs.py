@@ -43,7 +43,7 @@ def test_several_runs_are_read_and_recomputed(several):
 def test_a_forgery_is_found(several):
     data = several.to_dict()
     data["run"]["runs"].pop()
-    with pytest.raises(dp.InputError, match="sampling do not follow"):
+    with pytest.raises(dp.InputError, match="give another sampling"):
         Certificate.from_json(json.dumps(data))
     data["sampling"].pop()
     verdict = verify(Certificate.from_json(json.dumps(data)))

@@ -32,7 +32,7 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
     does not agree or certifies nothing; the page is written all the same, and
-    says so at its top.
+    says so at its top. A file whose entries contradict each other gets none.
 
     [bold]Example[/]
 

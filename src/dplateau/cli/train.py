@@ -112,10 +112,10 @@ def fit(
         raise InputError("--rows goes with --stream: other rows are counted when they are read.")
     if delta is not None and not 0 < delta < 1:
         raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
-    from dplateau.estimators.table_model import TableModel, read_rows
+    from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
-    holdout = None if test is None else read_rows(test, schema)
+    holdout = None if test is None else _public_rows(file, test, schema)
     try:
         trained = TableModel.train(
             file,
@@ -134,6 +134,18 @@ def fit(
     except TrainingDiverged as error:
         raise InputError(str(error)) from None
     return trained, holdout
+
+
+def _public_rows(private: Path, test: Path, schema: Any) -> Dataset:
+    """The hold-out file, whose name stands before whatever is wrong with it."""
+    from dplateau.estimators.table_model import read_rows
+
+    if test.exists() and private.exists() and test.samefile(private):
+        raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: name public rows, or none.")
+    try:
+        return read_rows(test, schema)
+    except InputError as error:
+        raise InputError(f"{'' if str(test) in str(error) else f'{test}: '}{error}") from None
 
 
 def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -> dict[str, Any]:

@@ -57,6 +57,8 @@ def run_from_dict(data: object) -> Run | Runs:
 
 def _read_text(path: Path) -> str:
     """The text of a file; raises ``InputError`` if it has none."""
+    if (path / "certificate.json").is_file():
+        raise InputError(f"{path} is a folder: name the file in it, {path / 'certificate.json'}.")
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -79,6 +81,8 @@ def _parsed(text: str) -> Any:
     def refuse(constant: str) -> None:
         raise InputError(f"{constant} is no number of JSON: expected finite numbers.")
 
+    if not text.strip():
+        raise InputError("the file is empty: expected JSON.")
     try:
         return json.loads(text, parse_constant=refuse)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -122,7 +126,9 @@ def certificate_from_dict(data: object) -> Certificate:
     )
     repeated = certificate.to_dict()
     if wrong := [key for key in CLAIMED if data[key] != repeated[key]]:
-        raise ContradictionError(f"the certificate contradicts itself: {', '.join(wrong)} do not follow from its other entries.")
+        raise ContradictionError(
+            f"the certificate contradicts itself: its other entries give another {' and another '.join(wrong)}."
+        )
     return certificate
 
 
@@ -159,7 +165,8 @@ def _keys(what: str, value: object, wanted: frozenset[str] | set[str]) -> dict[s
     entry = _object(what, value)
     if set(entry) != wanted:
         missing, unknown = sorted(wanted - set(entry)), sorted(set(entry) - wanted)
-        raise InputError(f"{what} lacks {missing} and has the unknown {unknown}: expected exactly {sorted(wanted)}.")
+        wrong = [f"lacks {missing}"] * bool(missing) + [f"has the unknown {unknown}"] * bool(unknown)
+        raise InputError(f"{what} {' and '.join(wrong)}: expected exactly {sorted(wanted)}.")
     return entry
 
 
