@@ -27,7 +27,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.ready  ## Build the documentation strictly, into site/.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## Remove the environment and everything built.
 	rm -rf $(VENV) site build dist

@@ -36,7 +36,7 @@ def site(tmp_path_factory) -> Path:
     if not all(importlib.util.find_spec(name) for name in ("mkdocs", "material", "mkdocstrings")):
         pytest.skip("mkdocs is not installed")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return folder
 

@@ -18,7 +18,7 @@ needs_mkdocs = pytest.mark.skipif(
 
 @needs_mkdocs
 def test_site_builds(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     for page in tmp_path.rglob("*.html"):

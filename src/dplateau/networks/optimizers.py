@@ -23,14 +23,14 @@ def _rate(learning_rate: Rate) -> Rate:
 def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTransformation:
     """NoisySGD: steps along the noisy gradient, with heavy-ball momentum if wanted.
 
+    Source: Bu et al. 2020 (P2), Algorithm 1, with the public batch size as divisor.
+
     Parameters
     ----------
     learning_rate : float or callable
         eta, or a function of the number of steps so far.
     momentum : float, default 0.0
         At least 0, below 1.
-
-    Source: Bu et al. 2020 (P2), Algorithm 1, with the public batch size as divisor.
     """
     momentum = real("momentum", momentum, inclusive=True)
     if momentum >= 1:
@@ -54,6 +54,8 @@ def noisy_adam(
     ``m <- b1 m + (1 - b1) g``, ``u <- b2 u + (1 - b2) g^2``, ``theta <- theta - eta m / (sqrt(u) + xi)``. ``optax.adam`` corrects
     the bias, and is as private.
 
+    Source: Bu et al. 2020 (P2), Algorithm 2, with the public batch size as divisor.
+
     Parameters
     ----------
     learning_rate : float or callable
@@ -64,8 +66,6 @@ def noisy_adam(
         Added to the root, above 0.
     m0, u0 : float, default 0.0
         The first m and u, the same for all weights; u0 >= 0.
-
-    Source: Bu et al. 2020 (P2), Algorithm 2, with the public batch size as divisor.
     """
     rate = _rate(learning_rate)
     for name, value in (("b1", b1), ("b2", b2)):
@@ -105,6 +105,8 @@ def adagrad_norm(
     The paper takes |g| from the gradient *before* noise is added; its step sizes then tell of the records, and its guarantee does
     not cover them. Here g is the noisy gradient.
 
+    Source: Wu et al. 2021 (P3), section 5.2, with noisy gradients.
+
     Parameters
     ----------
     learning_rate : float, default 1.0
@@ -113,8 +115,6 @@ def adagrad_norm(
         Above 0.
     scale : float, default 1.0
         s, the paper's beta, above 0.
-
-    Source: Wu et al. 2021 (P3), section 5.2, with noisy gradients.
     """
     eta, start, nu, scale = (
         real(name, value)
