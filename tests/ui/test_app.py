@@ -6,7 +6,7 @@ import re
 import pytest
 
 pytest.importorskip("starlette")
-pytest.importorskip("httpx")
+pytest.importorskip("httpx2")
 from starlette.testclient import TestClient
 
 from dplateau.ui.answer import PARTS, answer
