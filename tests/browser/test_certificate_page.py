@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ def colours(page: Any) -> list[str]:
     )
 
 
+def until(page: Any, done: Callable[[], bool], milliseconds: int = 5000) -> None:
+    """Wait until something is so, or long enough: what is asserted afterwards says which."""
+    for _ in range(milliseconds // 50):
+        if done():
+            return
+        page.wait_for_timeout(50)
+
+
 def brightness(colour: str) -> float:
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 765
 
@@ -63,6 +72,7 @@ def test_figures_are_drawn_and_everybody_can_read_the_page(visit, pages, violati
     inks = colours(page)
     for now in (theme, OTHER[theme]):  # the system's theme may change while the page is open
         page.emulate_media(color_scheme=now)
+        until(page, lambda now=now: (colours(page) == inks) is (now == theme))  # figures are drawn again a moment after the change
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (brightness(ground) > 0.5) is (now == "light")
         assert (colours(page) == inks) is (now == theme)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 SAMPLE = (
     "index.html",
     "404.html",
@@ -29,16 +25,6 @@ SAMPLE = (
 DARK = "document.body.setAttribute('data-md-color-scheme', 'slate')"
 LOADED_BY_ADDRESS = "404.html"
 """It names its style sheets by their place on a server, and so looks bare in a file."""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
-    if not all(importlib.util.find_spec(name) for name in ("mkdocs", "material", "mkdocstrings")):
-        pytest.skip("mkdocs is not installed")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -93,4 +79,5 @@ def test_theme_button_changes_the_theme(address, visit):
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     page.locator("label[title=Dark]").click()
+    page.wait_for_function(f"{ground} !== {light!r}")
     assert page.evaluate(ground) != light

@@ -47,7 +47,7 @@ def audit(
     dplateau audit --settings 100000 --output findings.jsonl
     """
     from dplateau.audit.journal import append, header, read, summaries
-    from dplateau.training.progress import progress_bar
+    from dplateau.progress import progress_bar
 
     count, seed = integer("--settings", settings), integer("--seed", seed, low=0)
     chosen = _chosen(analysis)

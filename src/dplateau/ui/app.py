@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dplateau.report.pages import asset, plotly, render
 from dplateau.ui.answer import answer
-from dplateau.ui.settings import MOST_STEPS, NUMBERS, Settings, SettingsError
+from dplateau.ui.settings import NUMBERS, Settings, SettingsError
 
 HOSTS: Final = ("127.0.0.1", "localhost")
 FOLDER: Final = Path(__file__).parent
@@ -58,10 +58,7 @@ class _Headers:
 @cache
 def page_html() -> str:
     """The page, which knows the ranges and the defaults of all settings."""
-    defaults = Settings()
-    return render(
-        "planner.html", FOLDER, numbers=NUMBERS, defaults=defaults, query=defaults.to_query(), policy=POLICY, most_steps=MOST_STEPS
-    )
+    return render("planner.html", FOLDER, numbers=NUMBERS, query=Settings().to_query())
 
 
 async def page(_: Request) -> Response:

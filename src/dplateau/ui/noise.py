@@ -13,11 +13,12 @@ import numpy as np
 
 from dplateau.account import leading_analyses
 from dplateau.accounting import Bound, GaussianDP, Guarantee
+from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.roots import root
 from dplateau.analyses import Analysis, FixedOrder, RenyiComposition, Shuffled
 from dplateau.calibration import calibrate
-from dplateau.spec import ROUND_OFF, FullBatch, InputError, Poisson, PrivacyWarning, Run
+from dplateau.spec import ROUND_OFF, InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui.sampled import least_noise
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
@@ -88,7 +89,7 @@ def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
 def _composed(run: Run, epsilon: float, delta: float) -> tuple[float, bool]:
     """The least noise by composition alone, and whether that is the exact one."""
     if isinstance(run.sampling, Poisson) and run.sampling.batch_size != run.n:
-        return least_noise(run, epsilon, delta, _mu(epsilon, delta))
+        return least_noise(run, epsilon, delta)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # The page says itself where delta is too large.
         return float(calibrate(run, epsilon=epsilon, delta=delta).noise_multiplier), True  # type: ignore[arg-type]
@@ -132,7 +133,7 @@ def step_size_of(settings: Settings) -> float:
     unit = 2 / settings.smoothness
     if not settings.automatic:
         return _rounded_down(settings.step * unit)
-    rough = _mu(settings.epsilon, settings.delta), composition(settings).noise
+    rough = gdp_mu(settings.epsilon, settings.delta), composition(settings).noise
 
     def risk(share: float) -> float:
         return _rough_risk(settings, share * unit, *rough)
@@ -144,11 +145,6 @@ def step_size_of(settings: Settings) -> float:
 def _rounded_down(value: float, digits: int = 4) -> float:
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
     return float(f"{math.floor(value * scale * (1 + 1e-12)) / scale:.{digits}g}")
-
-
-def _mu(epsilon: float, delta: float) -> float:
-    """The mu of which mu-GDP costs (epsilon, delta)."""
-    return 1 / _composed(Run(n=1, sampling=FullBatch(), steps=1, noise_multiplier=1.0), epsilon, delta)[0]
 
 
 def found(settings: Settings) -> Calibrated:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dplateau.accounting import compositions
 from dplateau.accounting.contour import RealAxis, log_saddle_delta
+from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.terms import Composition
 from dplateau.analyses import RenyiComposition
@@ -36,9 +37,9 @@ _MOST: Final = 9
 """Most noises that are tried, once one of them is enough."""
 
 
-def least_noise(run: Run, epsilon: float, delta: float, mu: float) -> tuple[float, bool]:
-    """The least noise by composition, and whether it is that of the exact one; ``mu`` is that of mu-GDP at (epsilon, delta)."""
-    start = _by_the_limit(run, mu)
+def least_noise(run: Run, epsilon: float, delta: float) -> tuple[float, bool]:
+    """The least noise by composition, and whether it is that of the exact one."""
+    start = _by_the_limit(run, gdp_mu(epsilon, delta))
     if is_nearly_gaussian(run.replace(noise_multiplier=start), delta):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)

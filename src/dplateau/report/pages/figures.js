@@ -3,8 +3,8 @@
 //
 // A description is {x: axis, y: axis, lines: [line, ...]}, where
 //   axis  {title, log, range: [from, to] in the axis's own numbers, ticks: [numbers] with labels: [texts], exponents: boolean}
-//   line  {name, x, y, colour: "series-1" | ... | "quiet" | "shade", width, dash, fill: "below" | "above" | "next", markers,
-//          only: "markers", size, symbol, hover, text, quiet: true for a line without a legend entry and without hover}.
+//   line  {name, x, y, colour: "series-1" | ... | "quiet" | "shade", width, dash, fill: "below" | "next", markers, only: "markers",
+//          size, symbol, hover, text}.
 const dplateau = (() => {
   const drawn = new Map();
   const PAPER = { width: 640, height: 340 }; // fits between the margins of A4 and of US letter; style.css leaves the room
@@ -51,8 +51,6 @@ const dplateau = (() => {
       fill: { below: "tozeroy", next: "tonexty" }[line.fill],
       fillcolor: line.fill ? colour("shade") : undefined,
       hovertemplate: line.hover ? `${line.hover}<extra></extra>` : undefined,
-      hoverinfo: line.quiet ? "skip" : undefined,
-      showlegend: !line.quiet,
       cliponaxis: false,
     };
   }
@@ -69,7 +67,7 @@ const dplateau = (() => {
       xaxis: axis(description.x, narrow),
       yaxis: axis(description.y, narrow),
       legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, font: { size: font.size - 1 } },
-      hovermode: description.hovermode || "closest",
+      hovermode: "closest",
       hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("text") } },
       dragmode: "zoom",
       ...(document.documentElement.classList.contains("printing") ? PAPER : { autosize: true }),
@@ -104,5 +102,5 @@ const dplateau = (() => {
   for (const element of document.querySelectorAll(".plot[data-figure]")) {
     draw(element, JSON.parse(document.getElementById(element.dataset.figure).textContent));
   }
-  return { draw, redraw };
+  return { draw };
 })();
