@@ -1,4 +1,9 @@
-"""The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation."""
+"""The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation.
+
+A microbatch takes two compiled functions. The first computes the gradients of its examples in the precision of the parameters, the
+second clips, rounds and adds them up in integers (``rounded.py``). Two, because a compiler may compute a value twice, and
+differently: the norm must be that of the numbers which are added.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.networks.lattice import Lattice
 from dplateau.networks.recorded import RecordedLoss
+from dplateau.networks.rounded import Gradient, rounded_sum
 from dplateau.spec import Run
-from dplateau.training import Grid
 from dplateau.training.batches import largest_likely_size
 
 Array: TypeAlias = Any
@@ -27,7 +33,7 @@ _MOST: Final = 64
 
 
 class ClippedSums:
-    """The sum of the clipped gradients of a batch, in one row."""
+    """The sum of the clipped gradients of a batch, in one row of integers, and one more for the count of finite gradients."""
 
     def __init__(
         self,
@@ -35,7 +41,7 @@ class ClippedSums:
         recorded: RecordedLoss,
         params: Tree,
         examples: Tree,
-        grid: Grid,
+        lattice: Lattice,
         microbatch: int | None,
         workers: int | None,
     ) -> None:
@@ -46,30 +52,41 @@ class ClippedSums:
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _CACHED) if cpu else 1)
         share = -(-likely // self._workers)
         fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
-        self._micro = microbatch or min(share, min(fits, _MOST) if cpu else likely)
-        self._room = -(-share // self._micro) * self._micro
+        self.micro = microbatch or min(share, min(fits, _MOST) if cpu else likely)
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
-        self._recorded, self._clip_norm = recorded, np.asarray(grid.clip_norm, self.dtype)
-        self._examples = jax.tree.map(jax.device_put, examples)
+        self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
+        self._recorded, self._lattice, self._examples = recorded, lattice, examples
+        self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
     def __call__(self, params: Tree, batch: NDArray[np.int32]) -> NDArray[np.float64]:
-        """In double precision; every record of the batch is in it."""
-        # A batch larger than its public room is cut in more parts, not cut off; the shapes, and so the compiled code, stay.
-        count = max(1, -(-len(batch) // self._room), min(self._workers, -(-len(batch) // self._micro)))
-        parts = np.array_split(batch, count)
+        """In units of the lattice; every record of the batch is in it."""
+        micros = np.split(batch, range(self.micro, len(batch), self.micro))
+        parts = [part for part in (micros[k :: self._workers] for k in range(self._workers)) if part]
         mapped = self._pool.map if self._pool else map
-        sums = list(mapped(partial(self._part, params), parts))
-        return np.asarray(np.stack(sums).sum(axis=0, dtype=np.float64))
+        sums = [np.asarray(total) for total in mapped(partial(self._part, params), parts)]
+        return np.sum(sums, axis=0) if sums else np.zeros(self._weights + 1)
 
-    def _part(self, params: Tree, part: NDArray[np.int32]) -> NDArray[Any]:
-        index = np.zeros(self._room, np.int32)
-        index[: len(part)] = part
-        arguments = (params, self._examples, index, np.int32(len(part)), self._clip_norm)
-        total = np.asarray(clipped_sum(*arguments, recorded=self._recorded, micro=self._micro, finite=False))
-        if np.isfinite(total).all():
-            return total
-        return np.asarray(clipped_sum(*arguments, recorded=self._recorded, micro=self._micro, finite=True))
+    def _part(self, params: Tree, micros: list[NDArray[np.int32]]) -> Array:
+        """The sum over some microbatches, by one thread; whether double precision is allowed is a matter of threads."""
+        with jax.enable_x64(True):
+            total = jnp.zeros(self._weights + 1, jnp.float64)
+        for micro in micros:
+            index = np.zeros(self.micro, np.int32)
+            index[: len(micro)] = micro
+            rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
+            total, _ = self.added(total, self.gradients(params, rows), np.arange(self.micro) < len(micro))
+        return total
+
+    def gradients(self, params: Tree, rows: Tree) -> list[Gradient]:
+        """The gradients of a microbatch."""
+        with jax.enable_x64(self._x64):
+            return _gradients(params, rows, recorded=self._recorded)
+
+    def added(self, total: Array, gradients: list[Gradient], used: NDArray[np.bool]) -> tuple[Array, Array]:
+        """The total with the clipped and rounded gradients of the used examples, and what each was multiplied by."""
+        with jax.enable_x64(True):
+            return _added(total, gradients, used, recorded=self._recorded, lattice=self._lattice)
 
     def close(self) -> None:
         """End the threads."""
@@ -77,16 +94,12 @@ class ClippedSums:
             self._pool.shutdown()
 
 
-@partial(jax.jit, static_argnames=("recorded", "micro", "finite"))
-def clipped_sum(
-    params: Tree, examples: Tree, index: Array, count: Array, clip_norm: Array, *, recorded: RecordedLoss, micro: int, finite: bool
-) -> Array:
-    """Sum over the first ``count`` records of ``index``, ``micro`` at a time; arguments as in ``RecordedLoss.clipped_sum``."""
+@partial(jax.jit, static_argnames="recorded")
+def _gradients(params: Tree, rows: Tree, *, recorded: RecordedLoss) -> list[Gradient]:
+    return recorded.gradients(params, rows)
 
-    def body(k: Array, total: Array) -> Array:
-        part = jax.lax.dynamic_slice(index, (k * micro,), (micro,))
-        rows = jax.tree.map(lambda column: column.at[part].get(mode="promise_in_bounds"), examples)
-        return total + recorded.clipped_sum(params, rows, clip_norm, jnp.arange(micro) + k * micro < count, finite=finite)
 
-    start = jnp.zeros(sum(leaf.size for leaf in jax.tree.leaves(params)), clip_norm.dtype)
-    return jax.lax.fori_loop(0, -(-count // micro), body, start)
+@partial(jax.jit, static_argnames=("recorded", "lattice"), donate_argnums=0)
+def _added(total: Array, gradients: list[Gradient], used: Array, *, recorded: RecordedLoss, lattice: Lattice) -> tuple[Array, Array]:
+    sums, count, factors = rounded_sum(gradients, used, lattice)
+    return total + recorded.arranged([*sums, count[None] * float(lattice.count)]), factors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ import optax
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import check_parts, check_run, check_shares, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Run, Runs
 from dplateau.spec.schedule import real
-from dplateau.training import SecureGenerator, grid_of
+from dplateau.training import SecureGenerator
 from dplateau.training.result import shared_assumptions
 
 Tree: TypeAlias = Any
@@ -128,12 +128,12 @@ def train_network(
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)
-    grid = grid_of(run, weights, 2 * math.isqrt(weights) + 2, dtype)
+    lattice = lattice_of(run, weights)
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
-    summed = ClippedSums(run, recorded, params, records, grid, microbatch, workers)
+    summed = ClippedSums(run, recorded, params, records, lattice, microbatch, workers)
     start = jax.tree.map(jnp.asarray, params)
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
-    loop = Loop(run, summed, optimizer, average, grid, weights, generator, checkpoint, validation, progress)
+    loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         stand = loop.run_from(state)
     ledger = stand.ledger

@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 
-from dplateau.networks.sites import LookUp, Site, site_of, squares, weighted
+from dplateau.networks.rounded import Formed, Gradient
+from dplateau.networks.sites import LookUp, Site, site_of
 from dplateau.spec import InputError
 
 Array: TypeAlias = Any
@@ -62,8 +63,8 @@ class RecordedLoss:
     sites: dict[int, Site]
     leaves: int
 
-    def clipped_sum(self, params: Tree, examples: Tree, clip_norm: Array, used: Array, *, finite: bool = False) -> Array:
-        """Sum of the clipped gradients over the ``used`` examples, all its leaves in one row of shape ``(weights,)``.
+    def gradients(self, params: Tree, examples: Tree) -> list[Gradient]:
+        """The gradient of every example by each leaf of the parameters.
 
         Parameters
         ----------
@@ -71,16 +72,10 @@ class RecordedLoss:
             The parameters.
         examples : tree of arrays
             The examples, each array with their number B in front.
-        clip_norm : float
-            What the gradient of each is clipped to: it is multiplied by ``min(1, clip_norm / norm)``.
-        used : array of shape (B,)
-            Which count.
-        finite : bool, default False
-            Whether to leave out gradients that are not finite, for which the result is otherwise not finite.
         """
         weights, rows = (list(map(jnp.asarray, jax.tree.leaves(tree))) for tree in (params, examples))
-        copied = [leaf for leaf in range(self.leaves) if leaf not in self.sites]
-        copies = [jnp.broadcast_to(weights[leaf], (len(used), *weights[leaf].shape)) for leaf in copied]
+        copied, size = [leaf for leaf in range(self.leaves) if leaf not in self.sites], len(rows[0])
+        copies = [jnp.broadcast_to(weights[leaf], (size, *weights[leaf].shape)) for leaf in copied]
 
         def one(zeros: dict[int, Array], copies: list[Array], example: list[Array]) -> tuple[Array, dict[int, Array]]:
             mine = dict(zip(copied, copies, strict=True))
@@ -90,19 +85,15 @@ class RecordedLoss:
             losses, kept = jax.vmap(one)(zeros, copies, rows)
             return losses.sum(), kept
 
-        zeros = {leaf: jnp.zeros((len(used), *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
+        zeros = {leaf: jnp.zeros((size, *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
         (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
-        gradients = {leaf: jax.vmap(site.gradient)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
-        norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used), weights[0].dtype))
-        norms += sum(jax.vmap(site.squared_norm)(gradients[leaf]) for leaf, site in self.sites.items())
-        factors = jnp.minimum(1, clip_norm / jnp.sqrt(norms))
-        if finite:
-            used = used & jnp.isfinite(norms)
-            by_copy, gradients = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, gradients))
-        factors = jnp.where(used, factors, 0)
-        sums = {leaf: weighted(factors, gradient) for leaf, gradient in zip(copied, by_copy, strict=True)}
-        sums |= {leaf: site.total(factors, gradients[leaf]) for leaf, site in self.sites.items()}
-        return jnp.concatenate([sums[leaf].reshape(-1).astype(weights[leaf].dtype) for leaf in range(self.leaves)])
+        found: dict[int, Gradient] = {leaf: site.gradients(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
+        found |= {leaf: Formed(values) for leaf, values in zip(copied, by_copy, strict=True)}
+        return [found[leaf] for leaf in range(self.leaves)]
+
+    def arranged(self, sums: Sequence[Array]) -> Array:
+        """Sums of such gradients in one row, each leaf in the order of its entries."""
+        return jnp.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
 
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
@@ -233,7 +224,3 @@ def _evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Tagged]) -> dict
         constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
     )
     return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable).value for variable in inputs)), strict=True))
-
-
-def _where(used: Array, values: Array) -> Array:
-    return jnp.where(used.reshape(-1, *(1 for _ in values.shape[1:])), values, 0)
