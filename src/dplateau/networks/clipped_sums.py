@@ -1,8 +1,8 @@
 """The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation.
 
-A microbatch takes two compiled functions. The first computes the gradients of its examples in the precision of the parameters, the
-second clips, rounds and adds them up in integers (``rounded.py``). Two, because a compiler may compute a value twice, and
-differently: the norm must be that of the numbers which are added.
+A microbatch takes three compiled functions: the gradients of its examples in the precision of the parameters, what each is
+multiplied by, and the sum of the products, rounded to integers (``rounded.py``). Three, because a compiler may compute a value twice
+within a function, and differently: the norm must be that of the numbers which are added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.recorded import RecordedLoss
-from dplateau.networks.rounded import Gradient, rounded_sum
+from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
 from dplateau.training.batches import largest_likely_size
 
@@ -62,31 +62,26 @@ class ClippedSums:
     def __call__(self, params: Tree, batch: NDArray[np.int32]) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it."""
         micros = np.split(batch, range(self.micro, len(batch), self.micro))
-        parts = [part for part in (micros[k :: self._workers] for k in range(self._workers)) if part]
         mapped = self._pool.map if self._pool else map
-        sums = [np.asarray(total) for total in mapped(partial(self._part, params), parts)]
-        return np.sum(sums, axis=0) if sums else np.zeros(self._weights + 1)
+        parts = mapped(partial(self._part, params), (micros[k :: self._workers] for k in range(self._workers)))
+        return np.sum(list(parts), axis=0)
 
-    def _part(self, params: Tree, micros: list[NDArray[np.int32]]) -> Array:
-        """The sum over some microbatches, by one thread; whether double precision is allowed is a matter of threads."""
-        with jax.enable_x64(True):
-            total = jnp.zeros(self._weights + 1, jnp.float64)
+    def _part(self, params: Tree, micros: list[NDArray[np.int32]]) -> NDArray[np.float64]:
+        """The sum over some microbatches, by one thread."""
+        totals: list[Array] = [np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]
         for micro in micros:
             index = np.zeros(self.micro, np.int32)
             index[: len(micro)] = micro
-            rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
-            total, _ = self.added(total, self.gradients(params, rows), np.arange(self.micro) < len(micro))
-        return total
+            gradients = self.gradients(params, jax.tree.map(lambda column, index=index: column[index], self._examples))
+            with jax.enable_x64(True):
+                found = _multipliers(gradients, np.arange(self.micro) < len(micro), lattice=self._lattice)
+                totals = _added(totals, gradients, *found, lattice=self._lattice)
+        return self._recorded.arranged([np.asarray(total) for total in totals])
 
     def gradients(self, params: Tree, rows: Tree) -> list[Gradient]:
-        """The gradients of a microbatch."""
+        """The gradients of a microbatch. What precision is allowed is a matter of each thread."""
         with jax.enable_x64(self._x64):
             return _gradients(params, rows, recorded=self._recorded)
-
-    def added(self, total: Array, gradients: list[Gradient], used: NDArray[np.bool]) -> tuple[Array, Array]:
-        """The total with the clipped and rounded gradients of the used examples, and what each was multiplied by."""
-        with jax.enable_x64(True):
-            return _added(total, gradients, used, recorded=self._recorded, lattice=self._lattice)
 
     def close(self) -> None:
         """End the threads."""
@@ -99,7 +94,13 @@ def _gradients(params: Tree, rows: Tree, *, recorded: RecordedLoss) -> list[Grad
     return recorded.gradients(params, rows)
 
 
-@partial(jax.jit, static_argnames=("recorded", "lattice"), donate_argnums=0)
-def _added(total: Array, gradients: list[Gradient], used: Array, *, recorded: RecordedLoss, lattice: Lattice) -> tuple[Array, Array]:
-    sums, count, factors = rounded_sum(gradients, used, lattice)
-    return total + recorded.arranged([*sums, count[None] * float(lattice.count)]), factors
+_multipliers = jax.jit(multipliers, static_argnames="lattice")
+
+
+@partial(jax.jit, static_argnames="lattice", donate_argnums=0)
+def _added(
+    totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
+) -> list[Array]:
+    sums = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(gradients, found, strict=True)]
+    count = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.count
+    return [total + one for total, one in zip(totals, [*sums, count], strict=True)]

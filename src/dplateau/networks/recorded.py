@@ -21,7 +21,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
+from numpy.typing import NDArray
 
 from dplateau.networks.rounded import Formed, Gradient
 from dplateau.networks.sites import LookUp, Site, site_of
@@ -91,9 +93,9 @@ class RecordedLoss:
         found |= {leaf: Formed(values) for leaf, values in zip(copied, by_copy, strict=True)}
         return [found[leaf] for leaf in range(self.leaves)]
 
-    def arranged(self, sums: Sequence[Array]) -> Array:
+    def arranged(self, sums: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Sums of such gradients in one row, each leaf in the order of its entries."""
-        return jnp.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
+        return np.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
 
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""

@@ -59,17 +59,20 @@ class Rows:
 Gradient: TypeAlias = Formed | Factors | Rows
 
 
-class _Scaled(NamedTuple):
-    """A gradient as ``magnitude * multiples * values``, with whole multiples whose squares add up to ``weight``."""
+class Multipliers(NamedTuple):
+    """What the gradient of each example by one leaf is multiplied by, all of shape (B,).
 
+    ``inputs`` and ``power`` are powers of two, or None where there is nothing to normalise. Where ``values`` is 0 the example is
+    left out.
+    """
+
+    inputs: Array | None
+    power: Array | None
     values: Array
-    multiples: Array | None
-    weight: Array
-    magnitude: Array
 
 
-def rounded_sum(gradients: Sequence[Gradient], used: Array, lattice: Lattice) -> tuple[list[Array], Array, Array]:
-    """Sum of the clipped and rounded gradients of the ``used`` examples, in units; to be traced with 64 bits.
+def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) -> tuple[list[Multipliers], Array]:
+    """What turns the gradients into integers of a norm of at most ``lattice.room``; to be traced with 64 bits.
 
     Parameters
     ----------
@@ -82,56 +85,76 @@ def rounded_sum(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
 
     Returns
     -------
-    sums : list of arrays
-        The sum for each leaf, float64 integers in one row.
-    count : array
-        Number of used examples whose gradient is finite.
-    factors : array of shape (B,)
-        What each example was multiplied by; 0 where it was left out.
+    multipliers : list of Multipliers
+        One for each leaf.
+    valid : array of bool, shape (B,)
+        Which of the used examples have a finite gradient.
     """
-    scaled = [_scaled(gradient, lattice.input_bits) for gradient in gradients]
-    largest = jnp.max(jnp.stack([one.magnitude for one in scaled]), axis=0)
+    found = [_normalised(gradient, lattice.input_bits) for gradient in gradients]
+    largest = jnp.max(jnp.stack([magnitude for _, magnitude in found]), axis=0)
     largest = jnp.where(largest == 0, 1.0, largest)
-    shares = [one.magnitude / largest for one in scaled]
-    squared = sum(one.weight * _squares(one.values) * share**2 for one, share in zip(scaled, shares, strict=True))
-    entries = [math.prod(one.values.shape[1:]) for one in scaled]
-    lost = jnp.sqrt(sum(one.weight * size for one, size in zip(scaled, entries, strict=True))) * (0.5 * (1 + _SLACK))
-    slack = _SLACK + sum(entries) * 2.0**-51
-    room = lattice.room - lost
+    shares = [magnitude / largest for _, magnitude in found]
+    squared, lost = jnp.zeros(len(used), jnp.float64), jnp.zeros(len(used), jnp.float64)
+    for gradient, (how, _), share in zip(gradients, found, shares, strict=True):
+        weight = 1.0 if how.inputs is None else _squares(_multiples(gradient, how))
+        squared += weight * _squares(_values(gradient, how)) * share**2
+        lost += weight * math.prod(gradient.values.shape[1:])
+    room = lattice.room - jnp.sqrt(lost) * (0.5 * (1 + _SLACK))
+    slack = _SLACK + sum(math.prod(gradient.values.shape[1:]) for gradient in gradients) * 2.0**-51
     factors = jnp.minimum(largest * (2.0**lattice.bits / lattice.clip_norm), room / jnp.sqrt(squared) * (1 - slack))
-    # The second line does not trust the root and the division: two products decide.
+    # Not trusting the root and the division: two products decide.
     valid = used & (room > 0) & jnp.isfinite(squared) & jnp.isfinite(largest)
     valid &= factors * factors * squared * (1 + slack) <= room * room
-    factors = jax.lax.optimization_barrier(jnp.where(valid, factors, 0.0))
-    sums = [
-        _total(gradient, one, factors * share, valid).reshape(-1)
-        for gradient, one, share in zip(gradients, scaled, shares, strict=True)
-    ]
-    return sums, jnp.sum(valid, dtype=jnp.int64), factors
+    factors = jnp.where(valid, factors, 0.0)
+    return [how._replace(values=factors * share) for (how, _), share in zip(found, shares, strict=True)], valid
 
 
-def _scaled(gradient: Gradient, bits: int) -> _Scaled:
-    """Gradients in double precision, normalised by powers of two where squares could leave its range."""
-    values, ones = gradient.values, jnp.ones(len(gradient.values), jnp.float64)
-    wide = values.dtype == jnp.float64
-    values = values.astype(jnp.float64)
-    powers = _powers(values) if wide else ones
-    values = values / _across(jnp.where(powers == 0, 1.0, powers), values) if wide else values
-    if not isinstance(gradient, Factors):
-        return _Scaled(values, None, ones, powers)
-    inputs = gradient.inputs.astype(jnp.float64)
-    heights = _powers(inputs)
-    multiples = jnp.rint(inputs / _across(jnp.where(heights == 0, 1.0, heights), inputs) * 2.0**bits)
-    return _Scaled(values, multiples, _squares(multiples), heights * 2.0**-bits * powers)
+def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
+    """The exact sum of the rounded gradients by one leaf, in units; to be traced with 64 bits."""
+    values, valid = _values(gradient, how), how.values > 0
+    integers = jnp.where(_across(valid, values), jnp.rint(values * _across(how.values, values)), 0.0)
+    match gradient:
+        case Factors():
+            multiples = jnp.where(valid[:, None], _multiples(gradient, how), 0.0)
+            return jax.lax.dot_general(multiples, integers, (((0,), (0,)), ((), ())), precision="highest")
+        case Rows(height=height):
+            width = integers.shape[-1]
+            table = jnp.zeros((height, width), jnp.float64)
+            return table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width), mode="promise_in_bounds")
+        case Formed():
+            return jnp.sum(integers, axis=0)
 
 
-def _powers(values: Array) -> Array:
-    """The power of two at or above the largest entry of each example; 0 where that is below the normal range."""
-    return _power(jnp.max(jnp.abs(values.reshape(len(values), -1)), axis=1, initial=0.0))
+def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
+    """How inputs and derivatives are normalised, and the magnitude that is left: ``magnitude * multiples * values``."""
+    ones = jnp.ones(len(gradient.values), jnp.float64)
+    power, inputs, magnitude = None, None, ones
+    if gradient.values.dtype == jnp.float64:  # Squares of single precision stay within the range of double precision.
+        power, magnitude = _inverse(gradient.values)
+    if isinstance(gradient, Factors):
+        inverse, height = _inverse(gradient.inputs.astype(jnp.float64))
+        inputs, magnitude = inverse * 2.0**bits, height * 2.0**-bits * magnitude
+    return Multipliers(inputs, power, ones), magnitude
 
 
-def _power(largest: Array) -> Array:
-    return jnp.where(largest < 2.0**-1020, 0.0, jnp.ldexp(1.0, jnp.frexp(largest)[1]))
+def _inverse(values: Array) -> tuple[Array, Array]:
+    """For each example the inverse of the power of two at or above its largest entry, and that power.
+
+    What is below 2^-1000 is taken for 0, what is above 2^1000 for infinite, which leaves the example out.
+    """
+    largest = jnp.max(jnp.abs(values.reshape(len(values), -1)), axis=1, initial=0.0)
+    exponent = jnp.clip(jnp.frexp(largest)[1], -1000, 1000)
+    power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest > 2.0**1000, jnp.inf, jnp.ldexp(1.0, exponent)))
+    return jnp.ldexp(1.0, -exponent), power
+
+
+def _values(gradient: Gradient, how: Multipliers) -> Array:
+    values = gradient.values.astype(jnp.float64)
+    return values if how.power is None else values * _across(how.power, values)
+
+
+def _multiples(gradient: Factors, how: Multipliers) -> Array:
+    return jnp.rint(gradient.inputs.astype(jnp.float64) * _across(how.inputs, gradient.inputs))
 
 
 def _squares(values: Array) -> Array:
@@ -142,16 +165,3 @@ def _squares(values: Array) -> Array:
 def _across(each: Array, values: Array) -> Array:
     """One number for each example, in the shape that multiplies ``values``."""
     return each.reshape(-1, *(1 for _ in values.shape[1:]))
-
-
-def _total(gradient: Gradient, scaled: _Scaled, factors: Array, valid: Array) -> Array:
-    """The exact sum of the rounded gradients."""
-    integers = jnp.where(_across(valid, scaled.values), jnp.rint(scaled.values * _across(factors, scaled.values)), 0.0)
-    if isinstance(gradient, Factors):
-        multiples = jnp.where(valid[:, None], scaled.multiples, 0.0)
-        return jnp.matmul(multiples.T, integers, precision="highest")
-    if isinstance(gradient, Rows):
-        width = integers.shape[-1]
-        table = jnp.zeros((gradient.height, width), jnp.float64)
-        return table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width), mode="promise_in_bounds")
-    return jnp.sum(integers, axis=0)
