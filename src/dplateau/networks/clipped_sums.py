@@ -28,7 +28,7 @@ Tree: TypeAlias = Any
 
 _CACHED: Final = 1 << 20
 """Numbers of a microbatch that fit a processor's cache."""
-_MOST: Final = 64
+_MOST: Final = 128
 """Examples of a microbatch, at most: more are no faster on a processor."""
 
 
@@ -72,16 +72,22 @@ class ClippedSums:
         for micro in micros:
             index = np.zeros(self.micro, np.int32)
             index[: len(micro)] = micro
-            gradients = self.gradients(params, jax.tree.map(lambda column, index=index: column[index], self._examples))
+            rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
+            gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
-                found = _multipliers(gradients, np.arange(self.micro) < len(micro), lattice=self._lattice)
-                totals = _added(totals, gradients, *found, lattice=self._lattice)
+                totals = _added(totals, gradients, found, valid, lattice=self._lattice)
         return self._recorded.arranged([np.asarray(total) for total in totals])
 
-    def gradients(self, params: Tree, rows: Tree) -> list[Gradient]:
-        """The gradients of a microbatch. What precision is allowed is a matter of each thread."""
-        with jax.enable_x64(self._x64):
-            return _gradients(params, rows, recorded=self._recorded)
+    def contributions(
+        self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
+    ) -> tuple[list[Gradient], Array, list[Multipliers]]:
+        """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
+        used = np.ones(self.micro, bool) if used is None else used
+        with jax.enable_x64(self._x64):  # Every thread has to be told.
+            gradients = _gradients(params, rows, recorded=self._recorded)
+        with jax.enable_x64(True):
+            found, valid = _multipliers(gradients, used, lattice=self._lattice)
+        return gradients, valid, found
 
     def close(self) -> None:
         """End the threads."""

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint, locked
-from dplateau.networks.checks import check_parts, check_run, check_shares, checked_examples, checked_params
+from dplateau.networks.checks import check_parts, check_run, check_shares, check_used, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
+from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Run, Runs
@@ -130,8 +131,10 @@ def train_network(
     weights = sum(leaf.size for leaf in leaves)
     lattice = lattice_of(run, weights)
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
+    check_used(params, recorded)
     summed = ClippedSums(run, recorded, params, records, lattice, microbatch, workers)
     start = jax.tree.map(jnp.asarray, params)
+    check_gradients(summed, start, records)
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
     loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]

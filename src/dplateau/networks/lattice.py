@@ -38,20 +38,18 @@ class Lattice:
         The run's clip norm, in units of the gradient.
     bits : int
         The clip norm is ``2^bits`` units.
+    input_bits : int
+        Bits of an entry of a layer's input, relative to the largest; the others are for the derivatives that multiply it.
     """
 
     clip_norm: float
     bits: int
+    input_bits: int
 
     @property
     def unit(self) -> float:
         """Distance of two lattice points, in units of the gradient."""
         return math.ldexp(self.clip_norm, -self.bits)
-
-    @property
-    def input_bits(self) -> int:
-        """Bits of an entry of a layer's input, relative to the largest; the others are for the derivatives that multiply it."""
-        return (self.bits + 2) // 3
 
     @property
     def count(self) -> int:
@@ -79,7 +77,9 @@ def lattice_of(run: Run, weights: int) -> Lattice:
     """
     largest = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
     bits = min(math.floor(_NOISE_BITS - math.log2(largest)), _EXACT_BITS - math.ceil(math.log2(run.n)))
-    lattice = Lattice(run.clip_norm, bits)
+    # Half a unit in each of the weights, times the largest input: that much the factor allows for, and as much the inputs' own
+    # rounding moves a gradient.
+    lattice = Lattice(run.clip_norm, bits, max(1, math.floor(bits + 3 - math.log2(weights) / 2) // 2))
     if bits < _COUNT_BITS + 2 or math.sqrt(weights) * 2.0**lattice.input_bits / 2 > _LARGEST_LOSS * lattice.room:
         raise InputError(
             f"{bits} bits are left for a clipped gradient, and rounding {weights} weights to them could take more than a tenth of "

@@ -25,6 +25,7 @@ import numpy as np
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 from numpy.typing import NDArray
 
+from dplateau.networks.primitives import check_primitives
 from dplateau.networks.rounded import Formed, Gradient
 from dplateau.networks.sites import LookUp, Site, site_of
 from dplateau.spec import InputError
@@ -59,11 +60,14 @@ class RecordedLoss:
         The leaves that are used once, and how.
     leaves : int
         Number of leaves of the parameters.
+    unused : tuple of int
+        The leaves whose gradient is zero, whatever the example and the parameters are.
     """
 
     jaxpr: Any
     sites: dict[int, Site]
     leaves: int
+    unused: tuple[int, ...]
 
     def gradients(self, params: Tree, examples: Tree) -> list[Gradient]:
         """The gradient of every example by each leaf of the parameters.
@@ -99,7 +103,7 @@ class RecordedLoss:
 
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
-        weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
+        weights, rows = list(map(jnp.asarray, jax.tree.leaves(params))), jax.tree.leaves(examples)
         copies = sum(weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites)
         results = self._results(weights, rows)
         return copies + sum(self.sites[leaf].footprint(*result.shape) for leaf, result in results.items())
@@ -146,7 +150,8 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
     Raises
     ------
     InputError
-        The loss is no number, or a parameter is no array of real numbers in the working precision.
+        The loss is no real number, uses what may mix examples or changes something outside itself, or a parameter is no array of
+        real numbers in the working precision.
     """
     leaves, structure = jax.tree.flatten(params)
     if not leaves or any(not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
@@ -171,12 +176,16 @@ def _traced(
     def flat(*values: Array) -> Array:
         return loss(structure.unflatten(values[:count]), rows_structure.unflatten(values[count:]))
 
-    jaxpr = jax.make_jaxpr(flat)(*values)
-    if [out.shape for out in jaxpr.out_avals] != [()]:
+    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values))
+    found = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
+    if len(found) != 1 or found[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
-            f"loss gives {[out.shape for out in jaxpr.out_avals]} at one example: expected one number. It is called with one "
-            "example at a time, without a batch axis."
+            f"loss gives {found} at one example: expected one number. It is called with one example at a time, without a batch axis."
         )
+    check_primitives(jaxpr.jaxpr)
+    # Custom derivatives are functions that only differentiation calls.
+    gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
+    check_primitives(gradient.jaxpr)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
 
@@ -195,7 +204,41 @@ def _traced(
         return outputs[0].value
 
     jax.eval_shape(walked, *values)
-    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count)
+    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count, _zeros(gradient))
+
+
+def _without_traces(trace: Callable[[], Any]) -> Any:
+    """What ``trace`` gives; raises ``InputError`` where it leaves something behind, as a running mean does, or names an axis."""
+    try:
+        with jax.checking_leaks():
+            return trace()
+    except NameError as error:
+        if "axis name" not in str(error):
+            raise
+        raise InputError("the loss uses a collective (psum, axis_index): it sees one example, and there is no axis.") from None
+    except Exception as error:
+        if not str(error).startswith("Leaked"):
+            raise
+        raise InputError(
+            "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, and the "
+            "change would be lost. Make it a function of the parameters and one example; use layer or group normalisation."
+        ) from None
+
+
+def _zeros(gradient: Any) -> tuple[int, ...]:
+    """The outputs of a jaxpr that depend on no input and are zero."""
+    jaxpr, found = gradient.jaxpr, []
+    for number, output in enumerate(jaxpr.outvars):
+        needed, used = [], set() if hasattr(output, "val") else {output}
+        for equation in reversed(jaxpr.eqns):
+            if used.intersection(equation.outvars):
+                needed.append(equation)
+                used.update(variable for variable in equation.invars if not hasattr(variable, "val"))
+        if used.isdisjoint(jaxpr.invars):
+            alone = jaxpr.replace(invars=[], outvars=[output], eqns=needed[::-1], debug_info=jaxpr.debug_info.with_unknown_names())
+            if not jnp.any(eval_jaxpr(alone, gradient.consts)[0]):
+                found.append(number)
+    return tuple(found)
 
 
 def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
