@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dplateau.networks.lattice import Lattice
 from dplateau.networks.recorded import record
-from dplateau.networks.rounded import multipliers, rounded_sum
 from dplateau.spec import InputError
 
-from .uses import CASES, FAST, B, W, by_hand, compiled, conv, dense, normal, normalised, numbers, ours, sites
+from .uses import CASES, B, W, by_hand, compiled, conv, dense, normal, normalised, numbers, ours, sites
 
 
 def test_the_order_of_the_row_is_that_of_the_leaves():

@@ -38,7 +38,7 @@ def by_hand(loss, params, examples, clip_norm, used=None):
 
 
 def compiled(loss, params, examples, optimised=True, bits=48):
-    """The sum of the used examples, clipped to ``clip_norm`` on a lattice so fine that it is not seen; without optimisation it compiles faster."""
+    """The sum of the used examples, clipped to ``clip_norm`` on a fine lattice; without optimisation it compiles faster."""
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], examples))
     options = {} if optimised else FAST
     gradients = jax.jit(recorded.gradients, compiler_options=options)

@@ -82,8 +82,8 @@ def check_used(params: Tree, recorded: RecordedLoss) -> None:
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     if recorded.unused:
         raise InputError(
-            f"the loss has no gradient by params{names[recorded.unused[0]]}, whatever the example is: it would be released as noise "
-            "alone. Take it out of params; a layer's running statistics (batch normalisation) are no parameters."
+            f"the loss has no gradient by params{names[recorded.unused[0]]}, whatever the example is: it would be released as "
+            "noise alone. Take it out of params; a layer's running statistics (batch normalisation) are no parameters."
         )
 
 

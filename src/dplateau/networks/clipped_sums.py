@@ -1,8 +1,8 @@
 """The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation.
 
 A microbatch takes three compiled functions: the gradients of its examples in the precision of the parameters, what each is
-multiplied by, and the sum of the products, rounded to integers (``rounded.py``). Three, because a compiler may compute a value twice
-within a function, and differently: the norm must be that of the numbers which are added.
+multiplied by, and the sum of the products, rounded to integers (``rounded.py``). Three, because a compiler may compute a value
+twice within a function, and differently: the norm must be that of the numbers which are added.
 """
 
 from __future__ import annotations

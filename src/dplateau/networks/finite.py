@@ -36,6 +36,6 @@ class NoisyCount:
         deviation = math.sqrt(self.variance + self.expected)
         if self.expected >= 2 * _DEVIATIONS * deviation and self.found < _DEVIATIONS * deviation:
             raise TrainingDiverged(
-                f"hardly any example had a finite gradient up to step {steps}, by a noisy count that the guarantee covers: the model "
-                "is noise. Try the loss on a few public examples, and lower the step size."
+                f"hardly any example had a finite gradient up to step {steps}, by a noisy count that the guarantee covers: the "
+                "model is noise. Try the loss on a few public examples, and lower the step size."
             )

@@ -19,10 +19,13 @@ from jax.extend.core import primitives
 
 from dplateau.spec import InputError
 
-_MIXING: Final = frozenset(
-    "all_gather all_to_all axis_index infeed outfeed pbroadcast pgather pmax pmin ppermute psum psum_invariant pvary "
-    "ragged_all_to_all reduce_scatter rng_bit_generator rng_uniform sharding_constraint get swap addupdate".split()
-)
+# fmt: off
+_MIXING: Final = frozenset({
+    "addupdate", "all_gather", "all_to_all", "axis_index", "get", "infeed", "outfeed", "pbroadcast", "pgather", "pmax", "pmin",
+    "ppermute", "psum", "psum_invariant", "pvary", "ragged_all_to_all", "reduce_scatter", "rng_bit_generator", "rng_uniform",
+    "sharding_constraint", "swap",
+})
+# fmt: on
 _ALLOWED: Final = frozenset(
     value
     for module in (primitives, lax)

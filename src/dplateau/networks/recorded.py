@@ -180,7 +180,8 @@ def _traced(
     found = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
     if len(found) != 1 or found[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
-            f"loss gives {found} at one example: expected one number. It is called with one example at a time, without a batch axis."
+            f"loss gives {found} at one example: expected one number. It is called with one example at a time, without a batch "
+            "axis."
         )
     check_primitives(jaxpr.jaxpr)
     # Custom derivatives are functions that only differentiation calls.
@@ -220,8 +221,8 @@ def _without_traces(trace: Callable[[], Any]) -> Any:
         if not str(error).startswith("Leaked"):
             raise
         raise InputError(
-            "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, and the "
-            "change would be lost. Make it a function of the parameters and one example; use layer or group normalisation."
+            "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, and "
+            "the change would be lost. Make it a function of the parameters and one example; use layer or group normalisation."
         ) from None
 
 

@@ -96,7 +96,7 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     shares = [magnitude / largest for _, magnitude in found]
     squared, lost = jnp.zeros(len(used), jnp.float64), jnp.zeros(len(used), jnp.float64)
     for gradient, (how, _), share in zip(gradients, found, shares, strict=True):
-        weight = 1.0 if how.inputs is None else _squares(_multiples(gradient, how))
+        weight = _squares(_multiples(gradient, how)) if isinstance(gradient, Factors) else 1.0
         squared += weight * _squares(_values(gradient, how)) * share**2
         lost += weight * math.prod(gradient.values.shape[1:])
     room = lattice.room - jnp.sqrt(lost) * (0.5 * (1 + _SLACK))
