@@ -79,8 +79,8 @@ def train_network(
     """Train any differentiable model by noisy gradients, exactly as ``run`` says.
 
     Step t draws its batch, sums the clipped gradients of its examples, adds the noise, divides by the *public* batch size and hands
-    the result to the optimizer. Batches are never truncated. The sum and the noise are rounded to a common grid first (see
-    ``dplateau.training.grid``).
+    the result to the optimizer. Batches are never truncated. What an example contributes, the sum and the noise are whole numbers of
+    a public unit (see ``dplateau.networks.lattice``), so sums are exact.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def train_network(
         What to compute, with ``released="all"``, because no last-iterate bound holds for networks. With an optimizer it needs
         ``update="post-processed"``; without, it takes plain steps of ``run.step_size``.
     loss : callable
-        ``loss(params, example)``, a number; it sees one example at a time and must not draw random numbers. Anything that mixes
-        examples (batch normalisation) is impossible by construction.
+        ``loss(params, example)``, a number; it sees one example at a time. What may mix examples (callbacks, ``custom_vmap``,
+        collectives) or keeps a state (running statistics) is refused.
     params : tree of arrays
         The first iterate: public, all float32 (float64 under ``jax_enable_x64``).
     examples : tree of arrays
@@ -102,8 +102,8 @@ def train_network(
     generator : SecureGenerator, optional
         Source of batches and noise; by default a new one with a key from the operating system.
     microbatch : int, optional
-        Examples at a time; memory grows with it, the result does not depend on it but for rounding. By default as many as fit a
-        processor's cache.
+        Examples at a time; memory grows with it, the result does not depend on it but for the rounding of gradients. By default as
+        many as fit a processor's cache.
     workers : int, optional
         Threads that share a batch; by default as many as there are processors and work for them, and one on accelerators.
     checkpoint : Checkpoint, optional
@@ -116,11 +116,12 @@ def train_network(
     Raises
     ------
     InputError
-        The arguments do not fit each other.
+        The arguments do not fit each other; or the loss may mix examples, has no finite gradient at made-up examples, or none by
+        some parameter; or the compiled gradients depend on the place in a microbatch.
     TrainingInterrupted
         By the keyboard. Nothing is released, but for the checkpoint.
     TrainingDiverged
-        The parameters overflowed. Nothing is released, but for the checkpoint.
+        The parameters overflowed, or hardly any gradient was finite, by a noisy count. Nothing is released, but for the checkpoint.
     """
     check_parts(optimizer, checkpoint, validation)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
