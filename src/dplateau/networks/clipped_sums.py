@@ -56,8 +56,9 @@ class ClippedSums:
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
-        self._recorded, self._lattice, self._examples = recorded, lattice, examples
+        self.recorded, self._lattice, self._examples = recorded, lattice, examples
         self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        self.compiled = (self.micro, self._x64, lattice)
 
     def __call__(self, params: Tree, batch: NDArray[np.int32]) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it."""
@@ -76,7 +77,7 @@ class ClippedSums:
             gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
                 totals = _added(totals, gradients, found, valid, lattice=self._lattice)
-        return self._recorded.arranged([np.asarray(total) for total in totals])
+        return self.recorded.arranged([np.asarray(total) for total in totals])
 
     def contributions(
         self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
@@ -84,7 +85,7 @@ class ClippedSums:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
         used = np.ones(self.micro, bool) if used is None else used
         with jax.enable_x64(self._x64):  # Every thread has to be told.
-            gradients = _gradients(params, rows, recorded=self._recorded)
+            gradients = _gradients(params, rows, recorded=self.recorded)
         with jax.enable_x64(True):
             found, valid = _multipliers(gradients, used, lattice=self._lattice)
         return gradients, valid, found

@@ -79,8 +79,8 @@ def train_network(
     """Train any differentiable model by noisy gradients, exactly as ``run`` says.
 
     Step t draws its batch, sums the clipped gradients of its examples, adds the noise, divides by the *public* batch size and hands
-    the result to the optimizer. Batches are never truncated. What an example contributes, the sum and the noise are whole numbers of
-    a public unit (see ``dplateau.networks.lattice``), so sums are exact.
+    the result to the optimizer. Batches are never truncated. What an example contributes, the sum and the noise are whole numbers
+    of a public unit (see ``dplateau.networks.lattice``), so sums are exact.
 
     Parameters
     ----------

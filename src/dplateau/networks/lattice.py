@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dplateau.spec import InputError, Run
 
 _NOISE_BITS: Final = 28
-_EXACT_BITS: Final = 53
+_EXACT_BITS: Final = 52
 _LARGEST_LOSS: Final = 0.1
 _COUNT_BITS: Final = 4
 

@@ -55,6 +55,8 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree) -> None:
             "the loss has no finite gradient at any of the made-up examples (normal numbers, numbers from 0 to 1, zeros): it may "
             "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
         )
+    if summed.compiled in summed.recorded.tested:
+        return
     where, rows, others = (near, params)[at], made[kind], made[kind - 1]
     alone, places = _bits(summed, where, rows), np.arange(summed.micro)
     orders = [places, np.roll(places, 1), places[::-1], *(rng.permutation(places) for _ in range(_ORDERS))]
@@ -66,6 +68,7 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree) -> None:
                 f"on this machine the gradient of an example depends on its place in a microbatch of {summed.micro}, or on the "
                 "others: what one record contributes has no bound. Pass another microbatch; 1 works on each example alone."
             )
+    summed.recorded.tested.add(summed.compiled)
 
 
 def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], examples: Tree, count: int) -> Tree:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -62,12 +62,15 @@ class RecordedLoss:
         Number of leaves of the parameters.
     unused : tuple of int
         The leaves whose gradient is zero, whatever the example and the parameters are.
+    tested : set
+        The compiled functions that were found to work on each example by itself, by what distinguishes them.
     """
 
     jaxpr: Any
     sites: dict[int, Site]
     leaves: int
     unused: tuple[int, ...]
+    tested: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
 
     def gradients(self, params: Tree, examples: Tree) -> list[Gradient]:
         """The gradient of every example by each leaf of the parameters.
