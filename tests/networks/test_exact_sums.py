@@ -124,7 +124,7 @@ def test_double_precision_contributions_are_those_of_the_gradients():
         gradients = jax.vmap(jax.grad(network), (None, 0))(params, (rows, codes))
         flat = np.concatenate([np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(gradients)], axis=1)
         norms = np.linalg.norm(flat, axis=1, keepdims=True)
-        wanted = (flat * np.minimum(1, lattice.room * lattice.unit / norms)).sum(0)
+        wanted = (flat * np.minimum(1, lattice.room * lattice.unit / np.maximum(norms, 1e-300))).sum(0)
         found = summed(params, np.arange(N, dtype=np.int32))[:-1] * lattice.unit
     np.testing.assert_allclose(found, wanted, atol=2e-4)
 
