@@ -13,6 +13,7 @@ from jax.custom_batching import custom_vmap
 
 from dplateau.networks import clipped_sums, train_network
 from dplateau.networks.finite import NoisyCount
+from dplateau.networks.lattice import lattice_of
 from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError, Poisson
 from dplateau.training import TrainingDiverged
@@ -228,3 +229,15 @@ def test_examples_that_no_made_up_ones_resemble_do_not_stop_a_run():
     positive = lambda p, e: loss(p, (jnp.log(e[0]), e[1]))  # noqa: E731
     result = train_network(run_of(steps=1), positive, start(), (np.abs(data()[0]) + 0.1, data()[1]))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(result.params))
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_default_microbatches_are_whole_blocks(n):
+    """A network on embeddings depended on the place in a microbatch of 12 on some processors."""
+    x, y = data(n)
+    run = run_of(n=n, sampling=FullBatch(), steps=1)
+    params = jax.tree.map(jnp.asarray, start())
+    recorded = record(loss, params, (x[0], y[0]))
+    summed = clipped_sums.ClippedSums(run, recorded, params, (x, y), lattice_of(run, 20), None, None)
+    assert summed.micro % 8 == 0
+    assert summed(params, np.arange(n, dtype=np.int32))[-1] == n * lattice_of(run, 20).count

@@ -32,6 +32,9 @@ _MOST: Final = 128
 """Examples of a microbatch, at most: more are no faster on a processor."""
 
 
+_BLOCK: Final = 8
+
+
 class ClippedSums:
     """The sum of the clipped gradients of a batch, in one row of integers, and one more for the count of finite gradients."""
 
@@ -52,7 +55,8 @@ class ClippedSums:
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _CACHED) if cpu else 1)
         share = -(-likely // self._workers)
         fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
-        self.micro = microbatch or min(share, min(fits, _MOST) if cpu else likely)
+        # Kernels treat what is left over of a block in another way: by default nothing is.
+        self.micro = microbatch or _BLOCK * -(-min(share, min(fits, _MOST) if cpu else likely) // _BLOCK)
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
