@@ -9,6 +9,7 @@ from dplateau.spec import InputError
 AGE, SEX, INCOME = Number("age", 0, 100), Category("sex", ("f", "m")), Target("income", ("low", "high"))
 PLAIN = Schema(columns=(AGE, SEX, INCOME))
 BARE = Schema(columns=(AGE, Ignored("note"), SEX, INCOME), csv=Csv(header=False, comment="|"))
+BROKEN = Schema(columns=PLAIN.columns, csv=Csv(line_breaks=True))
 ARRAYS = Schema(columns=(Vector("x", 3, 0, 1), Target("y", ("-1", "+1"))))
 
 
@@ -32,11 +33,13 @@ def refused(path, schema, message):
 
 
 def test_csv_with_a_header_in_any_order_and_other_columns(write):
+    schema = Schema(columns=PLAIN.columns, csv=Csv(line_breaks=True))
     path = write('\ufeffincome , secret,age,sex\r\nlow,"a,\nb",3,f\r\n\r\n high,c, 4 ,"m"\r\n')
-    table = read_table(path, PLAIN)
+    table = read_table(path, schema)
     assert table.column_names == ["age", "sex", "income"]
     assert set(table.schema.types) == {pa.string()}
-    assert load_dataset(path, PLAIN).target.tolist() == [0, 1]
+    assert load_dataset(path, schema).target.tolist() == [0, 1]
+    refused(path, PLAIN, "line 2: a quote is not closed where the line ends")
 
 
 def test_csv_without_a_header_with_comments(write):
@@ -67,7 +70,15 @@ def test_csv_with_other_delimiters(write, delimiter):
         ),
         ("age\tsex\tincome\n3\tf\tlow\n", PLAIN, r"the tab: set delimiter = \"\\t\""),
         ("age,sex,income\n1,f,low\n\nsecret,f\n", PLAIN, "line 4: 2 fields where 3 are expected"),
-        ('age,sex,income\n1,"f\n",low\nsecret,f\n', PLAIN, "line 4: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,"f",low\nsecret,f\n', PLAIN, "line 3: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,"f\n",low\nsecret,f\n', BROKEN, "line 4: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,f,low\n"secret,f,low\n1,f,low\n', PLAIN, "line 3: a quote is not closed where the line ends"),
+        ('age,sex,income\n1,f,low\n"secret,f,low\n1,f,low\n', BROKEN, "line 3: no whole record"),
+        ('age,sex,income\n1,f,low\n1,sec"ret"\n,low\n', BROKEN, "line 3: no whole record"),
+        ("age,sex,income\n1,f,low\n1,secret\r,low\n", PLAIN, "line 3: a carriage return stands within it"),
+        ("age,sex,income\r1,secret,low\r", PLAIN, "line 1: a carriage return stands within it"),
+        (b"age,sex,income\n1,f,low\n\n1,\xffsecret,low\n", PLAIN, "line 4 is not readable as CSV: expected UTF-8"),
+        ("1,%s,f,low\n" % ("x" * 200_000), BARE, "a field of the first record is longer than 131,072 characters"),
         ("|c\n1,n,f,low\n|c\nsecret,n,f,low,secret\n", BARE, "line 4: 5 fields where 4 are expected"),
         ("age,income\n1,low\n", PLAIN, "lacks column 'sex'"),
         ("age,sex,secret\n1,f,low\n", PLAIN, "lacks target column 'income'.* set header = false"),
