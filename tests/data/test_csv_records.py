@@ -20,7 +20,13 @@ ODD = st.sampled_from([b'"', b'""', b",", b"\0", b"\r", b"\xef\xbb\xbf", b"\xff"
 FIELD = st.lists(
     st.one_of(ODD, st.sampled_from([b"f", b"m"]), st.characters(exclude_characters="\n").map(lambda c: c.encode(errors="replace")))
 ).map(b"".join)
-LINE = st.one_of(BYTES, st.builds(lambda a, note: a + b"," + note + b",yes", FIELD, FIELD))
+PARTS = st.lists(st.sampled_from([b'"', b'"', b",", b",,", b"\r", b"f", b"no", b"yes", b"f,,no", b"\0", b"#"]), max_size=12).map(
+    b"".join
+)
+ROW = st.builds(
+    lambda start, a, note, end: start + a + b"," + note + b",yes" + end, PARTS, FIELD, FIELD, st.sampled_from([b"", b"\r", b'"'])
+)
+LINE = st.one_of(BYTES, PARTS, ROW)
 
 
 def rows_of(path, content, stream):
