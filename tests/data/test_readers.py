@@ -200,3 +200,34 @@ def test_bad_numpy(tmp_path, write):
     refused(write(b"secret", "a.npy"), ARRAYS, "not a NumPy file")
     np.save(tmp_path / "flat.npy", y)
     refused(tmp_path / "flat.npy", ARRAYS, "expected two dimensions")
+
+
+@pytest.mark.parametrize("column", [Category("c", ("f", "m")), Number("c", 0, 1)], ids=["category", "number"])
+def test_text_in_parquet_that_is_not_utf8(tmp_path, column):
+    text = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 7, 8], np.int32)), pa.py_buffer(b"secret\xfff"))
+    parquet.write_table(pa.table({"c": text, "income": ["low", "high"]}), tmp_path / "t.parquet")
+    refused(tmp_path / "t.parquet", Schema(columns=(column, INCOME)), "column 'c' holds text that cannot be read: expected UTF-8")
+
+
+def test_a_carriage_return_begins_no_row_of_libsvm(write):
+    refused(write("+1 1:1\r-1 2:1\n-1 3:1\n", "data.svm"), ARRAYS, "line 1: expected a numeric label")
+    assert len(load_dataset(write("+1 1:1\r\n-1 2:1\r\n", "data.svm"), ARRAYS).target) == 2
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed, lambda path, X, y: np.save(path, np.column_stack([X, y]))])
+def test_damaged_numpy_files_are_one_clear_error(tmp_path, save):
+    path = tmp_path / ("t.npy" if save not in (np.savez, np.savez_compressed) else "t.npz")
+    rng = np.random.default_rng(0)
+    save(path, X=rng.random((20, 3)), y=np.arange(20) % 2 * 2 - 1)
+    content = path.read_bytes()
+    refused_files = 0
+    for _ in range(400):
+        damaged = bytearray(content[: rng.integers(1, len(content))] if rng.random() < 0.1 else content)
+        for place in rng.integers(0, min(len(damaged), 200), 3):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            load_dataset(path, ARRAYS)
+        except InputError:
+            refused_files += 1
+    assert refused_files > 200
