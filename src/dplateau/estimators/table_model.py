@@ -206,7 +206,7 @@ class TableModel:
         else:
             fitted.intercept_ = float(intercept)
         fitted.n_features_in_ = len(names)
-        fitted.run_, fitted.certificate_, fitted.epsilon_ = certificate.run, certificate, certificate.epsilon
+        fitted.run_, fitted.certificate_ = certificate.run, certificate
         fitted.n_iter_ = certificate.run.steps
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
         return cls(about["model"], fitted, schema)
