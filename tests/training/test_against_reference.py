@@ -113,7 +113,7 @@ def test_every_schedule_start_and_option_reaches_the_update(monkeypatch):
     monkeypatch.setattr(chunks_module, "_STEPS", 7)
     rng = np.random.default_rng(0)
     run = run_of(
-        sampling=Poisson(rng.uniform(0.5, 40, 20)),
+        sampling=Poisson(rng.uniform(1, 40, 20)),
         noise_multiplier=rng.uniform(0.5, 2, 20),
         step_size=rng.uniform(0.1, 1, 20),
         diameter=2.5,
