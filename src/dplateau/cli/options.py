@@ -78,7 +78,7 @@ RunFiles = Annotated[
 ]
 N = Annotated[int | None, option("Number of rows (public).", RUN, "--n")]
 SamplingKind = Annotated[str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")]
-BatchSize = Annotated[float | None, option("Batch size; under Poisson sampling its expectation.", RUN, "--batch-size")]
+BatchSize = Annotated[float | None, option("Records in a batch; under Poisson sampling their mean number.", RUN, "--batch-size")]
 Steps = Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")]
 Epochs = Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")]
 NoiseMultiplier = Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")]
