@@ -16,6 +16,7 @@ from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_
 from dplateau.estimators.checks import checked_data
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
+from dplateau.spec.assumption import Classes
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -132,23 +133,24 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.classes_ = classes
         self.coef_ = np.atleast_2d(coefficients.T)
         self.intercept_ = np.atleast_1d(intercept)
+        self._bind(self.coef_, self.intercept_)
         return self
 
     def _public_classes(self, present: NDArray[Any]) -> tuple[NDArray[Any], Assumption]:
         """The sorted classes and what the certificate says of them."""
         if self.classes is not None:
-            return _sorted(self.classes, "declared by the caller")
+            return _sorted(self.classes)
         warnings.warn(
             "the classes were taken from y, which tells that each has a member: declare them, classes=[...].",
             PrivacyWarning,
             stacklevel=3,
         )
-        return _sorted(present, "declared public: taken from y")
+        return _sorted(present, declared=False)
 
     def _declared_classes(self, method: str, classes: ArrayLike | Iterable[Any] | None) -> tuple[NDArray[Any], Assumption]:
         if classes is None:
             raise InputError(f"{method} does not see all rows before it starts: declare the classes, classes=[...].")
-        return _sorted(classes, "declared by the caller")
+        return _sorted(classes)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores of rows: ``X @ coef_.T + intercept_``, after long rows are scaled down as in ``fit``.
@@ -186,12 +188,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
-def _sorted(classes: ArrayLike | Iterable[Any], origin: str) -> tuple[NDArray[Any], Assumption]:
+def _sorted(classes: ArrayLike | Iterable[Any], *, declared: bool = True) -> tuple[NDArray[Any], Assumption]:
     """The classes in order, at least two, and what the certificate says of them."""
     found = np.unique(np.asarray(list(classes)))  # type: ignore[arg-type]
     if len(found) < 2:
         raise InputError(f"there is only {len(found)} class: expected at least two classes.")
-    return found, Assumption("classes", f"the {len(found)} classes are public ({origin})", "declared")
+    return found, Classes(count=len(found), declared=declared)
 
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:

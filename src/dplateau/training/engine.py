@@ -118,7 +118,7 @@ def train(
     weights, iterates = outcome
     if not np.isfinite(weights).all():
         raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
-    return TrainResult(weights, run, assumptions_of(run, loss, generator, dtype), generator.name, dtype, iterates)
+    return TrainResult(weights, run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
 
 
 def _run_chunks(
