@@ -6,13 +6,23 @@ import pytest
 import dplateau as dp
 from dplateau import report as reports
 from dplateau.report import Certificate, certificate_page, make_certificate, read_certificate
+from dplateau.spec import Generator
+from dplateau.spec import assumption as a
 
 RUN = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=40.0)
-SECRET, SEEDED = "AES-256-CTR, key from the operating system", "AES-256-CTR, insecure fixed seed"
+SECRET, SEEDED = Generator("AES-256-CTR", "operating-system"), Generator("AES-256-CTR", "fixed-seed")
+
+
+def declared():
+    """What somebody has to vouch for who trained elsewhere."""
+    return (
+        *(a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True), a.Steps()),
+        *(a.Features(), a.Arithmetic(rounding="exact")),
+    )
 
 
 def certified(generator: str = SECRET) -> Certificate:
-    return make_certificate(dp.account(RUN, 1e-6), reports.Testimony(RUN, (), generator))
+    return make_certificate(dp.account(RUN, 1e-6), reports.Testimony(RUN, declared(), generator))
 
 
 @pytest.fixture
