@@ -65,6 +65,6 @@ def check_schema(certificate: Certificate, folder: Path, digest: str) -> None:
 
 def _other(folder: Path, name: str, what: str) -> ContradictionError:
     return ContradictionError(
-        f"{folder}: the certificate is about other {what} than that of {name} beside it: one of the two was replaced, so nothing is"
-        " known about what the model costs. Ask for the folder as train wrote it."
+        f"{folder}: the certificate is about other {what} than the {what} in {name} beside it: one of the two was replaced, so"
+        " nothing is known about what the model costs. Ask for the folder as train wrote it."
     )
