@@ -102,9 +102,10 @@ def _rules(training: Training, runs: Sequence[Run], generator: Generator, estima
     if training in (Training.DECLARED, Training.OPACUS):
         yield Rule(a.Steps, DECLARED)
         yield Rule(a.SeparateExamples, DECLARED, needed=not declared)
+    if declared or training is Training.NETWORK:
+        yield Rule(a.PublicValidation, DECLARED, needed=False)
     if training is Training.NETWORK:
         lost = sum(run.steps for run in runs[1:])
-        yield Rule(a.PublicValidation, DECLARED, needed=False)
         yield Rule(a.OneContinuation, DECLARED, needed=lost > 0)
         if lost:
             yield Rule(a.LostSteps, ENFORCED, ({"steps": lost},))
