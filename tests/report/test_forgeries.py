@@ -291,7 +291,7 @@ def test_lowered_by_a_billionth_is_found(certificates, trained):
             assert is_rounded(value)
             lowered = value * (1 - 1e-9)
             assert lowered < value
-            assert "more than eight digits" in refused(of(certificate, lambda d, p=put, x=lowered: p(d, x)))
+            assert "more than eight digits" in refused(of(certificate, lambda d, p=put, x=lowered: p(d, x)), ContradictionError)
 
 
 def test_lowered_by_a_unit_is_found(certificate):

@@ -5,17 +5,19 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import dplateau as dp
-from dplateau.report import Certificate, certificate_page, verify, write_page
+from dplateau.report import Certificate, certificate_page, read_certificate, verify, write_page
 from dplateau.report.outward import up
 from dplateau.report.page_words import FEW, one_in, run_in_brief
 from dplateau.report.pages import plotly
 from dplateau.report.trade_off import read_attack
 from dplateau.report.words import percent
 from dplateau.spec import Generator, InputError, UncertifiedError
+from dplateau.spec.assumption import Classes
 
 from .forging import claiming, forged
 
@@ -144,6 +146,29 @@ def test_a_fixed_seed_certifies_nothing(seeded):
     assert "numbers agree" in top(reader)
     assert "(certifies)" not in reader.text
     assert not any((element.get("class") or "") == "verdict good" for _, element in reader.elements)
+
+
+def test_format_1_has_a_page_that_says_what_it_cannot_know(certificate):
+    reader = read(read_certificate(Path(__file__).parent / "format-1" / "secret.json"))
+    assert "This certificate has format 1. It was made before the sums of a training were exact" in top(reader)
+    assert "does not say which weights it is about" in top(reader)
+    assert "Proved" in top(reader)
+    assert "5 enforced" in reader.text
+    for one in (read(certificate), read(replace(certificate, weights_sha256=None))):
+        assert "format 1" not in one.text
+    assert "does not say which weights it is about" in top(one)
+
+
+def test_classes_from_the_records_certify_nothing(certificate):
+    made = replace(certificate, assumptions=(*certificate.assumptions, Classes(count=3, declared=False)))
+    assert not made.certifies
+    assert Certificate.from_json(made.to_json()) == made
+    assert verify(made).agrees
+    assert not verify(made).certifies
+    told = "the classes were taken from the records, and tell without noise that each has a member"
+    assert f"This certifies nothing: {told}. Otherwise the same run would cost epsilon" in made.statement
+    assert "T" + told[1:] in top(read(made))
+    assert "certifies nothing" in " ".join(str(made).split())
 
 
 def test_guessable_noise_certifies_nothing(certify, certificate):

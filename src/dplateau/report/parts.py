@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dplateau.accounting import Enclosure
 from dplateau.report.outward import is_rounded
-from dplateau.spec import InputError
+from dplateau.spec import ContradictionError, InputError
 from dplateau.spec.schedule import real
 
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -66,7 +66,7 @@ def number(what: str, value: object, *, rounded: bool, high: float = math.inf) -
         raise InputError(f"{what} is no number.")
     found = real(what, value, inclusive=True, high=high)
     if rounded and not is_rounded(found):
-        raise InputError(f"{what} has more than eight digits: no certificate of format 2 has such a number.")
+        raise ContradictionError(f"{what} has more than eight digits, as no certificate of format 2 has: somebody has changed it.")
     return found
 
 

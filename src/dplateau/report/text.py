@@ -145,9 +145,10 @@ def certificate_text(certificate: Certificate) -> RenderableType:
 
 def _bound_to(certificate: Certificate) -> Iterator[tuple[str, RenderableType]]:
     """The digests of the model that the certificate is about."""
-    for name, digest in (("weights", certificate.weights_sha256), ("schema", certificate.schema_sha256)):
-        if digest is not None:
-            yield name, f"sha256 {digest[:16]}..."
+    if certificate.weights_sha256 is not None:
+        yield "weights", f"sha256 {certificate.weights_sha256[:16]}..., the numbers that were released: it is about no others"
+    if certificate.schema_sha256 is not None:
+        yield "schema", f"sha256 {certificate.schema_sha256[:16]}..., what turned rows into features"
 
 
 def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
@@ -186,6 +187,7 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
+        *_bound_to(certificate),
     )
     lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
     if verdict.differences:
@@ -194,4 +196,5 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
             lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
     else:
         lines += ["", certificate.statement]
+    lines += [Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps]
     return Group(*lines)

@@ -50,9 +50,9 @@ def weights_digest(weights: Any) -> str:
     return digest.hexdigest()
 
 
-def bound_to(certificate: Certificate, weights: Any, schema_sha256: str | None = None) -> Certificate:
-    """The certificate, bound to released weights and, where rows were encoded by one, to a schema."""
-    return replace(certificate, weights_sha256=weights_digest(weights), schema_sha256=schema_sha256)
+def bound_to(certificate: Certificate, weights: Any) -> Certificate:
+    """The certificate, bound to these released weights."""
+    return replace(certificate, weights_sha256=weights_digest(weights))
 
 
 def check_weights(certificate: Certificate, weights: Any) -> None:
