@@ -90,7 +90,7 @@ def test_format_1_is_read_verified_and_its_gaps_are_named(name, certifies):
 @pytest.mark.parametrize(
     ("change", "agrees"),
     [
-        (lambda d: d.update(epsilon=d["epsilon"] * (1 - 1e-5)), False),
+        (lambda d: claiming(d, d["epsilon"] * (1 - 1e-5)), False),
         (lambda d: d["curve"][3].update(epsilon=[0.1, 0.1]), False),
         (lambda d: d["run"].update(steps=60), False),
         (lambda d: d["bounds"].pop(), True),  # an older version may not know a bound
@@ -110,6 +110,8 @@ def test_changes_in_format_1_are_found(tmp_path, change, agrees):
         {"generator": "AES-256-CTR, insecure fixed seed"},
         {"insecure_seed": True},
         {"certified": 1},
+        {"epsilon": 0.9999995},
+        {"bound": "magic"},
     ],
 )
 def test_format_1_cannot_contradict_itself(tmp_path, changes):

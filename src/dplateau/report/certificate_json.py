@@ -145,8 +145,7 @@ def certificate_from_dict(data: object) -> Certificate:
         raise ContradictionError(
             f"the certificate contradicts itself: its other entries give another {' and another '.join(wrong)}."
         )
-    if rounded:
-        _check_claim(certificate)
+    _check_claim(certificate)
     return certificate
 
 
@@ -171,7 +170,8 @@ def _check_claim(certificate: Certificate) -> None:
     c = certificate
     if c.problems:
         raise ContradictionError(f"the certificate's assumptions are not those of such a training: {'; '.join(c.problems)}.")
-    if c.epsilon != c.enclosure.upper or dict(c.curve).get(c.delta) != c.enclosure:
+    point = c.enclosure if c.format == 1 else dict(c.curve).get(c.delta)  # In format 1 that may come from another bound.
+    if c.epsilon != c.enclosure.upper or point != c.enclosure:
         raise ContradictionError("the certificate contradicts itself: epsilon, enclosure and the curve at delta must be one.")
     if not any((row.name, row.status, row.source, row.epsilon) == (c.bound, c.status, c.source, c.enclosure) for row in c.bounds):
         raise ContradictionError("the certificate contradicts itself: its bound is none of its bounds.")

@@ -295,8 +295,9 @@ class Classes(Assumption):
 
     @property
     def statement(self) -> str:
-        where = "they were declared, and not taken from the records" if self.declared else "but they were taken from the records"
-        return f"the {self.count:,} classes are public: {where}"
+        if self.declared:
+            return f"the {self.count:,} classes are public: they were declared, and not taken from the records"
+        return f"the {self.count:,} classes were taken from the records, and so are not public"
 
     @property
     def void(self) -> str | None:
