@@ -15,24 +15,9 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from dplateau.spec.errors import InputError
-from dplateau.spec.facts import By, How, member, plain_text
+from dplateau.spec.facts import ROUNDINGS, By, How, Rounding, member, plain_text
 from dplateau.spec.sampling import SAMPLINGS
 from dplateau.spec.schedule import integer, real
-
-
-class Rounding(StrEnum):
-    """What became of the rounding of sums."""
-
-    EXACT = "exact"
-    BOUNDED = "bounded"
-    IGNORED = "ignored"
-
-
-ROUNDINGS: Final = {
-    Rounding.EXACT: "sums are exact: integers on a public grid",
-    Rounding.BOUNDED: "the rounding of every phase was bounded, and counts as a part of what a record can change",
-    Rounding.IGNORED: "the rounding of sums is ignored, as if arithmetic were exact",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,21 @@ class Estimator(StrEnum):
     REGRESSOR = "regressor"
 
 
+class Rounding(StrEnum):
+    """What became of the rounding of sums."""
+
+    EXACT = "exact"
+    BOUNDED = "bounded"
+    IGNORED = "ignored"
+
+
+ROUNDINGS: Final = {
+    Rounding.EXACT: "sums are exact: integers on a public grid",
+    Rounding.BOUNDED: "the rounding of every phase was bounded, and counts as a part of what a record can change",
+    Rounding.IGNORED: "the rounding of sums is ignored, as if arithmetic were exact",
+}
+
+
 CRYPTOGRAPHIC: Final = ("AES-128-CTR", "AES-256-CTR", "ChaCha20", "getrandom", "HMAC-DRBG", "torchcsprng")
 """Algorithms whose output nobody can tell from random numbers without the key."""
 KEYS: Final = {
