@@ -143,8 +143,8 @@ class _Tail:
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at which it is ``delta``."""
-        # No more than delta: an upper end. More: a lower one, and the last of them is the best, since a profile that is rounded down
-        # may fall again far below, where the masses are large and so is their error.
+        # No more than delta: an upper end. More: a lower one, and the last of them counts, since a profile that is rounded down may
+        # fall again far below, where the masses are large and so is their error.
         inside, more = np.flatnonzero(self.at <= delta), np.flatnonzero(self.at > delta)
         if inside.size == 0:
             raise TooSlowError
