@@ -67,12 +67,12 @@ def recorded(row: dict[str, Any], **changed: float) -> bool:
     """Whether the peer, asked for this row with some of its settings changed, gives what is recorded.
 
     Its transforms round by up to ``1e-14 sqrt(T)`` in delta, and the masses of one step so that the mean loss, T times, moves by up
-    to ``1e-12 T``. How they round depends on the machine: the mathematical functions of the C library take other instructions on
+    to ``1e-10 T``. How they round depends on the machine: the mathematical functions of the C library take other instructions on
     other processors. So its epsilons are compared as if delta and the mean were known up to that.
     """
     row_asked = row | changed
     noise = 1e-14 * math.sqrt(row["steps"]) + 4e-16 * row["steps"]
-    room = 1e-12 * row["steps"]
+    room = 1e-10 * row["steps"]
     deltas = [delta for delta in row["deltas"] if delta > 2 * noise]
     around = [delta + off for delta in deltas for off in (-noise, noise)]
     given = (row["adjacency"], row_asked["rate"], row_asked["noise"], row["steps"], around, row["interval"])
