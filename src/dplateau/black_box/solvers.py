@@ -1,0 +1,95 @@
+"""Every solver that estimators know, on the worst data that we know for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from dplateau.black_box.case import DELTA, Case
+from dplateau.black_box.neighbours import (
+    FAR,
+    Neighbours,
+    denormal,
+    float32_cancellation,
+    float32_order,
+    huge,
+    one_record,
+    vanishing_norm,
+)
+from dplateau.black_box.scores import along
+from dplateau.losses import Absolute, GeneralisedLinearLoss, Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dplateau.planning import SOLVERS, Algorithm, build
+
+MIDDLE: Final = 8.0
+"""The epsilon of runs whose noise alone is to be seen: two standard deviations, where a thousand trainings tell most."""
+SMALL: Final = 1.0
+"""The epsilon of runs that arithmetic may betray: then what is found is far beyond it."""
+N: Final = 64
+LONG: Final = 60_000
+"""Records of data whose order is bad: the more of them, the worse."""
+STEPS: Final = 4
+_SINGLE: Final = ("noisy-sgd", "adp-sgd")
+"""Solvers that compute in float32 unless asked not to."""
+_LAST: Final = ("phased-erm",)
+_LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float]]] = {
+    "logistic": (Logistic(), 0.0),
+    "softmax": (Softmax(3), 0.0),
+    "huber": (Huber(), FAR),
+    "smoothed hinge": (SmoothedHinge(), 0.0),
+}
+"""Losses beside the squared one, with the target of a record whose gradient is long."""
+
+
+def solver_cases(solver: str) -> Iterator[Callable[[], Case]]:
+    """The cases of a solver of ``dplateau.planning.SOLVERS``, planned when they are called."""
+    far: GeneralisedLinearLoss = Absolute() if solver == "phased-erm" else Squared()
+    for adjacency in ("add-remove", "replace"):
+        yield partial(_case, solver, far, one_record(N, target=FAR, adjacency=adjacency), MIDDLE, adjacency=adjacency)
+    if solver in _SINGLE:
+        yield partial(_case, solver, Logistic(), float32_order(LONG), SMALL, steps=1)
+        yield partial(_case, solver, Logistic(), float32_cancellation(LONG), SMALL, steps=1)
+    dtype = "float32" if solver in _SINGLE else "float64"
+    for made in (vanishing_norm(dtype), denormal(dtype), *([huge(dtype)] if solver in _SINGLE else [])):
+        yield partial(_case, solver, far, made, SMALL)
+
+
+def loss_cases() -> Iterator[Callable[[], Case]]:
+    """Every loss, with the solver that takes most of them."""
+    for name, (loss, target) in _LOSSES.items():
+        yield partial(_case, "noisy-sgd", loss, one_record(N, target=target), MIDDLE, title=f"noisy-sgd, {name}")
+    for name, loss in (("hinge", Hinge()), ("absolute", Absolute())):
+        made = one_record(N, target=FAR if name == "absolute" else 0.0)
+        yield partial(_case, "phased-erm", loss, made, MIDDLE, title=f"phased-erm, {name}")
+
+
+def _case(
+    solver: str,
+    loss: GeneralisedLinearLoss,
+    neighbours: Neighbours,
+    epsilon: float,
+    *,
+    adjacency: str = "add-remove",
+    steps: int = STEPS,
+    title: str | None = None,
+) -> Case:
+    options: dict[str, Any] = {"l2": 0.1} if SOLVERS[solver].needs_l2 else {}
+    n, d = neighbours.features.shape
+    plan = build(solver, n, d, loss, epsilon=epsilon, delta=DELTA, adjacency=adjacency, steps=steps, **options)
+    name = title or (solver if adjacency == "add-remove" else f"{solver}, {adjacency}")
+    return Case(name, neighbours, plan.run, partial(_weights, plan), _scores(neighbours, loss))
+
+
+def _weights(plan: Algorithm, features: Any, target: Any, generator: Any) -> Any:
+    return plan.fit(features, target, generator=generator).weights
+
+
+def _scores(neighbours: Neighbours, loss: GeneralisedLinearLoss) -> dict[str, Any]:
+    """The direction of the record in the weights of several scores: away from its own class."""
+    if loss.outputs == 1:
+        return {}
+    residual = np.full(loss.outputs, 1 / loss.outputs)
+    residual[int(neighbours.target[neighbours.record])] -= 1
+    return {"record's direction": along(np.kron(neighbours.direction, residual / np.linalg.norm(residual)))}
