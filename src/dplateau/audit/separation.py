@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import beta
 
+from dplateau.accounting.composition import Guarantee
+from dplateau.accounting.trade_offs import Gaussian
 from dplateau.spec import InputError
 
 Array = NDArray[np.float64]
@@ -33,6 +35,8 @@ Curve = Callable[[Array], Array]
 
 _THRESHOLDS: Final = 120
 """Thresholds that are tried from either end of a score's values, ever further apart."""
+_EPSILONS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Where profiles without a closed form are read: each takes up to seconds. Between them the curve allows a little more."""
 _FAR: Final = 40.0
 """Standard deviations that stand for infinitely many."""
 
@@ -100,6 +104,19 @@ def deviations(power: float, level: float) -> float:
     return float(np.clip(ndtri(power), -_FAR, _FAR) - np.clip(ndtri(level), -_FAR, _FAR))
 
 
+def curve_of(guarantee: Guarantee) -> Curve:
+    """The trade-off function of a guarantee, for either data set as the null hypothesis; nowhere above it."""
+    if guarantee.mu is not None and guarantee.mu < math.inf:
+        return Gaussian(guarantee.mu)
+    lines = [(math.exp(epsilon), guarantee.delta(epsilon).upper) for epsilon in _EPSILONS]
+
+    def curve(alpha: Array) -> Array:
+        sides = [side for y, delta in lines for side in (1 - delta - y * alpha, (1 - delta - alpha) / y)]
+        return np.maximum(np.max(sides, axis=0), 0.0)
+
+    return curve
+
+
 def clopper_pearson(successes: NDArray[np.int64], trials: int, error: float) -> tuple[Array, Array]:
     """A lower and an upper bound on the probability behind each number of successes; each fails with probability ``error``."""
     k = np.asarray(successes, dtype=float)
@@ -108,9 +125,7 @@ def clopper_pearson(successes: NDArray[np.int64], trials: int, error: float) -> 
     return lower, upper
 
 
-def separate(
-    choose: Sequence[Scores], confirm: Sequence[Scores], *, delta: float, curve: Curve, error: float
-) -> Separation:
+def separate(choose: Sequence[Scores], confirm: Sequence[Scores], *, delta: float, curve: Curve, error: float) -> Separation:
     """Choose events on the one half of the releases, and count them on the other.
 
     Parameters

@@ -69,8 +69,16 @@ def one_record(n: int, *, target: float, norm: float = 1.0, adjacency: str = "ad
     """Nothing but the record has a gradient, and its own is as long as clipping allows if the target is far away."""
     features, targets = np.zeros((n, 2)), np.zeros(n)
     features[record, 0], targets[record] = norm, target
-    other = -features[record] if adjacency == "replace" else np.zeros(2)
-    return Neighbours("one record", features, targets, other, record)
+    if adjacency == "replace":
+        return Neighbours("one record, replaced", features, targets, -features[record], record)
+    return Neighbours("one record", features, targets, np.zeros(2), record)
+
+
+def erasing(n: int, step_size: float) -> Neighbours:
+    """The record is the last; each row before it pulls the weights to zero in one step, so no earlier noise is left to hide it."""
+    made = one_record(n, target=FAR, record=n - 1)
+    made.features[:-1, 0] = min(1.0, step_size**-0.5)
+    return Neighbours("earlier noise erased", made.features, made.target, made.other, n - 1)
 
 
 def float32_order(n: int) -> Neighbours:
@@ -121,7 +129,7 @@ def huge(dtype: str) -> Neighbours:
 
 
 def _outlier(name: str, row: float, target: float) -> Neighbours:
-    made = one_record(16, target=target, norm=row)
+    made = one_record(64, target=target, norm=row)
     return Neighbours(name, made.features, made.target, made.other)
 
 
@@ -130,7 +138,7 @@ def saturated_softmax() -> Neighbours:
 
     At the start the record's own class leads by 53 in the scores: the residual is about 1e-23 and the gradient 1e15.
     """
-    made = one_record(16, target=0.0, norm=1e38)
+    made = one_record(64, target=0.0, norm=1e38)
     start = np.zeros((2, 3))
     start[0, 0] = 53 / 1e38
     return Neighbours("saturated softmax", made.features, made.target, made.other, start=start)

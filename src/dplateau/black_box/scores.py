@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.audit.separation import Scores
 
-Array: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = NDArray[Any]
 Score: TypeAlias = Callable[[Array], Array]
 """From releases, shape ``(k, p)``, to one number each."""
 
@@ -29,8 +29,8 @@ _MANTISSA: Final = {"float32": (np.uint32, 23), "float64": (np.uint64, 52)}
 class Releases(NamedTuple):
     """Releases of training with the record, and without it, each of shape ``(k, p)``; NaN where nothing was released."""
 
-    present: NDArray[np.floating]
-    absent: NDArray[np.floating]
+    present: Array
+    absent: Array
 
     def part(self, which: slice) -> Releases:
         """Some of them."""
@@ -83,7 +83,7 @@ def _direction(learn: Releases) -> Score:
     return lambda releases: (_finite(releases) - other) / spread @ weights
 
 
-def _preferred(learn: Releases, kind: Callable[[NDArray[np.floating]], Sequence[object]]) -> Score:
+def _preferred(learn: Releases, kind: Callable[[Array], Sequence[object]]) -> Score:
     """How much likelier the kind of a release was with the record than without, on a logarithmic scale."""
     present, absent = (Counter(kind(side)) for side in learn)
 
@@ -93,19 +93,19 @@ def _preferred(learn: Releases, kind: Callable[[NDArray[np.floating]], Sequence[
     return score
 
 
-def _bits(numbers: NDArray[np.floating]) -> tuple[NDArray[np.uint64], int]:
+def _bits(numbers: Array) -> tuple[NDArray[np.uint64], int]:
     kind, mantissa = _MANTISSA[numbers.dtype.name]
     return np.ascontiguousarray(numbers).view(kind).astype(np.uint64), mantissa
 
 
-def _zeros(numbers: NDArray[np.floating]) -> Array:
+def _zeros(numbers: Array) -> Array:
     """Zero bits at the end of the mantissa: many, if the number lies on a coarse lattice."""
     bits, mantissa = _bits(numbers)
     bits |= np.uint64(1 << mantissa)
     return np.log2((bits & (~bits + np.uint64(1))).astype(np.float64))
 
 
-def _low_bits(numbers: NDArray[np.floating]) -> Sequence[object]:
+def _low_bits(numbers: Array) -> Sequence[object]:
     """The last bits that are not all zeros, as a number."""
     bits, mantissa = _bits(numbers)
     shift = _zeros(numbers).astype(np.uint64)

@@ -13,6 +13,7 @@ from dplateau.black_box.neighbours import (
     FAR,
     Neighbours,
     denormal,
+    erasing,
     float32_cancellation,
     float32_order,
     huge,
@@ -30,15 +31,17 @@ SMALL: Final = 1.0
 N: Final = 64
 LONG: Final = 60_000
 """Records of data whose order is bad: the more of them, the worse."""
-STEPS: Final = 4
+STEPS: Final = {"dp-sgld": 100}
+"""Steps of solvers that let one choose, 4 by default; DP-SGLD has to forget its random start."""
 _SINGLE: Final = ("noisy-sgd", "adp-sgd")
 """Solvers that compute in float32 unless asked not to."""
-_LAST: Final = ("phased-erm",)
+_EQUAL: Final = ("snowball-sgd-fixed", "snowball-sgd-strong")
+"""One pass with equal steps: there the last record is the one that is hidden least, once earlier noise is erased."""
 _LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float]]] = {
     "logistic": (Logistic(), 0.0),
     "softmax": (Softmax(3), 0.0),
     "huber": (Huber(), FAR),
-    "smoothed hinge": (SmoothedHinge(), 0.0),
+    "smooth hinge": (SmoothedHinge(), 0.0),
 }
 """Losses beside the squared one, with the target of a record whose gradient is long."""
 
@@ -48,6 +51,8 @@ def solver_cases(solver: str) -> Iterator[Callable[[], Case]]:
     far: GeneralisedLinearLoss = Absolute() if solver == "phased-erm" else Squared()
     for adjacency in ("add-remove", "replace"):
         yield partial(_case, solver, far, one_record(N, target=FAR, adjacency=adjacency), MIDDLE, adjacency=adjacency)
+    if solver in _EQUAL:
+        yield partial(_erased, solver)
     if solver in _SINGLE:
         yield partial(_case, solver, Logistic(), float32_order(LONG), SMALL, steps=1)
         yield partial(_case, solver, Logistic(), float32_cancellation(LONG), SMALL, steps=1)
@@ -72,14 +77,26 @@ def _case(
     epsilon: float,
     *,
     adjacency: str = "add-remove",
-    steps: int = STEPS,
+    steps: int | None = None,
     title: str | None = None,
 ) -> Case:
+    plan = _plan(solver, loss, neighbours.features.shape, epsilon, adjacency, steps)
+    return Case(title or solver, neighbours, plan.run, partial(_weights, plan), _scores(neighbours, loss))
+
+
+def _plan(
+    solver: str, loss: GeneralisedLinearLoss, shape: tuple[int, ...], epsilon: float, adjacency: str, steps: int | None = None
+) -> Algorithm:
     options: dict[str, Any] = {"l2": 0.1} if SOLVERS[solver].needs_l2 else {}
-    n, d = neighbours.features.shape
-    plan = build(solver, n, d, loss, epsilon=epsilon, delta=DELTA, adjacency=adjacency, steps=steps, **options)
-    name = title or (solver if adjacency == "add-remove" else f"{solver}, {adjacency}")
-    return Case(name, neighbours, plan.run, partial(_weights, plan), _scores(neighbours, loss))
+    options["steps"] = steps or STEPS.get(solver, 4)
+    return build(solver, shape[0], shape[1], loss, epsilon=epsilon, delta=DELTA, adjacency=adjacency, **options)
+
+
+def _erased(solver: str) -> Case:
+    """The last record of a pass in which every other row erases what noise there was."""
+    plan = _plan(solver, Squared(), (N, 2), MIDDLE, "add-remove")
+    last = float(np.atleast_1d(np.asarray(plan.run.step_size))[-1])
+    return Case(solver, erasing(N, last), plan.run, partial(_weights, plan))
 
 
 def _weights(plan: Algorithm, features: Any, target: Any, generator: Any) -> Any:
