@@ -72,11 +72,11 @@ def test_smoothness_constant_is_reached_but_not_exceeded(loss):
     if loss.outputs == 1:
         scores = np.linspace(-3, 3, 4001)
         target = jnp.zeros(len(scores))
-        slopes = jax.vmap(jax.grad(lambda s, y: loss.residual(s[None], y[None])[0]))(jnp.asarray(scores), target)
+        slopes = jax.vmap(jax.grad(jax.grad(lambda s, y: loss.value(s[None], y[None])[0])))(jnp.asarray(scores), target)
         largest = float(slopes.max())
     else:  # two equally likely classes that exclude the others are the extreme case
         scores = np.vstack([examples(loss)[0], [0, 0, -60, -60]])
-        hessians = jax.vmap(jax.jacobian(lambda s: loss.residual(s[None], jnp.zeros(1))[0]))(jnp.asarray(scores))
+        hessians = jax.vmap(jax.hessian(lambda s: loss.value(s[None], jnp.zeros(1))[0]))(jnp.asarray(scores))
         largest = float(np.linalg.eigvalsh(hessians).max())
     assert 4 * largest == pytest.approx(loss.smoothness(2.0), rel=1e-6)
 

@@ -36,7 +36,16 @@ class GeneralisedLinearLoss(ABC):
 
     @abstractmethod
     def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
-        """Derivatives of the losses with respect to the scores, in the shape and type of ``scores``."""
+        """Derivatives of the losses with respect to the scores, in their shape, in double precision.
+
+        A derivative must not depend on where in a batch it stands: every operation is exact, or is rounded once and, if it is a
+        product, feeds no sum (see ``dplateau.losses.exponential``).
+        """
+
+    @property
+    def residual_error(self) -> float:
+        """Most by which the norm of a computed residual misses the exact one, beside half a unit in its last place."""
+        return 0.0
 
     def residual_norm(self, residual: jax.Array) -> jax.Array:
         """Euclidean norm of every example's residual, shape ``(b,)``."""

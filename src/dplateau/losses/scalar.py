@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses.base import GeneralisedLinearLoss
+from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 
@@ -36,13 +37,18 @@ class Logistic(GeneralisedLinearLoss):
         return jax.nn.softplus(scores) - target * scores
 
     def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
-        return jax.nn.sigmoid(scores) - target
+        falling = exp_of_minus(abs(scores))
+        return jnp.where(scores >= 0, 1, falling) / (1 + falling) - target
+
+    @property
+    def residual_error(self) -> float:
+        return ERROR
 
     def lipschitz(self, row_norm: float) -> float:
         return row_norm
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2 / 4
+        return row_norm * row_norm / 4
 
     @property
     def at_zero(self) -> float:
@@ -68,7 +74,7 @@ class Squared(GeneralisedLinearLoss):
         return math.inf if row_norm > 0 else 0.0
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2
+        return row_norm * row_norm
 
     def check_target(self, target: NDArray[np.generic]) -> None:
         _check_finite(target)
@@ -101,7 +107,7 @@ class Huber(GeneralisedLinearLoss):
         return self.delta * row_norm
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2
+        return row_norm * row_norm
 
     def check_target(self, target: NDArray[np.generic]) -> None:
         _check_finite(target)
@@ -136,11 +142,15 @@ class SmoothedHinge(GeneralisedLinearLoss):
     def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
         return (1 - 2 * target) * jnp.clip(self._shortfall(scores, target) / self.width, 0, 1)
 
+    @property
+    def residual_error(self) -> float:
+        return 2.0**-50 * (1 + 1 / self.width)  # a difference of numbers up to 1 + width, and a quotient
+
     def lipschitz(self, row_norm: float) -> float:
         return row_norm
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2 / self.width
+        return row_norm * row_norm / self.width
 
     @property
     def at_zero(self) -> float:

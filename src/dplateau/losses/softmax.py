@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses.base import GeneralisedLinearLoss
+from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer
 
@@ -44,7 +45,18 @@ class Softmax(GeneralisedLinearLoss):
         return jax.nn.logsumexp(scores, axis=1) - chosen
 
     def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
-        return jax.nn.softmax(scores, axis=1) - jax.nn.one_hot(target.astype(int), self.classes, dtype=scores.dtype)
+        below = scores.max(axis=1, keepdims=True) - scores
+        powers = exp_of_minus(below, self._places)
+        return powers / powers.sum(axis=1, keepdims=True) - jax.nn.one_hot(target.astype(int), self.classes, dtype=scores.dtype)
+
+    @property
+    def _places(self) -> int:
+        """Of a grid on which the sum of so many powers is exact."""
+        return 53 - self.classes.bit_length()
+
+    @property
+    def residual_error(self) -> float:
+        return 2 * self.classes * (ERROR + 2.0**-self._places)
 
     def residual_norm(self, residual: jax.Array) -> jax.Array:
         return jnp.linalg.norm(residual, axis=1)
@@ -53,7 +65,7 @@ class Softmax(GeneralisedLinearLoss):
         return math.sqrt(2) * row_norm
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2 / 2
+        return row_norm * row_norm / 2
 
     @property
     def at_zero(self) -> float:

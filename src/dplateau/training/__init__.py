@@ -4,8 +4,6 @@ from dplateau.progress import progress_bar as progress_bar
 from dplateau.training.engine import train as train
 from dplateau.training.errors import TrainingDiverged as TrainingDiverged
 from dplateau.training.errors import TrainingInterrupted as TrainingInterrupted
-from dplateau.training.grid import Grid as Grid
-from dplateau.training.grid import grid_of as grid_of
 from dplateau.training.noise import SecureGenerator as SecureGenerator
 from dplateau.training.one_pass import train_one_pass as train_one_pass
 from dplateau.training.result import TrainResult as TrainResult

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
-from dplateau.training.grid import Grid
 
 DTYPES: Final = ("float32", "float64")
+_PART: Final = 1 << 14
 _ROUNDING: Final = 1e-6
 _DOUBLE_ROUNDING: Final = 1e-12
 
@@ -43,9 +43,9 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
 
 
 def checked_data(
-    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, dtype: str
-) -> tuple[NDArray[Any], ...]:
-    """Features ``(n, d)`` and target ``(n,)`` in the working precision, and the norms of the rows as they then are, in float64."""
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Features ``(n, d)``, numbers of any type, and target ``(n,)`` in double precision; both finite."""
     rows, labels = np.asarray(features), np.asarray(target)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]:
         raise InputError(f"features have shape {rows.shape} and type {rows.dtype}: expected a table of numbers, one row a record.")
@@ -54,13 +54,10 @@ def checked_data(
     if len(rows) != run.n:
         raise InputError(f"features have {len(rows)} rows but the run has n = {run.n}: the run must describe this data set.")
     loss.check_target(labels)
-    with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(rows, dtype=dtype)
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        labels = labels.astype(dtype)
-    if not (np.isfinite(norms).all() and np.isfinite(labels).all()):
-        raise InputError(f"features or target have values that are not finite {dtype} numbers: clean or clip them first.")
-    return rows, labels, norms
+    labels = labels.astype(np.float64)
+    if not (np.isfinite(labels).all() and all(np.isfinite(rows[i : i + _PART]).all() for i in range(0, len(rows), _PART))):
+        raise InputError("features or target have values that are not finite numbers: clean or clip them first.")
+    return rows, labels
 
 
 def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDArray[np.float64]:
@@ -81,8 +78,8 @@ def checked_start(run: Run, start: ArrayLike | None, shape: tuple[int, ...]) -> 
     return values
 
 
-def check_curvature(run: Run, loss: GeneralisedLinearLoss, grid: Grid, largest_row: float, l2: NDArray[np.float64]) -> None:
-    """Raise ``InputError`` unless the smoothness and convexity that the run states hold for every row."""
+def check_curvature(run: Run, loss: GeneralisedLinearLoss, clip_norm: float, largest_row: float, l2: NDArray[np.float64]) -> None:
+    """Raise ``InputError`` unless the smoothness and convexity that the run states hold for every row, clipped to ``clip_norm``."""
     # A last-iterate bound needs what is stated, to the precision of its arithmetic; others do not use it.
     slack = 1 + (_DOUBLE_ROUNDING if run.is_last_iterate else _ROUNDING)
     curvature = loss.smoothness(largest_row) + float(l2.max())
@@ -103,9 +100,9 @@ def check_curvature(run: Run, loss: GeneralisedLinearLoss, grid: Grid, largest_r
         return
     if run.strong_convexity > l2.min() * slack:
         raise InputError(f"strong_convexity {run.strong_convexity:g} exceeds the least l2 coefficient {l2.min():g}: add l2.")
-    if not loss.convex_after_clipping and loss.lipschitz(largest_row) > grid.clip_norm:
+    if not loss.convex_after_clipping and loss.lipschitz(largest_row) > clip_norm:
         raise InputError(
             f"{type(loss).__name__} is not known to stay convex under clipping, and some row is long enough to be clipped: clip "
-            f"all rows to a public norm R with {type(loss).__name__}.lipschitz(R) <= {grid.clip_norm:.9g} (clip_norm less "
+            f"all rows to a public norm R with {type(loss).__name__}.lipschitz(R) <= {clip_norm:.9g} (clip_norm less "
             "the rounding margin), or use a run without strong_convexity."
         )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dplateau.spec import Run, Sampling
 from dplateau.training.batches import Batches, batches, largest_likely_size, window
-from dplateau.training.grid import Grid
 from dplateau.training.loop import Chunk
 from dplateau.training.noise import SecureGenerator
 
@@ -23,7 +22,7 @@ _PRODUCTS: Final = 1 << 30
 
 
 def chunks(
-    run: Run, shape: tuple[int, ...], grid: Grid, average: float, generator: SecureGenerator, dtype: str
+    run: Run, shape: tuple[int, ...], noise_bits: int, average: float, generator: SecureGenerator
 ) -> Iterator[tuple[int, Chunk]]:
     """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
     length, divisors = chunk_length(run, math.prod(shape)), run.sampling.divisors(run.n)
@@ -34,7 +33,7 @@ def chunks(
         capacity, records, counts = 0, None, None
         if plan is not None:
             capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length)
-        yield capacity, chunk_of(run, shape, grid, average, generator, dtype, begin, end, length, records, counts)
+        yield capacity, chunk_of(run, shape, noise_bits, average, generator, begin, end, length, records, counts)
 
 
 def chunk_length(run: Run, weights: int) -> int:
@@ -47,10 +46,9 @@ def chunk_length(run: Run, weights: int) -> int:
 def chunk_of(
     run: Run,
     shape: tuple[int, ...],
-    grid: Grid,
+    noise_bits: int,
     average: float,
     generator: SecureGenerator,
-    dtype: str,
     begin: int,
     end: int,
     length: int,
@@ -59,17 +57,18 @@ def chunk_of(
 ) -> Chunk:
     """Steps ``begin`` to ``end``, their noise drawn now, in arrays of ``length`` entries."""
     averaged_from = run.steps - math.ceil(average * run.steps)
-    deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
-    noise = grid.noise(generator.normal((end - begin, math.prod(shape))), deviations).reshape(-1, *shape)
+    noise = generator.normal((end - begin, math.prod(shape)))
+    noise *= window(run.noise_multiplier, begin, end)[:, None] * 2.0**noise_bits
+    np.rint(noise, out=noise)
     return Chunk(
         steps=end - begin,
         records=records,
         starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
         counts=counts,
-        noise=stretched(noise, length),
+        noise=stretched(noise.reshape(-1, *shape), length),
         divisor=stretched(window(run.sampling.divisors(run.n), begin, end), length),
-        step_size=stretched(window(run.step_size, begin, end).astype(dtype), length),  # type: ignore[arg-type]
-        weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)).astype(dtype), length),
+        step_size=stretched(window(run.step_size, begin, end), length),  # type: ignore[arg-type]
+        weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)), length),
     )
 
 

@@ -15,8 +15,8 @@ from dplateau.spec import OnePass, Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
-from dplateau.training.grid import grid_of
-from dplateau.training.loop import Chunk, Constants, Data, State, constants_of, run_chunk
+from dplateau.training.integers import BLOCK, Rows, encode
+from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.result import TrainResult, assumptions_of
@@ -41,7 +41,8 @@ def train(
 
     Step t draws its batch, sums the clipped gradients, adds the noise, divides by the *public* batch size, adds ``l2 * weights``
     (which no record influences, so it is not clipped), takes the step and projects on the ball of the run's diameter around
-    zero. The sum and the noise are rounded to a common grid first (see ``dplateau.training.grid``).
+    zero. Sum and noise are whole numbers of a public unit, so what a record adds has the clip norm exactly, whatever stands around
+    it (see ``dplateau.training.integers``). Rows enter with 20 bits of their largest entry.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def train(
     generator : SecureGenerator, optional
         Source of batches and noise; by default a new one with a key from the operating system.
     dtype : {"float32", "float64"}, default "float32"
-        Working precision.
+        Type of the weights that are returned; the steps themselves are in double precision.
     momentum : float, default 0.0
         Heavy-ball momentum, below 1. Needs a run with ``update="post-processed"``.
     average : float, default 0.0
@@ -95,51 +96,52 @@ def train(
             progress=progress,
         )
     check_options(run, dtype, momentum, average, keep_iterates)
-    rows, labels, norms = checked_data(run, loss, features, target, dtype)
+    rows, labels = checked_data(run, loss, features, target)
     d = rows.shape[1]
     shape = (d,) if loss.outputs == 1 else (d, loss.outputs)
     coefficients = checked_l2(l2, d)
-    first = checked_start(run, start, shape).astype(dtype)
-    grid = grid_of(run, first.size, loss.outputs, dtype)
-    check_curvature(run, loss, grid, float(norms.max()), coefficients)
+    first = checked_start(run, start, shape)
+    arithmetic = arithmetic_of(run, loss, coefficients, momentum, shape)
+    share = float(arithmetic.constants.share)
+    room = -(-run.n // BLOCK) * BLOCK if run.is_full_batch and run.n > BLOCK else run.n
+    data, norms = encode(rows, labels, arithmetic.bits, share, room)
+    check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
-
-    with np.errstate(divide="ignore", over="ignore"):
-        largest = (grid.clip_norm / norms).astype(dtype)
-    constants = constants_of(run, grid, coefficients, momentum, shape, dtype)
-    parts = chunks(run, shape, grid, average, generator, dtype)
+    parts = chunks(run, shape, arithmetic.noise_bits, average, generator)
     outcome = None
-    # Noise is added in double precision, whatever the working precision. An interrupt is raised again outside its handler, so that
-    # the error does not lead back to the frames that hold the weights.
+    # An interrupt is raised again outside its handler, so that the error does not lead back to the frames that hold the weights.
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
-        outcome = _run_chunks(run, loss, Data(rows, labels, largest), first, constants, parts, keep_iterates, progress)
+        outcome = _run_chunks(run, loss, data, first, arithmetic, parts, keep_iterates, progress)
     if outcome is None:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     weights, iterates = outcome
     if not np.isfinite(weights).all():
         raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
-    return TrainResult(weights, run, assumptions_of(run, loss, generator, dtype), generator.name, dtype, iterates)
+    iterates = None if iterates is None else iterates.astype(dtype)
+    assumptions = assumptions_of(run, loss, generator, dtype)
+    return TrainResult(weights.astype(dtype), run, assumptions, generator.name, dtype, iterates)
 
 
 def _run_chunks(
     run: Run,
     loss: GeneralisedLinearLoss,
-    data: Data,
+    data: Rows,
     first: NDArray[Any],
-    constants: Constants,
+    arithmetic: Arithmetic,
     parts: Iterator[tuple[int, Chunk]],
     keep: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept."""
-    data = Data(*map(jax.device_put, data))
+    data, constants = Rows(*map(jax.device_put, data)), arithmetic.constants
     state, done, kept = State(first, np.zeros_like(first), first), 0, [first[None]]
+    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
     try:
         for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
             jax.block_until_ready(state)
             if progress is not None:
                 progress(done, run.steps)
-            state, iterates = run_chunk(state, data, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+            state, iterates = run_chunk(state, data, chunk, constants, capacity=capacity, **how)
             done += chunk.steps
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])

@@ -1,10 +1,16 @@
-"""The compiled inner loop: noisy gradient steps of a generalised linear model."""
+"""The compiled inner loop: noisy gradient steps of a generalised linear model.
+
+A step sums whole numbers and adds noise in whole numbers (``dplateau.training.integers``). Where all iterates are accounted for,
+what follows is arithmetic on what is released anyway. Where only the last one is, the iterate before the noise is rounded to the
+grid of the noise (``dplateau.training.last_iterate``).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,43 +19,69 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
-from dplateau.training.grid import Grid
-
-Array: TypeAlias = Any  # numpy on the way in, jax inside
-
-
-class Data(NamedTuple):
-    """The records: ``features`` (n, d), ``target`` (n,) and ``largest`` (n,), the residual norm that each is clipped to."""
-
-    features: Array
-    target: Array
-    largest: Array
+from dplateau.training.integers import BLOCK, Array, Bits, Rows, bits_of, cut, encoded, integer_sum
+from dplateau.training.last_iterate import lattice_of
 
 
 class Constants(NamedTuple):
-    """What all steps share: ``l2`` (one a row of the weights), ``momentum``, ``radius`` of the ball and ``spacing`` of the grid."""
+    """What all steps share.
+
+    ``l2`` (one a row of the weights), ``momentum`` and ``radius`` of the ball; ``per_unit``, units of the summed gradient in 1, and
+    ``unit`` of the noise; ``share`` of the clip norm that gradients may use; ``box`` that holds all weights.
+    """
 
     l2: Array
     momentum: Array
     radius: Array
-    spacing: Array
+    per_unit: Array
+    unit: Array
+    share: Array
+    box: Array
 
 
-def constants_of(run: Run, grid: Grid, l2: NDArray[np.float64], momentum: float, shape: tuple[int, ...], dtype: str) -> Constants:
-    """The constants of a run for weights of ``shape``, with the l2 coefficient of each feature."""
-    return Constants(
-        l2=l2.astype(dtype).reshape(len(l2), *(1 for _ in shape[1:])),
-        momentum=np.asarray(momentum, dtype),
-        radius=np.asarray(math.inf if run.diameter is None else run.diameter / 2, dtype),
-        spacing=np.float64(grid.spacing),
+class Arithmetic(NamedTuple):
+    """How a run is computed: its ``bits``, its ``constants``, and ``noise_bits``: the clip norm is 2^noise_bits units of noise."""
+
+    bits: Bits
+    constants: Constants
+    noise_bits: int
+
+
+def arithmetic_of(
+    run: Run, loss: GeneralisedLinearLoss, l2: NDArray[np.float64], momentum: float, shape: tuple[int, ...]
+) -> Arithmetic:
+    """The arithmetic of a run for weights of ``shape``, with the l2 coefficient of each feature.
+
+    Raises
+    ------
+    InputError
+        See ``bits_of`` and ``lattice_of``.
+    """
+    size = math.prod(shape)
+    bits = bits_of(run, shape[0], trailing=run.is_last_iterate)
+    noise_bits, share, box = bits.gradient, 1.0, math.inf
+    if bits.trailing:
+        lattice = lattice_of(run, loss, bits, shape, float(l2.max()))
+        noise_bits, share, box = lattice.bits, lattice.share, lattice.box
+    # A norm of so many numbers may be computed too small by this share.
+    radius = math.inf if run.diameter is None else run.diameter / 2 * (1 - (size + 8) * 2.0**-53)
+    constants = Constants(
+        l2=l2.reshape(len(l2), *(1 for _ in shape[1:])),
+        momentum=np.float64(momentum),
+        radius=np.float64(radius),
+        per_unit=np.float64(2.0**bits.gradient / run.clip_norm),
+        unit=np.float64(run.clip_norm * 2.0**-noise_bits),
+        share=np.float64(share),
+        box=np.float64(box),
     )
+    return Arithmetic(bits, constants, noise_bits)
 
 
 class Chunk(NamedTuple):
     """What differs between steps, with unused entries after the last of ``steps``.
 
     ``records`` is the padded list of all batches (None: every step uses every record), of which step t takes ``counts[t]`` from
-    ``starts[t]``; ``noise`` (chunk, *weights) is already on the grid; the result is the mean of iterates in which a new one gets
+    ``starts[t]``; ``noise`` (chunk, *weights) is in whole units; the result is the mean of iterates in which a new one gets
     ``weight[t]`` and the old mean the rest (1: the last iterate itself).
     """
 
@@ -72,62 +104,90 @@ class State(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records of consecutive batches: ``features`` (k, d), ``target`` (k,), and ``clip_norm``, what gradients are clipped to."""
+    """Records of consecutive batches: ``features`` (k, d) and ``target`` (k,)."""
 
     features: Array
     target: Array
-    clip_norm: Array
 
 
-def clipped_sum(loss: GeneralisedLinearLoss, weights: jax.Array, data: Data, used: jax.Array | None = None) -> jax.Array:
-    """Sum over the examples of their clipped gradients, in two matrix products; examples not ``used`` add exactly nothing."""
-    dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
-    residual = loss.residual(dot(data.features, weights), data.target)
-    factor = jnp.minimum(1, data.largest / loss.residual_norm(residual))
-    if used is not None:
-        factor = jnp.where(used, factor, 0)
-    return dot((residual.T * factor), data.features).T
-
-
-def _stepped(state: State, total: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants) -> State:
-    """The state after a step on the summed gradient ``total``."""
+def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
+    """The state after a step on the summed gradient ``sums``, in whole units."""
     weights, velocity, mean = state
-    dtype = weights.dtype
-    total = total.astype(constants.spacing.dtype)
-    total = jnp.round(total / constants.spacing) * constants.spacing + chunk.noise[step]  # exact, see grid.py
-    velocity = constants.momentum * velocity + ((total / chunk.divisor[step]).astype(dtype) + constants.l2 * weights)
-    weights = weights - chunk.step_size[step] * velocity
+    size, divisor, noise = chunk.step_size[step], chunk.divisor[step], chunk.noise[step]
+    if bits.trailing:
+        total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
+        grid = size * (constants.unit / divisor)
+        before = jnp.rint((weights - size * (total / divisor + constants.l2 * weights)) / grid)
+        weights = jnp.clip((jnp.clip(before, -(2.0**52), 2.0**52) + noise) * grid, -constants.box, constants.box)
+    else:
+        noisy = (sums[0] + noise.astype(sums.dtype)).astype(noise.dtype) * constants.unit
+        velocity = constants.momentum * velocity + (noisy / divisor + constants.l2 * weights)
+        weights = weights - size * velocity
     weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))
     mean = (1 - chunk.weight[step]) * mean + chunk.weight[step] * weights
     return State(weights, velocity, mean)
 
 
-@partial(jax.jit, static_argnames=("loss", "capacity", "keep"))
+def _in_blocks(
+    weights: Array, count: Array, summed: Callable[[Array, Array, Array], tuple[Array, Array]], bits: Bits, block: int
+) -> tuple[Array, Array]:
+    """The sum over ``count`` records, ``block`` at a time, and the longest row.
+
+    ``summed(first, whole, unit)`` has both for the records from number ``first`` on.
+    """
+    whole, unit = cut(weights, bits)
+
+    def body(k: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        total, longest = summed(k * block, whole, unit)
+        return found[0] + total, jnp.maximum(found[1], longest)
+
+    if isinstance(count, int) and count <= block:
+        return summed(0, whole, unit)
+    return jax.lax.fori_loop(0, -(-count // block), body, (jnp.zeros(whole.shape, jnp.int64), jnp.zeros(())))
+
+
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
 def run_chunk(
-    state: State, data: Data, chunk: Chunk, constants: Constants, *, loss: GeneralisedLinearLoss, capacity: int, keep: bool
+    state: State,
+    data: Rows,
+    chunk: Chunk,
+    constants: Constants,
+    *,
+    loss: GeneralisedLinearLoss,
+    bits: Bits,
+    capacity: int,
+    keep: bool,
 ) -> tuple[State, Array]:
     """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
 
-    Batches have room for ``capacity`` records. The number of steps is no part of the compiled shape, nor is any batch size.
+    Batches have room for ``capacity`` records; where every step uses all records, their number is a multiple of the block's, or
+    below it. The number of steps is no part of the compiled shape, nor is any batch size.
     """
+    block = min(BLOCK, capacity or len(data.target))
 
     def gradient(weights: jax.Array, step: jax.Array) -> jax.Array:
-        if chunk.records is None:
-            return clipped_sum(loss, weights, data)
-        batch = jax.lax.dynamic_slice(chunk.records, (chunk.starts[step],), (capacity,))
-        rows = Data(*(column.at[batch].get(mode="promise_in_bounds") for column in data))
-        return clipped_sum(loss, weights, rows, jnp.arange(capacity, dtype=chunk.counts.dtype) < chunk.counts[step])
+        def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
+            if chunk.records is None:
+                rows, used = Rows(*(jax.lax.dynamic_slice_in_dim(column, first, block) for column in data)), None
+            else:
+                batch = jax.lax.dynamic_slice(chunk.records, (chunk.starts[step] + first,), (block,))
+                rows = Rows(*(column.at[batch].get(mode="promise_in_bounds") for column in data))
+                used = jnp.arange(block) < chunk.counts[step] - first
+            return integer_sum(loss, whole, unit, rows, constants.per_unit, bits, used), jnp.zeros(())
+
+        count = len(data.target) if chunk.records is None else capacity if capacity <= block else chunk.counts[step]
+        return _in_blocks(weights, count, summed, bits, block)[0]
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, iterates = carry
-        state = _stepped(state, gradient(state.weights, step), step, chunk, constants)
+        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits)
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
     iterates = jnp.zeros(chunk.noise.shape, state.weights.dtype) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
 
 
-@partial(jax.jit, static_argnames=("loss", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
 def run_block(
     state: State,
     longest: Array,
@@ -136,6 +196,7 @@ def run_block(
     constants: Constants,
     *,
     loss: GeneralisedLinearLoss,
+    bits: Bits,
     capacity: int,
     keep: bool,
 ) -> tuple[State, Array, Array]:
@@ -144,21 +205,22 @@ def run_block(
     ``longest`` is the largest norm of a row so far; the returned one takes the new rows in, and is NaN or infinite if one of them
     is not finite.
     """
+    size = min(BLOCK, capacity)
 
     def body(step: jax.Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, longest, iterates = carry
-        used = jnp.arange(capacity, dtype=chunk.counts.dtype) < chunk.counts[step]
-        rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step], capacity)
-        target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step], capacity)
-        # What lies beyond the batch is another's, or not even finite.
-        rows = jnp.where(used[:, None], rows, 0).astype(state.weights.dtype)
-        wide = rows.astype(longest.dtype)  # norms are in double precision, whatever the working precision
-        ones = jnp.ones(wide.shape[1], wide.dtype)
-        norms = jnp.sqrt(jnp.dot(wide * wide, ones, precision=jax.lax.Precision.HIGHEST))  # faster than a sum over rows
-        data = Data(rows, target.astype(rows.dtype), (block.clip_norm / norms).astype(rows.dtype))
-        state = _stepped(state, clipped_sum(loss, state.weights, data, used), step, chunk, constants)
-        longest = jnp.maximum(longest, jnp.max(jnp.where(used, norms, 0)))
-        return state, longest, None if iterates is None else iterates.at[step].set(state.weights)
+
+        def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
+            used = jnp.arange(size) < chunk.counts[step] - first
+            rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step] + first, size)
+            target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step] + first, size)
+            # What lies beyond the batch is another's, or not even finite.
+            data, norms = encoded(jnp.where(used[:, None], rows, 0), target, bits, constants.share)
+            return integer_sum(loss, whole, unit, data, constants.per_unit, bits, used), jnp.max(norms)
+
+        total, largest = _in_blocks(state.weights, capacity if capacity <= size else chunk.counts[step], summed, bits, size)
+        state = _stepped(state, total, step, chunk, constants, bits)
+        return state, jnp.maximum(longest, largest), None if iterates is None else iterates.at[step].set(state.weights)
 
     iterates = jnp.zeros(chunk.noise.shape, state.weights.dtype) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))

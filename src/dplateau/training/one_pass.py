@@ -17,8 +17,8 @@ from dplateau.training.batches import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
-from dplateau.training.grid import Grid, grid_of
-from dplateau.training.loop import Block, Constants, State, constants_of, run_block
+from dplateau.training.integers import BLOCK
+from dplateau.training.loop import Arithmetic, Block, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.result import TrainResult, assumptions_of
 
@@ -78,22 +78,23 @@ def train_one_pass(
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     shape = (records.d,) if loss.outputs == 1 else (records.d, loss.outputs)
     coefficients = checked_l2(l2, records.d)
-    first = checked_start(run, start, shape).astype(dtype)
-    grid = grid_of(run, first.size, loss.outputs, dtype)
-    check_curvature(run, loss, grid, 0.0, coefficients)
+    first = checked_start(run, start, shape)
+    arithmetic = arithmetic_of(run, loss, coefficients, momentum, shape)
+    check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
-    constants = constants_of(run, grid, coefficients, momentum, shape, dtype)
-    steps = _Steps(run, shape, grid, average, generator, dtype)
+    steps = _Steps(run, shape, arithmetic.noise_bits, average, generator)
     outcome = None
     # Raised again outside the handler, so that the error does not lead back to the frames that hold the weights.
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
-        outcome = _pass(loss, records, steps, first, constants, coefficients, keep_iterates, progress)
+        outcome = _pass(loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
     if outcome is None:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     weights, iterates = outcome
     if not np.isfinite(weights).all():
         raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
-    return TrainResult(weights, run, assumptions_of(run, loss, generator, dtype), generator.name, dtype, iterates)
+    iterates = None if iterates is None else iterates.astype(dtype)
+    assumptions = assumptions_of(run, loss, generator, dtype)
+    return TrainResult(weights.astype(dtype), run, assumptions, generator.name, dtype, iterates)
 
 
 def _pass(
@@ -101,13 +102,14 @@ def _pass(
     records: _Records,
     steps: _Steps,
     first: NDArray[Any],
-    constants: Constants,
+    arithmetic: Arithmetic,
     l2: NDArray[np.float64],
     keep: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record was seen."""
-    run, grid = steps.run, steps.grid
+    run, constants = steps.run, arithmetic.constants
+    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
     state, longest, kept = State(first, np.zeros_like(first), first), np.zeros(()), [first[None]]
 
     def check(longest: Any, given: int) -> None:
@@ -116,19 +118,19 @@ def _pass(
                 f"among the first {given:,} records some have features that are not finite numbers: clean or clip them first. "
                 "Nothing was released."
             )
-        check_curvature(run, loss, grid, largest, l2)
+        check_curvature(run, loss, run.clip_norm * float(constants.share), largest, l2)
 
     try:
         for capacity, counts, chunk in steps.chunks(records.d):
             used = int(counts.sum())
             features, target = records.take(used, _room(used, counts, capacity))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
-            block = jax.device_put(Block(features, target, np.float64(grid.clip_norm)), may_alias=False)
+            block = jax.device_put(Block(features, target), may_alias=False)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             check(longest, records.given - used)
             if progress is not None:
                 progress(records.given - used, run.n)
-            state, longest, iterates = run_block(state, longest, block, chunk, constants, loss=loss, capacity=capacity, keep=keep)
+            state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
         check(longest, records.given)
@@ -144,17 +146,16 @@ def _pass(
 
 def _room(rows: int, counts: NDArray[np.int32], capacity: int) -> int:
     """Rows of a block as the compiled loop sees it: the loop reads ``capacity`` rows from the start of every batch."""
-    return rows if (counts == capacity).all() else rounded_up(rows) + capacity
+    whole = capacity <= BLOCK or capacity % BLOCK == 0  # The loop reads such batches without a rest.
+    return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + BLOCK
 
 
 class _Steps:
     """The steps of a run, a chunk at a time."""
 
-    def __init__(
-        self, run: Run, shape: tuple[int, ...], grid: Grid, average: float, generator: SecureGenerator, dtype: str
-    ) -> None:
-        self.run, self.grid = run, grid
-        self._how = (shape, grid, average, generator, dtype)
+    def __init__(self, run: Run, shape: tuple[int, ...], noise_bits: int, average: float, generator: SecureGenerator) -> None:
+        self.run = run
+        self._how = (shape, noise_bits, average, generator)
         self._length = chunk_length(run, int(np.prod(shape)))
 
     def chunks(self, d: int) -> Iterator[tuple[int, NDArray[np.int32], Any]]:

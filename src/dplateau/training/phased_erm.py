@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import CornerLoss, GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
-from dplateau.training.checks import checked_data, checked_start
+from dplateau.training.checks import checked_start
 from dplateau.training.corner_erm import corner_minimiser
 from dplateau.training.errors import TrainingInterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
-from dplateau.training.phases import EPS, TINY, Phase, phase_assumptions, phases_of, projected
+from dplateau.training.phases import EPS, Phase, checked_records, phase_assumptions, phases_of, projected
 from dplateau.training.regularised_erm import Problem, smooth_minimiser
 from dplateau.training.result import TrainResult
 
@@ -83,8 +83,8 @@ def train_phased_erm(
     phases, share = phases_of(run, "phased-erm"), real("accuracy", accuracy, high=1.0)
     if not isinstance(loss, CornerLoss) and not math.isfinite(loss.smoothness(1.0)):
         raise InputError(f"{type(loss).__name__} is neither smooth nor a loss with one corner: no solver certifies it.")
-    rows, labels, norms = checked_data(run, loss, features, target, "float64")
-    _check_records(run, loss, rows, labels, norms)
+    rows, labels, norms = checked_records(run, loss, features, target)
+    _check_records(run, loss, float(norms.max()))
     shape = (rows.shape[1],) if loss.outputs == 1 else (rows.shape[1], loss.outputs)
     weights = checked_start(run, start, shape)
     generator = SecureGenerator() if generator is None else generator
@@ -138,12 +138,7 @@ def phase_setting(run: Run, phase: Phase, start: NDArray[np.float64], accuracy: 
     return Setting(centre, strength, inaccuracy - lost, noise)
 
 
-def _check_records(
-    run: Run, loss: GeneralisedLinearLoss, rows: NDArray[np.float64], labels: NDArray[np.float64], norms: NDArray[np.float64]
-) -> None:
-    if (abs(labels) > 1 / TINY).any():
-        raise InputError(f"the target has values beyond {1 / TINY:g}: clip it to a declared range.")
-    largest = float(norms.max()) + math.sqrt(rows.shape[1]) * TINY
+def _check_records(run: Run, loss: GeneralisedLinearLoss, largest: float) -> None:
     if loss.lipschitz(largest) > run.clip_norm:
         raise InputError(
             f"some row is too long for losses that are {run.clip_norm:g}-Lipschitz: clip all rows to a public norm R with "

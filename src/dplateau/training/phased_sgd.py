@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,19 +24,33 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
-from dplateau.training.checks import check_curvature, checked_data, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, checked_l2, checked_start
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
-from dplateau.training.grid import Grid
-from dplateau.training.loop import Data, clipped_sum
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
-from dplateau.training.phases import EPS, TINY, Phase, gradient_round_off, phase_assumptions, phases_of, projected
+from dplateau.training.phases import EPS, Phase, checked_records, gradient_round_off, phase_assumptions, phases_of, projected
 from dplateau.training.result import TrainResult
 
 WEIGHTINGS: Final = ("uniform", "growing")
 _LARGEST_MARGIN: Final = 0.1
 _STEPS: Final = 1 << 16
 """Steps between two looks at the keyboard."""
+
+
+class Data(NamedTuple):
+    """The records: ``features`` (n, d), ``target`` (n,) and ``largest`` (n,), the residual norm that each is clipped to."""
+
+    features: Any
+    target: Any
+    largest: Any
+
+
+def clipped_sum(loss: GeneralisedLinearLoss, weights: jax.Array, data: Data) -> jax.Array:
+    """Sum over the examples of their clipped gradients, in two matrix products."""
+    dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+    residual = loss.residual(dot(data.features, weights), data.target)
+    factor = jnp.minimum(1, data.largest / loss.residual_norm(residual))
+    return dot((residual.T * factor), data.features).T
 
 
 def train_phased_sgd(
@@ -83,19 +97,16 @@ def train_phased_sgd(
     """
     phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
     _check_plan(run, loss, phases, b, weighting)
-    rows, labels, norms = checked_data(run, loss, features, target, "float64")
-    if (abs(labels) > 1 / TINY).any():
-        raise InputError(f"the target has values beyond {1 / TINY:g}: clip it to a declared range.")
+    rows, labels, norms = checked_records(run, loss, features, target)
     shape = (rows.shape[1],) if loss.outputs == 1 else (rows.shape[1], loss.outputs)
     weights = checked_start(run, start, shape)
     outputs = [phase_noise(run, loss, phase, b, shape) for phase in phases]
     clips = [clip for clip, _ in outputs]
-    check_curvature(run, loss, Grid(spacing=0.0, clip_norm=min(clips)), float(norms.max()), checked_l2(run.l2, shape[0]))
+    check_curvature(run, loss, min(clips), float(norms.max()), checked_l2(run.l2, shape[0]))
     _check_contraction(run, loss, phases, float(norms.max()))
     generator = SecureGenerator() if generator is None else generator
 
-    # Squares of tiny entries underflow: a norm counts as a little more than was computed.
-    data = Data(rows, labels, 1 / (norms + math.sqrt(shape[0]) * TINY))
+    data = Data(rows, labels, 1 / norms)
     total, finished, done = sum(-(-phase.size // b) for phase in phases), False, 0
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
         data = Data(*map(jax.device_put, data))

@@ -7,11 +7,12 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.schedule import per_step
+from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.result import GIVEN_ORDER
 
@@ -39,18 +40,40 @@ def phases_of(run: Run, update: str) -> list[Phase]:
     return [Phase(*one) for one in zip(firsts, sizes, *(column.tolist() for column in columns), strict=False)]
 
 
+def checked_records(
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Features ``(n, d)`` and target ``(n,)`` in double precision, and norms of which no row is longer.
+
+    Raises
+    ------
+    InputError
+        See ``checked_data``; or some norm, or some target, is beyond the range in which squares can be trusted.
+    """
+    rows, labels = checked_data(run, loss, features, target)
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    if not np.isfinite(norms).all():
+        raise InputError("some row of features is longer than 1e154: squares overflow. Clip all rows to a public norm.")
+    if (abs(labels) > 1 / TINY).any():
+        raise InputError(f"the target has values beyond {1 / TINY:g}: clip it to a declared range.")
+    return rows, labels, norms + math.sqrt(rows.shape[1]) * TINY  # squares of tiny entries underflow
+
+
 def gradient_round_off(
     loss: GeneralisedLinearLoss, smoothness: float, clip_norm: float, *, radius: float, features: int, terms: int
 ) -> float:
     """Most by which a computed mean gradient at weights of norm ``radius`` misses the exact one, from public numbers alone.
 
     Scores are sums of as many products as there are features and turn into an error of the gradient by the smoothness; residuals
-    are right to 16 units in the last place; ``terms`` is the number of additions that a record's gradient goes through.
+    have the error that their loss states; ``terms`` is the number of additions that a record's gradient goes through.
     """
     row = math.sqrt(smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
     steepest = loss.lipschitz(row)
     steepest = max(clip_norm, steepest) if math.isfinite(steepest) else clip_norm
-    return EPS * ((features + 16) * smoothness * (radius + 1 / row) + (terms + loss.outputs + 32) * steepest)
+    units = (features + 16) * smoothness * (radius + 1 / row) + (terms + loss.outputs + 32) * steepest
+    return EPS * units + row * loss.residual_error
 
 
 def projected(weights: NDArray[np.float64], diameter: float | None) -> NDArray[np.float64]:
@@ -70,7 +93,6 @@ def phase_assumptions(run: Run, generator: SecureGenerator, phase: str, arithmet
         Assumption("divisor", "sums were divided by public batch sizes", "enforced"),
         Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the result of its phase", drawn),
         Assumption("arithmetic", arithmetic, "enforced"),
-        Assumption("elementary functions", "float64 functions are right to 16 units in the last place", "declared"),
     ]
     if run.diameter is not None:
         found.append(Assumption("projection", f"results were projected on the ball of diameter {run.diameter:g}", "enforced"))

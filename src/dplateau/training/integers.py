@@ -1,0 +1,252 @@
+"""Integers in place of rounded numbers: what one record adds to a sum depends on that record alone, and sums are exact.
+
+Floating-point sums depend on their order. A record that carries a partial sum across a power of two changes how all later records
+are rounded, so it can move the sum by many times what its own gradient is clipped to. And the rounding of one record's gradient
+may depend on where in a batch it stands. Here neither can happen, because nothing is rounded but one record at a time:
+
+- a row x is stored as ``scale * m``: a power of two and integers up to ``2^row_bits``, cut off where its own largest entry says;
+- weights are cut to integers before they meet rows, so scores are exact;
+- a residual is cut to an integer k in units of ``clip_norm / 2^gradient_bits``, and limited so that ``|k| |m| <= 2^gradient_bits``:
+  the clip norm, for the very integers that are summed;
+- the sum of ``k m`` is an integer. Blocks of records are added up in double precision, where every partial sum in whatever order
+  stays below 2^53 and is exact; blocks are added in 64-bit integers.
+
+``docs/proofs/arithmetic.md`` has the proof. Where last-iterate bounds need steps that are contractions to a ten-millionth of their
+noise, weights and residuals are cut to two integers each, one for the leading and one for the trailing bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, Run
+
+Array: TypeAlias = Any  # numpy on the way in, jax inside
+
+BLOCK: Final = 2048
+"""Records that are added up in double precision."""
+_DOUBLE: Final = 53
+_WIDEST: Final = 62
+"""Bits of a whole number in a double, and of a 64-bit integer with room for the noise."""
+_ROW_BITS: Final = 20
+_GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
+_LEAST_BITS: Final = 10
+"""Of a residual: below, rounding would be felt."""
+_SMALLEST: Final = 1e-100
+_NORMAL: Final = 4
+"""No standard normal number of ``SecureGenerator`` reaches 2 to this power."""
+_LOWER: Final = 1 - 2.0**-50
+"""A factor that pays for a root, a division and a product, each right to 2^-53."""
+
+
+@dataclass(frozen=True)
+class Bits:
+    """How many bits every number of a run gets; made by ``bits_of``.
+
+    Attributes
+    ----------
+    row : int
+        Entries of a row are integers up to 2^row.
+    gradient : int
+        The clip norm is 2^gradient units of the summed gradient.
+    weight : int
+        Leading, and trailing, bits of a weight.
+    trailing : int
+        Trailing bits of a residual; 0 where the leading ones are all.
+    """
+
+    row: int
+    gradient: int
+    weight: int
+    trailing: int
+
+
+def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
+    """The bits of a run on d features.
+
+    Parameters
+    ----------
+    run : Run
+        What is computed; only public numbers are read.
+    d : int
+        Number of features.
+    trailing : bool, default False
+        Whether weights and residuals are cut to two integers.
+
+    Raises
+    ------
+    InputError
+        Too few bits are left for a residual: too much noise, too many records or features.
+    """
+    if not _SMALLEST <= run.clip_norm <= 1 / _SMALLEST:
+        raise InputError(f"clip_norm {run.clip_norm:g} is beyond {_SMALLEST:g} and its inverse: multiply the loss by a constant.")
+    noise = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
+    wide = _bits(d)
+    gradient = min(_GRADIENT_BITS, _WIDEST - _bits(run.n))
+    if not trailing:  # the noise is added in the same units
+        gradient = min(gradient, _DOUBLE - _NORMAL - math.ceil(math.log2(max(noise, 1.0))))
+    row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
+    bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
+    if gradient - row - -(-wide // 2) < _LEAST_BITS or bits.weight < _LEAST_BITS:
+        raise InputError(
+            f"whole numbers of {_DOUBLE} bits do not suffice for {d} features, n = {run.n} and a noise_multiplier of {noise:g}: "
+            f"a residual would keep {max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or less noise."
+        )
+    return bits
+
+
+def _bits(count: int) -> int:
+    return max(0, (count - 1).bit_length())
+
+
+class Rows(NamedTuple):
+    """Encoded records: ``features`` (n, d) float32, the integers m; ``target`` (n,); ``scale`` (n,), powers of two with
+    ``row = scale * m``; ``limit`` (n,), the largest whole ``|k|`` of the record. The last three in double precision.
+    """
+
+    features: Array
+    target: Array
+    scale: Array
+    limit: Array
+
+
+def encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[Rows, Array]:
+    """The records as integers, each by itself, and the norms of the rows as they now are, shape (n,).
+
+    ``share`` is the part of the clip norm that gradients may use. Entries that are not finite give norms that are not.
+    """
+    wide = jnp.asarray(features).astype(jnp.float64)
+    largest = jnp.max(abs(wide), axis=1)
+    # Entries are below 2^exponent. Rows below 2^-960 keep only what reaches up to there: mostly zeros.
+    exponent = jnp.maximum(_exponent(largest), -960)
+    whole = jnp.trunc(wide * _power_of_two(bits.row - exponent)[:, None])  # no row gets longer than it was declared
+    squares = jnp.dot(whole * whole, jnp.ones(wide.shape[1]), precision=jax.lax.Precision.HIGHEST)  # exact, and faster than a sum
+    norm = jnp.sqrt(squares)
+    limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share / norm * _LOWER), 0)
+    scale = _power_of_two(exponent - bits.row)
+    return Rows(whole.astype(jnp.float32), jnp.asarray(target).astype(jnp.float64), scale, limit), norm * scale
+
+
+def _exponent(values: Array) -> Array:
+    """The least e with ``value < 2^e``, from the bits of a double >= 0; 1025 if it is not finite."""
+    return (jax.lax.bitcast_convert_type(values, jnp.int64) >> 52) - 1022
+
+
+def _power_of_two(exponent: Array) -> Array:
+    """2^exponent for exponents from -1022 to 1023."""
+    return jax.lax.bitcast_convert_type((exponent + 1023) << 52, jnp.float64)
+
+
+def cut(weights: Array, bits: Bits) -> tuple[Array, Array]:
+    """The weights as ``unit * whole``, of shape (1 or 2, *weights), the trailing integers in units of ``2^-weight``."""
+    exponent = jnp.maximum(_exponent(jnp.max(abs(weights))), -960)
+    unit = _power_of_two(exponent - bits.weight)
+    scaled = weights * _power_of_two(bits.weight - exponent)
+    leading = jnp.rint(scaled)
+    if not bits.trailing:
+        return leading[None], unit
+    return jnp.stack([leading, jnp.rint((scaled - leading) * 2.0**bits.weight)]), unit
+
+
+def integer_sum(
+    loss: GeneralisedLinearLoss, whole: Array, unit: Array, rows: Rows, per_unit: Array, bits: Bits, used: Array | None = None
+) -> Array:
+    """The sum of ``k m`` over at most ``BLOCK`` records, in 64-bit integers of shape (1 or 2, *weights).
+
+    Parameters
+    ----------
+    loss : GeneralisedLinearLoss
+        Loss of one example.
+    whole, unit
+        The weights, from ``cut``.
+    rows : Rows
+        The records.
+    per_unit : float
+        Units of the summed gradient in 1: ``2^gradient / clip_norm``.
+    bits : Bits
+        The bits of the run.
+    used : array of bool, shape (b,), optional
+        Which records count; by default all.
+    """
+    features = rows.features.astype(jnp.float64)
+    scores = _scores(features, whole, bits) * _per_row(rows.scale * unit, whole.ndim - 1)
+    residual = loss.residual(scores, rows.target)
+    limit = rows.limit if used is None else jnp.where(used, rows.limit, 0)
+    if residual.ndim == 1:
+        steps = jnp.clip(_numbers(residual * (rows.scale * per_unit)), -limit, limit)
+        leading = jnp.rint(steps)
+    else:
+        steps = _shortened(_numbers(residual), rows.scale * per_unit, limit)
+        leading = jnp.trunc(steps)
+    parts = [leading]
+    if bits.trailing:
+        fine = (steps - leading) * 2.0**bits.trailing
+        parts.append(jnp.rint(fine) if residual.ndim == 1 else jnp.trunc(fine))
+    return _sums(jnp.stack(parts), features).astype(jnp.int64)
+
+
+def _scores(features: Array, whole: Array, bits: Bits) -> Array:
+    """The scores in units of a row's and the weights' scale: exact, or, from two exact parts, rounded once."""
+    parts = jnp.dot(features, jnp.moveaxis(whole, 0, -1).reshape(features.shape[1], -1), precision=jax.lax.Precision.HIGHEST)
+    parts = jnp.moveaxis(parts.reshape(len(features), *whole.shape[2:], len(whole)), -1, 0)
+    return parts[0] if len(whole) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
+
+
+def _numbers(values: Array) -> Array:
+    """Scores beyond the range of a double may leave no number: such a record adds nothing."""
+    return jnp.where(jnp.isnan(values), 0, values)
+
+
+def _per_row(values: Array, dimensions: int) -> Array:
+    return values.reshape(-1, *(1,) * (dimensions - 1))
+
+
+def _shortened(residual: Array, scale: Array, limit: Array) -> Array:
+    """Residuals (b, K) times ``scale`` (b,), not longer than ``limit`` (b,).
+
+    Their norm is that of integers, so its square is exact in any order; no length has underflowed or been rounded down.
+    """
+    residual = jnp.clip(residual, -(2.0**950), 2.0**950)
+    exponent = jnp.maximum(_exponent(jnp.max(abs(residual), axis=1)), -960)
+    places = (_DOUBLE - _bits(residual.shape[1])) // 2
+    whole = jnp.rint(residual * _power_of_two(places - exponent)[:, None])
+    squares = jnp.sum(whole * whole, axis=1)
+    factor = jnp.minimum(scale * _power_of_two(exponent - places), limit / jnp.sqrt(jnp.maximum(squares, 1))) * _LOWER
+    return whole * factor[:, None]
+
+
+def _sums(steps: Array, features: Array) -> Array:
+    """``sum_i steps[j, i] features[i]`` for every part j, of shape (j, d) or (j, d, K); every partial sum is a whole number."""
+    flat = jnp.moveaxis(steps, 1, -1).reshape(-1, len(features))
+    sums = jnp.dot(flat, features, precision=jax.lax.Precision.HIGHEST)
+    return jnp.moveaxis(sums.reshape(*steps.shape[:1], *steps.shape[2:], -1), -1, 1)
+
+
+def encode(features: NDArray[Any], target: NDArray[Any], bits: Bits, share: float, room: int) -> tuple[Rows, NDArray[np.float64]]:
+    """As ``encoded``, for records in memory, a part at a time; rows of zeros are appended up to ``room``."""
+    n, d = features.shape
+    found = Rows(np.zeros((room, d), np.float32), *(np.zeros(room) for _ in range(3)))
+    norms = np.zeros(n)
+    part = min(room, max(BLOCK, (1 << 21) // d))
+    with jax.enable_x64(True):
+        for begin in range(0, n, part):
+            rows, labels = features[begin : begin + part], target[begin : begin + part]
+            count = len(rows)
+            if count < part:  # one compiled shape for all
+                rows, labels = np.pad(rows, ((0, part - count), (0, 0))), np.pad(labels, (0, part - count))
+            columns, lengths = jax.device_get(_encoded(rows, labels, bits=bits, share=share))
+            for whole, column in zip(found, columns, strict=True):
+                whole[begin : begin + count] = column[:count]
+            norms[begin : begin + count] = lengths[:count]
+    return found, norms
+
+
+_encoded = jax.jit(encoded, static_argnames="bits")
