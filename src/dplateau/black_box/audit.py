@@ -10,12 +10,17 @@ from dplateau.black_box.case import Case, Finding, examine
 from dplateau.black_box.engine import engine_cases
 from dplateau.black_box.estimators import estimator_cases, stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
-from dplateau.black_box.networks import network_cases
 from dplateau.black_box.solvers import loss_cases, solver_cases
 from dplateau.planning import SOLVERS
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
+
+def _network_cases() -> Iterator[Callable[[], Case]]:
+    from dplateau.black_box.networks import network_cases  # what networks need takes time to load
+
+    return network_cases()
+
 
 GROUPS: Final[dict[str, Callable[[], Iterator[Callable[[], Case]]]]] = {
     **{solver: partial(solver_cases, solver) for solver in SOLVERS},
@@ -23,7 +28,7 @@ GROUPS: Final[dict[str, Callable[[], Iterator[Callable[[], Case]]]]] = {
     "train": engine_cases,
     "last-iterate": last_iterate_cases,
     "streams": stream_cases,
-    "networks": network_cases,
+    "networks": _network_cases,
     "estimators": estimator_cases,
 }
 """What can be audited: every solver that estimators know, and what else trains."""

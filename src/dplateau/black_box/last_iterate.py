@@ -25,8 +25,8 @@ from dplateau.spec import FullBatch, Run
 from dplateau.training import SecureGenerator, train
 
 _NORM: Final = 2.0**-5
-_BITS: Final = 30
-"""The lattice is this many bits finer than the noise (``dplateau.training.grid``)."""
+_BITS: Final = 34
+"""The lattice is so many bits finer than the noise, or fewer (``dplateau.training.last_iterate``)."""
 _LEFT: Final = 2.0 ** -(_BITS + 4)
 """c: what is left of the first iterate after the second step; its noise is below eight standard deviations."""
 

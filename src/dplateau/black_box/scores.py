@@ -41,8 +41,9 @@ def scored(learn: Releases, others: Sequence[Releases], known: dict[str, Score])
     """All scores of each of ``others``: those that are ``known``, and those that are learnt from ``learn``."""
     scores = {**known, **_learnt(learn)}
     found: list[list[Scores]] = []
-    for releases in others:
-        found.append([Scores(name, *(_finite(score(side)) for side in releases)) for name, score in scores.items()])
+    with np.errstate(over="ignore", invalid="ignore"):  # releases may be of any size
+        for releases in others:
+            found.append([Scores(name, *(_finite(score(side)) for side in releases)) for name, score in scores.items()])
     return found
 
 
@@ -60,7 +61,7 @@ def _learnt(learn: Releases) -> dict[str, Score]:
     last = range(max(0, width - _COORDINATES), width)
     found: dict[str, Score] = {
         "nothing released": lambda releases: np.isnan(releases).any(axis=1).astype(np.float64),
-        "length": lambda releases: np.linalg.norm(releases.astype(np.float64), axis=1),
+        "length": lambda releases: np.asarray(np.linalg.norm(releases.astype(np.float64), axis=1)),
         "learnt direction": _direction(learn),
         "output": _preferred(learn, lambda releases: [row.tobytes() for row in np.ascontiguousarray(releases)]),
     }
