@@ -36,7 +36,7 @@ class GeneralisedLinearLoss(ABC):
 
     @abstractmethod
     def residual(self, scores: jax.Array, target: jax.Array) -> jax.Array:
-        """Derivatives of the losses with respect to the scores, in their shape, in double precision.
+        """Derivatives of the losses with respect to the scores, in their shape, in double precision; with several, at most 1.
 
         A derivative must not depend on where in a batch it stands: every operation is exact, or is rounded once and, if it is a
         product, feeds no sum (see ``dplateau.losses.exponential``).

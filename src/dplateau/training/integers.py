@@ -124,9 +124,9 @@ def encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[R
     ``share`` is the part of the clip norm that gradients may use. Entries that are not finite give norms that are not.
     """
     wide = jnp.asarray(features).astype(jnp.float64)
-    largest = jnp.max(abs(wide), axis=1)
-    # Entries are below 2^exponent. Rows below 2^-960 keep only what reaches up to there: mostly zeros.
-    exponent = jnp.maximum(_exponent(largest), -960)
+    # Entries are below 2^exponent: doubles >= 0 are ordered as their bits. Rows below 2^-960 keep only what reaches up to there.
+    largest = jnp.max(jax.lax.bitcast_convert_type(abs(wide), jnp.int64), axis=1)
+    exponent = jnp.maximum((largest >> 52) - 1022, -960)
     whole = jnp.trunc(wide * _power_of_two(bits.row - exponent)[:, None])  # no row gets longer than it was declared
     squares = jnp.dot(whole * whole, jnp.ones(wide.shape[1]), precision=jax.lax.Precision.HIGHEST)  # exact, and faster than a sum
     norm = jnp.sqrt(squares)
@@ -135,19 +135,14 @@ def encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[R
     return Rows(whole.astype(jnp.float32), jnp.asarray(target).astype(jnp.float64), scale, limit), norm * scale
 
 
-def _exponent(values: Array) -> Array:
-    """The least e with ``value < 2^e``, from the bits of a double >= 0; 1025 if it is not finite."""
-    return (jax.lax.bitcast_convert_type(values, jnp.int64) >> 52) - 1022
-
-
 def _power_of_two(exponent: Array) -> Array:
-    """2^exponent for exponents from -1022 to 1023."""
+    """2^exponent for exponents from -1022 to 1023, from the bits of a double."""
     return jax.lax.bitcast_convert_type((exponent + 1023) << 52, jnp.float64)
 
 
 def cut(weights: Array, bits: Bits) -> tuple[Array, Array]:
     """The weights as ``unit * whole``, of shape (1 or 2, *weights), the trailing integers in units of ``2^-weight``."""
-    exponent = jnp.maximum(_exponent(jnp.max(abs(weights))), -960)
+    exponent = jnp.maximum((jax.lax.bitcast_convert_type(jnp.max(abs(weights)), jnp.int64) >> 52) - 1022, -960)
     unit = _power_of_two(exponent - bits.weight)
     scaled = weights * _power_of_two(bits.weight - exponent)
     leading = jnp.rint(scaled)
@@ -177,7 +172,8 @@ def integer_sum(
         Which records count; by default all.
     """
     features = rows.features.astype(jnp.float64)
-    scores = _scores(features, whole, bits) * _per_row(rows.scale * unit, whole.ndim - 1)
+    scale = rows.scale * unit
+    scores = _scores(features, whole, bits) * (scale if whole.ndim == 2 else scale[:, None])
     residual = loss.residual(scores, rows.target)
     limit = rows.limit if used is None else jnp.where(used, rows.limit, 0)
     if residual.ndim == 1:
@@ -190,14 +186,13 @@ def integer_sum(
     if bits.trailing:
         fine = (steps - leading) * 2.0**bits.trailing
         parts.append(jnp.rint(fine) if residual.ndim == 1 else jnp.trunc(fine))
-    return _sums(jnp.stack(parts), features).astype(jnp.int64)
+    return jnp.stack([_sum(part, features) for part in parts])
 
 
 def _scores(features: Array, whole: Array, bits: Bits) -> Array:
     """The scores in units of a row's and the weights' scale: exact, or, from two exact parts, rounded once."""
-    parts = jnp.dot(features, jnp.moveaxis(whole, 0, -1).reshape(features.shape[1], -1), precision=jax.lax.Precision.HIGHEST)
-    parts = jnp.moveaxis(parts.reshape(len(features), *whole.shape[2:], len(whole)), -1, 0)
-    return parts[0] if len(whole) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
+    parts = [jnp.dot(features, part, precision=jax.lax.Precision.HIGHEST) for part in whole]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
 
 
 def _numbers(values: Array) -> Array:
@@ -205,29 +200,21 @@ def _numbers(values: Array) -> Array:
     return jnp.where(jnp.isnan(values), 0, values)
 
 
-def _per_row(values: Array, dimensions: int) -> Array:
-    return values.reshape(-1, *(1,) * (dimensions - 1))
-
-
 def _shortened(residual: Array, scale: Array, limit: Array) -> Array:
-    """Residuals (b, K) times ``scale`` (b,), not longer than ``limit`` (b,).
+    """Residuals (b, K), of entries up to 1, times ``scale`` (b,), not longer than ``limit`` (b,).
 
     Their norm is that of integers, so its square is exact in any order; no length has underflowed or been rounded down.
     """
-    residual = jnp.clip(residual, -(2.0**950), 2.0**950)
-    exponent = jnp.maximum(_exponent(jnp.max(abs(residual), axis=1)), -960)
     places = (_DOUBLE - _bits(residual.shape[1])) // 2
-    whole = jnp.rint(residual * _power_of_two(places - exponent)[:, None])
-    squares = jnp.sum(whole * whole, axis=1)
-    factor = jnp.minimum(scale * _power_of_two(exponent - places), limit / jnp.sqrt(jnp.maximum(squares, 1))) * _LOWER
+    whole = jnp.rint(jnp.clip(residual, -1, 1) * 2.0**places)
+    squares = jnp.dot(whole * whole, jnp.ones(residual.shape[1]), precision=jax.lax.Precision.HIGHEST)
+    factor = jnp.minimum(scale * 2.0**-places, limit / jnp.sqrt(jnp.maximum(squares, 1))) * _LOWER
     return whole * factor[:, None]
 
 
-def _sums(steps: Array, features: Array) -> Array:
-    """``sum_i steps[j, i] features[i]`` for every part j, of shape (j, d) or (j, d, K); every partial sum is a whole number."""
-    flat = jnp.moveaxis(steps, 1, -1).reshape(-1, len(features))
-    sums = jnp.dot(flat, features, precision=jax.lax.Precision.HIGHEST)
-    return jnp.moveaxis(sums.reshape(*steps.shape[:1], *steps.shape[2:], -1), -1, 1)
+def _sum(steps: Array, features: Array) -> Array:
+    """``sum_i steps[i] features[i]``, of shape (d,) or (d, K); every partial sum is a whole number."""
+    return jnp.dot(steps.T, features, precision=jax.lax.Precision.HIGHEST).T.astype(jnp.int64)
 
 
 def encode(features: NDArray[Any], target: NDArray[Any], bits: Bits, share: float, room: int) -> tuple[Rows, NDArray[np.float64]]:

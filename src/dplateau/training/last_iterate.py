@@ -90,7 +90,9 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     noise, step, batch = _ranges(run)
     size, d = math.prod(shape), shape[0]
     least = float(np.min(noise)) * run.clip_norm
-    grid = math.sqrt(size) * (2 + units) * run.clip_norm * 2.0**-lattice.bits / least
+    # What is rounded after the noise of one step is an error of the next one, whose noise may be smaller.
+    falls = float(np.max((step / batch)[:-1] / (step / batch)[1:], initial=1.0))
+    grid = math.sqrt(size) * (1 + units + 2 * falls) * run.clip_norm * 2.0**-lattice.bits / least
     reach = lattice.box * math.sqrt(size) if run.diameter is None else run.diameter / 2
     projection = 0.0 if run.diameter is None else (size + 8) * 2.0**-52 * reach / (least * float(step.min() / batch.max()))
     # Poisson batches that are too large for a contraction are paid for by the bounds themselves.
@@ -110,4 +112,5 @@ def _ranges(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lengths = {len(column) for column in columns} - {1}
     if len(lengths) <= 1:
         return tuple(np.broadcast_arrays(*columns))  # type: ignore[return-value]
-    return tuple(np.array([column.min(), column.max()]) for column in columns)  # type: ignore[return-value]
+    noise, step, batch = (np.array([column.max(), column.min()]) for column in columns)
+    return noise, step, batch[::-1]

@@ -1,0 +1,148 @@
+"""Last iterates: the noise hides every shift, steps are as exact as the bounds allow, composition keeps its sensitivity."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from dplateau.losses import Logistic, Squared
+from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, Run
+from dplateau.training import SecureGenerator, train
+from dplateau.training.last_iterate import lattice_of, round_off
+from dplateau.training.loop import arithmetic_of
+
+
+class Noiseless(SecureGenerator):
+    def normal(self, shape):
+        return np.zeros(shape)
+
+
+def run_of(**changes):
+    fields = {"n": 40, "sampling": FullBatch(), "steps": 1, "noise_multiplier": 3.0, "step_size": 0.37, "clip_norm": 0.6}
+    fields |= {"smoothness": 2.0, "strong_convexity": 0.0, "released": "last"}
+    return Run(**{**fields, **changes})
+
+
+def problem(seed=0, n=40, d=3):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows, rng.integers(0, 2, n).astype(float)
+
+
+def grid_of(run, loss, shape, l2=0.0):
+    """Distance of two values of a weight after a step, before any projection, and the clip norm in units of the noise."""
+    arithmetic = arithmetic_of(run, loss, np.full(shape[0], l2), 0.0, shape)
+    return run.step_size * (float(arithmetic.constants.unit) / run.sampling.divisors(run.n)), 2.0**arithmetic.noise_bits
+
+
+@pytest.mark.parametrize("sampling", [FullBatch(), Poisson(10.0), Cyclic(7), OnePass(1)], ids=lambda s: s.kind)
+def test_what_is_released_is_a_point_of_the_grid_of_its_noise(sampling):
+    """With finer bits than those of the noise, a release tells of the iterate before the noise what nothing hides."""
+    run = run_of(sampling=sampling, steps=12, step_size=0.8765, strong_convexity=0.1, l2=0.1)
+    rows, target = problem()
+    weights = train(run, Logistic(), rows, target, l2=0.1, dtype="float64").weights
+    spacing, _ = grid_of(run, Logistic(), (3,), 0.1)
+    whole = np.rint(weights / spacing)
+    np.testing.assert_array_equal(whole * spacing, weights)
+    assert abs(whole).max() > 1e6
+
+
+def test_the_noise_can_hide_every_shift():
+    """Two steps, full batch: with sums on a grid and weights beside it, most first noises cannot have led to what was released."""
+    n, l2, total = 10_000_000, 0.8765, 12_345.678
+    spacing = 2.0**-30
+    rng = np.random.default_rng(0)
+    first = np.rint(rng.normal(size=400_000) / spacing)  # noises of the first step, in units of their grid
+
+    def mean_gradient(weights):
+        return (total + 3.3 * weights) / n  # any function of the iterate
+
+    # As it was: the sum on the grid of the noise, the rest of the step in double precision.
+    def old(noise, whole_sum):
+        return -(((whole_sum + noise) * spacing) / n)
+
+    def summed(weights):
+        return np.rint(mean_gradient(weights) * n / spacing)
+
+    def old_step(weights, noise):
+        return weights - ((summed(weights) + noise) * spacing / n + l2 * weights)
+
+    after = old(first, np.rint(total / spacing))
+    released = old_step(after[0], 12345.0)
+    noises = np.rint(((after - released) - l2 * after) * n / spacing - summed(after))  # the only ones that could
+    hits = sum(int((old_step(after, noises + shift) == released).sum()) for shift in (-1, 0, 1))
+    assert hits < 0.01 * len(first)
+
+    # As it is: the whole iterate on the grid of the noise in it.
+    grid = spacing / n
+
+    def before(weights):
+        return np.rint((weights - (mean_gradient(weights) + l2 * weights)) / grid)
+
+    after = (before(np.zeros_like(first)) + first) * grid
+    released = (before(after[:1]) + 12345.0) * grid
+    noises = np.rint(released / grid) - before(after)
+    assert ((before(after) + noises) * grid == released).all()
+    assert (abs(noises) < 2**40).all()
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=repr)
+@pytest.mark.parametrize("changes", [{}, {"diameter": 3.0}, {"sampling": Cyclic(40), "noise_multiplier": 20.0}])
+def test_a_step_misses_the_exact_one_by_less_than_its_bound(loss, changes):
+    """Against exact fractions and 40 digits, for rows as they are after the engine cut them."""
+    run = run_of(**changes, strong_convexity=0.05, l2=0.05)
+    rows, target = problem()
+    unit = 2.0 ** (np.frexp(abs(rows).max(axis=1, keepdims=True))[1] - 20)
+    rows = np.trunc(rows / unit) * unit
+    start = np.array([0.3, -0.2, 0.1])
+    found = train(run, loss, rows, target, l2=0.05, start=start, generator=Noiseless(insecure_seed=0), dtype="float64").weights
+    arithmetic = arithmetic_of(run, loss, np.full(3, 0.05), 0.0, (3,))
+    share = Fraction(float(arithmetic.constants.share))
+    gradient = [Fraction(0)] * 3
+    for row, y, scale in zip(rows, target, unit.ravel(), strict=True):
+        whole = mpmath.sqrt(sum(int(x / scale) ** 2 for x in row))
+        limit = int(2**42 * mpmath.mpf(float(share)) / whole) * 0.6 / 2**42 / scale  # a constant of the record
+        row = [Fraction(x) for x in row]
+        score = sum(x * Fraction(w) for x, w in zip(row, start, strict=True))
+        with mpmath.workdps(40):
+            point = mpmath.mpf(score.numerator) / score.denominator
+            slope = point - y if isinstance(loss, Squared) else 1 / (1 + mpmath.exp(-point)) - y
+            slope = Fraction(str(max(-limit, min(limit, slope))))
+        gradient = [g + slope * x for g, x in zip(gradient, row, strict=True)]
+    eta, l2 = Fraction(0.37), Fraction(0.05)
+    exact = [Fraction(w) - eta * (g / 40 + l2 * Fraction(w)) for w, g in zip(start, gradient, strict=True)]
+    missed = np.sqrt(sum(float(Fraction(x) - y) ** 2 for x, y in zip(found, exact, strict=True)))
+    deviation = 0.37 * run.noise_multiplier * 0.6 / 40
+    lattice = lattice_of(run, loss, arithmetic.bits, (3,), 0.05)
+    bound = round_off(run, loss, arithmetic.bits, lattice, (3,), 1 + 0.37 * 0.05 + 40 * 2.0 ** (lattice.bits - 50))
+    assert 0 < missed / deviation <= bound <= ROUND_OFF
+
+
+def test_one_record_moves_the_rounded_iterate_by_no_more_than_the_noise_counts_on():
+    """Composition of last-iterate runs: in whole units of the noise, without any tolerance, and nearly reached."""
+    largest = 0
+    for seed in range(20):
+        run = run_of(sampling=Poisson(39.0), noise_multiplier=2.0, smoothness=None, strong_convexity=None)
+        run = run.replace(sampling=Cyclic(40), step_size=0.7 / (seed + 1))
+        rows, target = problem(seed)
+        rows[-1] *= 1e3
+        start = np.random.default_rng(seed).normal(size=3)
+        spacing, clip = grid_of(run, Logistic(), (3,), 0.3)
+        found = []
+        for some in (rows, np.vstack([rows[:-1], np.zeros(3)])):
+            generator = Noiseless(insecure_seed=0)
+            result = train(run, Logistic(), some, target, l2=0.3, start=start, generator=generator, dtype="float64")
+            found.append([int(x) for x in np.rint(result.weights / spacing)])
+        square = sum((a - b) ** 2 for a, b in zip(*found, strict=True))
+        assert square <= int(clip) ** 2
+        largest = max(largest, square / clip**2)
+    assert largest > 0.99
+
+
+def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():
+    for changes, shape in (({"diameter": 1e9}, (4,)), ({}, (10_000_000,)), ({"noise_multiplier": 1e-6}, (4,))):
+        with pytest.raises(InputError, match=r"rounding would (move|take)"):
+            arithmetic_of(run_of(**changes), Logistic(), np.zeros(shape[0]), 0.0, shape)
+    arithmetic_of(run_of(diameter=1e4), Logistic(), np.zeros(100), 0.0, (100,))
