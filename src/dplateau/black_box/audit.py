@@ -16,6 +16,7 @@ from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 
+
 def _network_cases() -> Iterator[Callable[[], Case]]:
     from dplateau.black_box.networks import network_cases  # what networks need takes time to load
 

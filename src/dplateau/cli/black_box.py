@@ -58,7 +58,7 @@ def _page(findings: Sequence[Finding], confidence: float) -> RenderableType:
     delta, trainings = findings[0].delta, min(one.trainings for one in findings)
     wrong = sum(one.wrong for one in findings)
     notes = [
-        f"{trainings:,} trainings or more on each data set, confidence {confidence:.10g}, epsilon at delta {delta:g}.",
+        f"{trainings:,} trainings or more on each data set, confidence {confidence!r}, epsilon at delta {delta:g}.",
         "found: so much at least. mu: standard deviations that the certified trade-off allows.",
         f"{wrong} of {len(findings)} certificates are refuted." if wrong else "No certificate is refuted.",
     ]
