@@ -60,8 +60,8 @@ def _learnt(learn: Releases) -> dict[str, Score]:
     width = learn.present.shape[1]
     last = range(max(0, width - _COORDINATES), width)
     found: dict[str, Score] = {
-        "nothing released": lambda releases: np.isnan(releases).any(axis=1).astype(np.float64),
-        "length": lambda releases: np.asarray(np.linalg.norm(releases.astype(np.float64), axis=1)),
+        "nothing released": _nothing,
+        "length": _length,
         "learnt direction": _direction(learn),
         "output": _preferred(learn, lambda releases: [row.tobytes() for row in np.ascontiguousarray(releases)]),
     }
@@ -69,6 +69,14 @@ def _learnt(learn: Releases) -> dict[str, Score]:
         found[f"zeros at the end of number {j + 1}"] = lambda releases, j=j: _zeros(releases[:, j])
         found[f"low bits of number {j + 1}"] = _preferred(learn, lambda releases, j=j: _low_bits(releases[:, j]))
     return found
+
+
+def _nothing(releases: Array) -> Array:
+    return np.isnan(releases).any(axis=1).astype(np.float64)
+
+
+def _length(releases: Array) -> Array:
+    return np.sqrt((releases.astype(np.float64) ** 2).sum(axis=1))
 
 
 def _direction(learn: Releases) -> Score:
