@@ -72,7 +72,7 @@ def _learnt(learn: Releases) -> dict[str, Score]:
 
 
 def _nothing(releases: Array) -> Array:
-    return np.isnan(releases).any(axis=1).astype(np.float64)
+    return np.asarray(np.isnan(releases).any(axis=1), dtype=np.float64)
 
 
 def _length(releases: Array) -> Array:
