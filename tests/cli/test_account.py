@@ -184,3 +184,67 @@ def test_accounting_does_not_load_what_training_needs(process):
     )
     done = process(code=code)
     assert (done.returncode, done.stderr) == (0, "set()\n")
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    """Two certificates of runs on the same records, and one that certifies nothing."""
+    from dplateau.report import Testimony, make_certificate
+
+    runs = [dp.Run(n=1000, sampling=dp.Poisson(20), steps=30, noise_multiplier=z) for z in (1.5, 2.0)]
+    for name, run, delta, generator in (
+        ("a", runs[0], 1e-5, "AES, key from the operating system"),
+        ("b", runs[1], 1e-6, "AES, key from the operating system"),
+        ("seeded", runs[0], 1e-5, "AES, fixed seed"),
+    ):
+        made = make_certificate(dp.account(run, delta), Testimony(run, (), generator))
+        made.write(tmp_path / f"{name}.json")
+    (tmp_path / "run.json").write_text(runs[0].to_json())
+    (tmp_path / "runs.json").write_text(json.dumps(PHASES.to_dict()))
+    (tmp_path / "other.json").write_text(runs[0].replace(n=999).to_json())
+    return runs
+
+
+@pytest.mark.parametrize("names", ["a b", "b a", "a a", "run b", "a runs", "a b run"])
+def test_several_files_are_composed(dplateau, tmp_path, certificates, names):
+    first, second = certificates
+    known = {"a": first, "b": second, "run": first, "runs": PHASES}
+    total = dp.compose(*(known[name] for name in names.split()))
+    files = [argument for name in names.split() for argument in ("--run", tmp_path / f"{name}.json")]
+    delta = 1e-6 if "b" in names else 1e-5
+    code, out, err = dplateau("account", *files, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == dp.account(total, delta=delta).to_dict()
+    assert json.loads(out)["epsilon"] > max(dp.account(known[name], delta).epsilon for name in names.split())
+    code, out, _ = dplateau("account", *files, "--delta", 1e-4)
+    assert code == 0
+    assert "agrees" not in out
+    assert f"epsilon {dp.account(total, 1e-4).epsilon:.4}"[:-1] in out
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("a seeded", "seeded.json certifies nothing, so its run is not what was protected"),
+        ("a other", "the runs differ in n (999 and 1000)"),
+        ("a none", "none.json cannot be read"),
+    ],
+)
+def test_several_files_that_do_not_compose(dplateau, tmp_path, certificates, names, message):
+    files = [argument for name in names.split() for argument in ("--run", tmp_path / f"{name}.json")]
+    code, out, err = dplateau("account", *files)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    code, _, err = dplateau("account", "--run", tmp_path / "a.json", "--run", tmp_path / "b.json", "--n", 3)
+    assert (code, err) == (
+        2,
+        "dplateau: --run and --n are both given: the file says everything about the run, leave the rest out.\n",
+    )
+
+
+def test_a_rate_is_no_batch_size(dplateau):
+    code, out, err = dplateau("account", "--n", 60_000, "--batch-size", 0.004, "--steps", 1000, "--noise-multiplier", 1)
+    assert (code, out) == (2, "")
+    assert "expected a number of records, the mean size of a batch, and not a rate" in err
+    assert "give batch_size 240" in err

@@ -23,6 +23,8 @@ FILES = {
     "missing target": (HEADER + ROWS + f"{SECRET},red,\n", "ill"),
     "no target column": ("age,colour\n1,red\n", "ill"),
     "no feature column": ("colour,ill\nred,no\n", "age"),
+    "an open quote": (HEADER + ROWS + f'"{SECRET},red,no\n' + ROWS + '"1",red,no\n', "line 202: a quote is not closed"),
+    "a line": ("1,red,no\n", "column"),
     "binary": ("\x00\x01\x02\x03", ""),
 }
 
@@ -91,6 +93,7 @@ def test_a_missing_number_is_unknown_and_no_error(dplateau, table, tmp_path):
     [
         (("--delta", 0), "delta is 0"),
         (("--delta", 1), "delta is 1"),
+        (("--delta", 5), "delta is 5"),
         (("--delta", "nan"), "delta is nan"),
         (("--steps", 0), "steps is 0"),
         (("--model", "magic"), "expected one of logistic"),
@@ -99,6 +102,8 @@ def test_a_missing_number_is_unknown_and_no_error(dplateau, table, tmp_path):
         (("--adjacency", "near"), "adjacency is 'near'"),
         (("--insecure-seed", -1), "insecure_seed"),
         (("--test", "no.csv"), "no such file"),
+        (("--rows", 1999), "has 2000 rows where n = 1999 is declared"),
+        (("--rows", 0), "n is 0"),
     ],
 )
 def test_options(train, options, message):
@@ -219,3 +224,12 @@ def test_a_blow_while_training(table, tmp_path, blow, code):
     assert process.returncode == code, err
     assert err == ("dplateau: interrupted; nothing was released.\n" if blow == signal.SIGINT else "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):
+    copy = tmp_path / "copy.csv"
+    shutil.copyfile(table / "rows.csv", copy)
+    for same in (copy, table / "rows.csv"):
+        assert "is the private file itself" in train("--test", same)
+    assert "is a directory" in train("--test", tmp_path)
+    assert "is a directory" in train(file=tmp_path)

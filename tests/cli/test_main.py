@@ -5,7 +5,6 @@ import sys
 import pytest
 
 import dplateau as package
-from dplateau.cli import main
 
 ACCOUNT = ("account", "--n", 10, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5)
 COMMANDS = ("train", "demo", "account", "calibrate", "schema")
@@ -55,12 +54,27 @@ def test_an_interrupt_says_that_nothing_was_released(dplateau, monkeypatch):
 
 
 def test_a_bug_is_no_bad_input(dplateau, monkeypatch):
+    quoted = f"a row of [{10**6 + 1}]"
+
     def broken(*_, **__):
-        raise ZeroDivisionError
+        raise ZeroDivisionError(quoted)
 
     monkeypatch.setattr(sys.modules["dplateau.account"], "account", broken)
-    with pytest.raises(ZeroDivisionError):
-        main.status([str(argument) for argument in ACCOUNT])
+    code, out, err = dplateau(*ACCOUNT)
+    assert (code, out) == (1, "")
+    assert err.endswith("dplateau: ZeroDivisionError, a mistake in dplateau: please report the lines above.\n")
+    assert "in broken" in err  # where it happened
+    assert "1000001" not in err
+
+
+def test_no_option_is_given_twice(dplateau, tmp_path):
+    assert dplateau(*ACCOUNT, "--n", 7) == (2, "", "dplateau: --n is given 2 times: give it once.\n")
+    for command in (("train", "rows.csv", "--schema", "adult"), ("calibrate", "--run", "a.json")):
+        code, out, err = dplateau(*command, "--epsilon", 1, "--epsilon", 5)
+        assert (code, out, err) == (2, "", "dplateau: --epsilon is given 2 times: give it once.\n")
+    code, _, err = dplateau("calibrate", "--epsilon", 1, "--run", "a.json", "--run", "b.json")
+    assert (code, err) == (2, "dplateau: --run is given 2 times: give it once.\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

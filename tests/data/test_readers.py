@@ -9,6 +9,7 @@ from dplateau.spec import InputError
 AGE, SEX, INCOME = Number("age", 0, 100), Category("sex", ("f", "m")), Target("income", ("low", "high"))
 PLAIN = Schema(columns=(AGE, SEX, INCOME))
 BARE = Schema(columns=(AGE, Ignored("note"), SEX, INCOME), csv=Csv(header=False, comment="|"))
+BROKEN = Schema(columns=PLAIN.columns, csv=Csv(line_breaks=True))
 ARRAYS = Schema(columns=(Vector("x", 3, 0, 1), Target("y", ("-1", "+1"))))
 
 
@@ -32,11 +33,13 @@ def refused(path, schema, message):
 
 
 def test_csv_with_a_header_in_any_order_and_other_columns(write):
+    schema = Schema(columns=PLAIN.columns, csv=Csv(line_breaks=True))
     path = write('\ufeffincome , secret,age,sex\r\nlow,"a,\nb",3,f\r\n\r\n high,c, 4 ,"m"\r\n')
-    table = read_table(path, PLAIN)
+    table = read_table(path, schema)
     assert table.column_names == ["age", "sex", "income"]
     assert set(table.schema.types) == {pa.string()}
-    assert load_dataset(path, PLAIN).target.tolist() == [0, 1]
+    assert load_dataset(path, schema).target.tolist() == [0, 1]
+    refused(path, PLAIN, "line 2: a quote is not closed where the line ends")
 
 
 def test_csv_without_a_header_with_comments(write):
@@ -67,7 +70,15 @@ def test_csv_with_other_delimiters(write, delimiter):
         ),
         ("age\tsex\tincome\n3\tf\tlow\n", PLAIN, r"the tab: set delimiter = \"\\t\""),
         ("age,sex,income\n1,f,low\n\nsecret,f\n", PLAIN, "line 4: 2 fields where 3 are expected"),
-        ('age,sex,income\n1,"f\n",low\nsecret,f\n', PLAIN, "line 4: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,"f",low\nsecret,f\n', PLAIN, "line 3: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,"f\n",low\nsecret,f\n', BROKEN, "line 4: 2 fields where 3 are expected"),
+        ('age,sex,income\n1,f,low\n"secret,f,low\n1,f,low\n', PLAIN, "line 3: a quote is not closed where the line ends"),
+        ('age,sex,income\n1,f,low\n"secret,f,low\n1,f,low\n', BROKEN, "line 3: no whole record"),
+        ('age,sex,income\n1,f,low\n1,sec"ret"\n,low\n', BROKEN, "line 3: no whole record"),
+        ("age,sex,income\n1,f,low\n1,secret\r,low\n", PLAIN, "line 3: a carriage return stands within it"),
+        ("age,sex,income\r1,secret,low\r", PLAIN, "line 1: a carriage return stands within it"),
+        (b"age,sex,income\n1,f,low\n\n1,\xffsecret,low\n", PLAIN, "line 4 is not readable as CSV: expected UTF-8"),
+        ("1,%s,f,low\n" % ("x" * 200_000), BARE, "a field of the first record is longer than 131,072 characters"),
         ("|c\n1,n,f,low\n|c\nsecret,n,f,low,secret\n", BARE, "line 4: 5 fields where 4 are expected"),
         ("age,income\n1,low\n", PLAIN, "lacks column 'sex'"),
         ("age,sex,secret\n1,f,low\n", PLAIN, "lacks target column 'income'.* set header = false"),
@@ -189,3 +200,34 @@ def test_bad_numpy(tmp_path, write):
     refused(write(b"secret", "a.npy"), ARRAYS, "not a NumPy file")
     np.save(tmp_path / "flat.npy", y)
     refused(tmp_path / "flat.npy", ARRAYS, "expected two dimensions")
+
+
+@pytest.mark.parametrize("column", [Category("c", ("f", "m")), Number("c", 0, 1)], ids=["category", "number"])
+def test_text_in_parquet_that_is_not_utf8(tmp_path, column):
+    text = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 7, 8], np.int32)), pa.py_buffer(b"secret\xfff"))
+    parquet.write_table(pa.table({"c": text, "income": ["low", "high"]}), tmp_path / "t.parquet")
+    refused(tmp_path / "t.parquet", Schema(columns=(column, INCOME)), "column 'c' holds text that cannot be read: expected UTF-8")
+
+
+def test_a_carriage_return_begins_no_row_of_libsvm(write):
+    refused(write("+1 1:1\r-1 2:1\n-1 3:1\n", "data.svm"), ARRAYS, "line 1: expected a numeric label")
+    assert len(load_dataset(write("+1 1:1\r\n-1 2:1\r\n", "data.svm"), ARRAYS).target) == 2
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed, lambda path, X, y: np.save(path, np.column_stack([X, y]))])
+def test_damaged_numpy_files_are_one_clear_error(tmp_path, save):
+    path = tmp_path / ("t.npy" if save not in (np.savez, np.savez_compressed) else "t.npz")
+    rng = np.random.default_rng(0)
+    save(path, X=rng.random((20, 3)), y=np.arange(20) % 2 * 2 - 1)
+    content = path.read_bytes()
+    refused_files = 0
+    for _ in range(400):
+        damaged = bytearray(content[: rng.integers(1, len(content))] if rng.random() < 0.1 else content)
+        for place in rng.integers(0, min(len(damaged), 200), 3):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            load_dataset(path, ARRAYS)
+        except InputError:
+            refused_files += 1
+    assert refused_files > 200

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dplateau.data import load_dataset, sample_path
 from dplateau.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from dplateau.spec import InputError, PrivacyWarning
+from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC)
 DATA = Path(os.environ.get("DPLATEAU_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -88,12 +88,41 @@ def test_declared_classes_are_sorted_and_may_be_empty_in_the_data():
     assert (one.predict(X) == 1).mean() > 0.9
 
 
-def test_classes_taken_from_the_target_are_warned_of():
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_classes_taken_from_the_target_have_no_certificate(classifier):
     X, y = blobs()
-    with pytest.warns(PrivacyWarning, match="classes=") as caught:
-        model = PrivateLogisticRegression(insecure_seed=0).fit(X, y)
-    assert "taken from y" in model.certificate_.to_json()
+    with pytest.warns(PrivacyWarning, match=r"classes=\[\.\.\.\]") as caught:
+        model = classifier(insecure_seed=0).fit(X, y)
     assert caught[0].filename == __file__
+    for name in ("certificate_", "epsilon_"):
+        with pytest.raises(UncertifiedError, match=r"taken from y.*Declare the classes, which must be public: classes=\[\.\.\.\]"):
+            getattr(model, name)
+    assert model.score(X, y) > 0.9
+    y[0] = 7  # one record, which would have had the same certificate with a model of another shape
+    with pytest.warns(PrivacyWarning):
+        assert classifier(insecure_seed=0).fit(X, y).coef_.shape == (3, 2)
+    with pytest.raises(AttributeError, match="no certificate_ yet"):
+        _ = classifier().certificate_
+    assert not hasattr(classifier(), "epsilon_")
+
+
+def test_batches_after_a_fit_that_took_its_classes_from_the_target():
+    X, y = blobs()
+    model = PrivateLogisticRegression(delta=1e-5, insecure_seed=0)
+    with pytest.warns(PrivacyWarning):
+        model.fit(X, y)
+    for _ in range(2):
+        with pytest.warns(PrivacyWarning, match="taken from y"):
+            model.partial_fit(X, y)
+        with pytest.raises(UncertifiedError, match="taken from y"):
+            _ = model.epsilon_
+    with pytest.warns(PrivacyWarning):
+        model.fit(X, y)
+    assert model.partial_fit(X, y, classes=[0, 1]).epsilon_ <= 1.0
+    assert model.partial_fit(X, y).epsilon_ <= 1.0
+    with pytest.warns(PrivacyWarning):
+        model.fit(X, y)
+    assert model.set_params(classes=[0, 1]).fit(X, y).epsilon_ <= 1.0
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)

@@ -288,10 +288,10 @@ def schema_to_toml_file(schema, folder):
     return path
 
 
-def test_n_is_for_streams(files):
+def test_a_declared_number_of_rows_is_checked_without_a_stream_too(files):
     kind, schema, folder = files
-    with pytest.raises(InputError, match="n is declared for streams only"):
-        TableModel.train(folder / "rows.csv", schema, model=kind, epsilon=1.0, n=2_000)
+    with pytest.raises(InputError, match="rows where n = 3 is declared: declare its true number, or repair it"):
+        TableModel.train(folder / "rows.csv", schema, model=kind, epsilon=1.0, n=3)
 
 
 # --- batches --------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import jax
@@ -10,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from dplateau.networks.lattice import lattice_of
 from dplateau.spec import Poisson, Run
-from dplateau.training import SecureGenerator, grid_of
+from dplateau.training import SecureGenerator
 from dplateau.training.batches import batches, window
 from dplateau.training.chunks import chunk_length
 
@@ -34,8 +34,8 @@ def loss(params, example):
 
 
 def silent(params, example):
-    """All gradients are zero: what moves the parameters is noise."""
-    return 0.0 * (jnp.sum(params["w"]) + jnp.sum(example))
+    """All gradients are zero where the example is: what moves the parameters is noise."""
+    return jnp.sum(params["w"]) * jnp.sum(example)
 
 
 def start():
@@ -66,7 +66,8 @@ def noisy_gradients(run, loss, params, examples, generator, step, length=None):
     """Train by hand: ``step(weights, noisy mean gradient, t)`` gives the next weights. Yields the weights after every step."""
     weights, unravel = ravel_pytree(jax.tree.map(jnp.asarray, params))
     gradients = gradients_of(loss, unravel)
-    grid = grid_of(run, weights.size, 2 * math.isqrt(weights.size) + 2, "float32")
+    lattice = lattice_of(run, weights.size)
+    clipped = lattice.room * lattice.unit
     length = length or chunk_length(run, weights.size)
     plans = None if run.is_full_batch else batches(run, length, generator)
     for begin in range(0, run.steps, length):
@@ -77,13 +78,13 @@ def noisy_gradients(run, loss, params, examples, generator, step, length=None):
             plan = next(plans)
             picked = np.split(plan.records, np.cumsum(plan.counts)[:-1])
         deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
-        noise = generator.normal((end - begin, weights.size)) * deviations[:, None]
-        noise = np.rint(noise / grid.spacing) * grid.spacing
+        noise = generator.normal((end - begin, weights.size + 1)) * deviations[:, None]  # The last one is for the count.
+        noise = np.rint(noise / lattice.unit) * lattice.unit
         divisors = window(run.sampling.divisors(run.n), begin, end)
         for k in range(end - begin):
             each = np.asarray(gradients(weights, examples), np.float64)[picked[k]]
             norms = np.linalg.norm(each, axis=1, keepdims=True)
-            total = (each * np.minimum(1, grid.clip_norm / norms)).sum(0)
-            noisy = (np.rint(total / grid.spacing) * grid.spacing + noise[k]) / divisors[k]
+            total = (each * np.minimum(1, clipped / norms)).sum(0)
+            noisy = (total + noise[k][:-1]) / divisors[k]
             weights = step(weights, noisy, begin + k)
             yield np.asarray(weights)

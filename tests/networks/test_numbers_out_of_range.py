@@ -15,9 +15,9 @@ from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError
 
 from .small import run_of
+from .uses import compiled, sites
 
 TABLE = {"t": np.arange(12, dtype=np.float32).reshape(4, 3)}
-EVERYONE = np.ones(2, bool)
 
 
 def indexed(params, numbers):
@@ -31,22 +31,19 @@ def taken(params, numbers):
 def test_two_numbers_beyond_the_table_cannot_add_up_to_more_than_the_clip_norm():
     # Both become the last row. Taken for two rows, their common gradient would be judged sqrt(2) times too short.
     numbers = np.array([[7, 9], [1, 2]])
-    found = record(indexed, TABLE, numbers[0])
-    assert set(found.sites) == {0}
+    assert sites(indexed, TABLE, numbers) == {"t"}
+    summed = compiled(indexed, TABLE, numbers)
     for used in (np.array([True, False]), np.array([False, True])):
-        total = found.clipped_sum(TABLE, numbers, np.float32(1.0), used)
-        assert np.linalg.norm(total) == pytest.approx(1.0, rel=1e-5)
+        assert np.linalg.norm(summed(numbers, 1.0, used)) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_a_number_that_take_fills_with_nan_leaves_its_example_out():
     numbers = np.array([[9, 0], [1, 2]])
-    found = record(taken, TABLE, numbers[0])
-    assert set(found.sites) == {0}
-    assert not np.isfinite(found.clipped_sum(TABLE, numbers, np.float32(1.0), EVERYONE)).all()
-    total = found.clipped_sum(TABLE, numbers, np.float32(1.0), EVERYONE, finite=True)
-    alone = found.clipped_sum(TABLE, numbers, np.float32(1.0), np.array([False, True]), finite=True)
-    np.testing.assert_array_equal(total, alone)
-    assert np.linalg.norm(total) == pytest.approx(1.0, rel=1e-5)
+    assert sites(taken, TABLE, numbers) == {"t"}
+    summed = compiled(taken, TABLE, numbers)
+    total = summed(numbers, 1.0)
+    np.testing.assert_array_equal(total, summed(numbers, 1.0, np.array([False, True])))
+    assert np.linalg.norm(total) == pytest.approx(1.0, rel=1e-4)
 
 
 @pytest.mark.parametrize("columns", [np.array([1, 2**40]), np.array([1.0, 1e300])])
@@ -70,8 +67,8 @@ def test_a_loss_that_cannot_be_compared_is_traced_each_time():
     examples = np.ones(2, np.float32)
     for k in range(2):
         scale = np.full(4, float(k + 1), np.float32)
-        total = record(Scaled(scale), TABLE, examples[0]).clipped_sum(TABLE, examples, np.float32(100.0), EVERYONE)
-        np.testing.assert_allclose(total.reshape(4, 3)[:, 0], 2 * (k + 1))
+        total = compiled(Scaled(scale), TABLE, examples)(examples, 100.0)
+        np.testing.assert_allclose(total.reshape(4, 3)[:, 0], 2 * (k + 1), rtol=1e-6)
 
 
 def test_equal_losses_at_equal_shapes_are_traced_once():

@@ -14,9 +14,10 @@ from scipy import stats
 
 from dplateau.networks import Validation, noisy_sgd, train_network
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.lattice import lattice_of
 from dplateau.networks.recorded import record
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Shuffled
-from dplateau.training import TrainingDiverged, grid_of
+from dplateau.training import TrainingDiverged
 
 from .small import N, data, flat, loss, noisy_gradients, run_of, run_with_optimizer, seeded, silent, start
 
@@ -48,18 +49,20 @@ def test_schedules_of_noise_steps_and_batches_are_followed():
     for sampling in (Poisson(rng.uniform(1, 20, 24)), FixedSize(rng.integers(1, 20, 24))):
         run = run_of(sampling=sampling, **changes)
         result = train_network(run, loss, start(), data(), generator=seeded())
-        np.testing.assert_allclose(flat(result.params), by_hand(run)[-1], rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(flat(result.params), by_hand(run)[-1], rtol=1e-3, atol=2e-4)
 
 
 def test_a_batch_beyond_its_public_room_is_not_cut_off():
     run = run_of(n=200, sampling=Poisson(1.0))
     x, y = data(200)
-    params, grid = jax.tree.map(jnp.asarray, start()), grid_of(run, 20, 10)
+    params, lattice = jax.tree.map(jnp.asarray, start()), lattice_of(run, 20)
     recorded = record(loss, params, (x[0], y[0]))
     for microbatch, workers in ((1, 1), (5, 1), (5, 2), (None, None), (64, 2)):
-        summed = ClippedSums(run, recorded, params, (x, y), grid, microbatch, workers)
+        summed = ClippedSums(run, recorded, params, (x, y), lattice, microbatch, workers)
         alone = sum(summed(params, np.int32([k])) for k in range(150))
-        np.testing.assert_allclose(summed(params, np.arange(150, dtype=np.int32)), alone, rtol=1e-4, atol=1e-5)
+        found = summed(params, np.arange(150, dtype=np.int32))
+        np.testing.assert_array_equal(found, alone)
+        assert found[-1] == 150 * lattice.count
         np.testing.assert_array_equal(summed(params, np.int32([])), 0)
         summed.close()
 
@@ -182,9 +185,9 @@ SECRET = 7.7e12
         (run_of(smoothness=1.0), {}, "nobody can enforce"),
         (run_of(diameter=1.0), {}, "nobody can enforce"),
         (run_of(smoothness=1.0, strong_convexity=0.1), {}, "nobody can enforce"),
-        (run_of(clip_norm=1e-12), {}, "clip_norm 1e-12 is below"),
+        (run_of(clip_norm=1e-32), {}, "clip_norm 1e-32 is below"),
         (run_of(sampling=OnePass(1), update="phased-erm", strong_convexity=0.0), {}, "gradient steps"),
-        (run_of(noise_multiplier=1e6), {}, "rounding"),
+        (run_of(noise_multiplier=1e7), {}, "4 bits are left .* rounding 20 weights"),
         (run_of(), {"params": {}}, "params hold nothing"),
         (run_of(), {"params": {**start(), "n": np.int32(3)}}, "params hold float32, int32"),
         (run_of(), {"params": {**start(), "v": np.zeros(4, np.float16)}}, "float16"),

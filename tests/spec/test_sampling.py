@@ -73,3 +73,14 @@ def test_the_divisor_is_public() -> None:
     assert run(FullBatch()).epochs == 5
     assert run(Poisson([10, 20, 30, 20, 20])).epochs == pytest.approx(1.0)
     assert run(FixedSize([10, 20, 30, 20, 20])).epochs == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [0.004, 0.999, (20.0, 0.5, 20.0, 20.0, 20.0)])
+def test_a_rate_is_no_batch_size(size: float | tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match=r"batch_size 0\.\d+ is below 1: expected a number of records.* and not a rate"):
+        run(Poisson(size))
+    with pytest.raises(InputError, match=r"For a rate of 0\.004 among n = 60000 give batch_size 240\."):
+        Run(n=60_000, sampling=Poisson(0.004), steps=9, noise_multiplier=1.0)
+    with pytest.raises(InputError, match=r"not a rate\. Raise it\."):
+        Run(n=100, sampling=Poisson(0.004), steps=9, noise_multiplier=1.0)
+    assert run(Poisson(1)).sampling == Poisson(1.0)

@@ -122,10 +122,10 @@ def test_every_schedule_start_and_option_reaches_the_update(monkeypatch):
     monkeypatch.setattr(chunks_module, "_STEPS", 7)
     rng = np.random.default_rng(0)
     run = run_of(
-        sampling=Poisson(rng.uniform(0.5, 40, 20)),
+        sampling=Poisson(np.maximum(rng.uniform(0.5, 40, 20), 1)),
         noise_multiplier=rng.uniform(0.5, 2, 20),
         step_size=rng.uniform(0.1, 1, 20),
-        diameter=2.5,
+        diameter=2.0,
         update="post-processed",
     )
     rows, target = problem(Softmax(3))
@@ -135,7 +135,7 @@ def test_every_schedule_start_and_option_reaches_the_update(monkeypatch):
     same = {"generator": Noiseless(insecure_seed=0), "dtype": "float64", "keep_iterates": True}
     found = train(run, Softmax(3), rows, target, **options, **same)
     np.testing.assert_allclose(found.iterates, wanted, rtol=0, atol=ATOL)
-    assert np.isclose(np.linalg.norm(wanted, axis=(1, 2)), 1.25, rtol=1e-12).any()
+    assert np.isclose(np.linalg.norm(wanted, axis=(1, 2)), 1.0, rtol=1e-12).any()
     same["generator"] = Noiseless(insecure_seed=0)
     averaged = train(run, Softmax(3), rows, target, average=0.3, **options, **same)
     np.testing.assert_allclose(averaged.weights, wanted[-6:].mean(axis=0), rtol=0, atol=ATOL)

@@ -51,10 +51,10 @@ def test_the_correlation_test_rejects_batches_of_fixed_size():
 
 def test_poisson_schedules_are_followed_step_by_step():
     n, steps = 50, 4000
-    sizes = np.tile([2.0, 10.0, 50.0, 0.5], steps // 4)
+    sizes = np.tile([2.0, 10.0, 50.0, 1.0], steps // 4)
     table = membership(Poisson(sizes), n, steps)
     assert (table[2::4] == 1).all()
-    for phase, size in enumerate((2.0, 10.0, 50.0, 0.5)):
+    for phase, size in enumerate((2.0, 10.0, 50.0, 1.0)):
         assert stats.binomtest(int(table[phase::4].sum()), n * steps // 4, size / n).pvalue > FALSE_ALARM
 
 

@@ -11,7 +11,7 @@ from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator, train
-from dplateau.training.integers import BLOCK, Rows, bits_of, cut, encode, integer_sum
+from dplateau.training.integers import BLOCK, Rows, bits_of, cut, encode, integer_sum, noise_bits_of
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 
@@ -206,11 +206,40 @@ def test_scores_and_rows_are_what_the_proof_says(trailing):
 
 def test_what_no_bits_are_left_for_is_refused():
     assert bits_of(run_of(10), 100).gradient == 42
-    assert bits_of(run_of(10, noise_multiplier=75.0), 170).gradient == 42
     assert bits_of(run_of(2**30), 100).gradient == 32
-    for run, d in ((run_of(10, noise_multiplier=1e9), 100_000), (run_of(10), 2**36), (run_of(2**50), 100)):
+    for run, d in ((run_of(10), 2**36), (run_of(2**50), 100)):
         with pytest.raises(InputError, match="do not suffice"):
             bits_of(run, d)
+
+
+def test_the_noise_has_units_that_its_law_can_fill():
+    """Finer digits of a normal number in double precision are not as they should be, and the sum would be told by them."""
+    bits = bits_of(run_of(10), 100)
+    for noise, places in ((1.0, 28), (1.1, 27), (75.0, 21), (1e-6, 42), ((0.5, 75.0), 21)):
+        run = run_of(10, noise_multiplier=noise, steps=1 if isinstance(noise, float) else 2)
+        found, share = noise_bits_of(run, bits, 100)
+        assert found == places
+        assert share == (1 - 10 * 2.0**-places if places < 42 else 1)
+    with pytest.raises(InputError, match="rounding would take"):
+        noise_bits_of(run_of(10, noise_multiplier=1e8), bits, 100)
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 75.0, 1e5])
+def test_one_record_moves_the_rounded_sum_by_at_most_the_clip_norm(noise):
+    """In whole units of the noise, whatever the noise, and nearly reached."""
+    largest = 0.0
+    for seed in range(10):
+        rows, target, _ = hostile(Squared(), seed)
+        run = run_of(60, noise_multiplier=noise)
+        unit = 2.0 ** -noise_bits_of(run, bits_of(run, 4), 4)[0]
+        whole = [
+            np.rint(train(run, Squared(), some, target, generator=Noiseless(insecure_seed=0), dtype="float64").weights * 60 / unit)
+            for some in (rows, np.vstack([rows[:-1], np.zeros(4)]))
+        ]
+        square = sum(int(a - b) ** 2 for a, b in zip(*whole, strict=True))
+        assert square <= (1 / unit) ** 2
+        largest = max(largest, square * unit**2)
+    assert largest > 0.97
 
 
 def test_large_batches_are_summed_block_by_block():

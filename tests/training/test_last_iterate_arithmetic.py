@@ -116,7 +116,7 @@ def test_a_step_misses_the_exact_one_by_less_than_its_bound(loss, changes):
     missed = np.sqrt(sum(float(Fraction(x) - y) ** 2 for x, y in zip(found, exact, strict=True)))
     deviation = 0.37 * run.noise_multiplier * 0.6 / 40
     lattice = lattice_of(run, loss, arithmetic.bits, (3,), 0.05)
-    bound = round_off(run, loss, arithmetic.bits, lattice, (3,), 1 + 0.37 * 0.05 + 40 * 2.0 ** (lattice.bits - 50))
+    bound = round_off(run, loss, arithmetic.bits, lattice, (3,), 2.0**-4 * (1 + 0.37 * 0.05) + 40 * 2.0 ** (lattice.bits - 50))
     assert 0 < missed / deviation <= bound <= ROUND_OFF
 
 

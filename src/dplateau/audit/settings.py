@@ -87,8 +87,8 @@ def _sampling(random: _Random, kind: type[Sampling], n: int, steps: int) -> Samp
     varied = random.random() < 0.25
     if kind is Poisson:
         rate = _between(random, 0.02, 1.0)
-        rates = n * rate * random.uniform(0.3, 1.0, LEVELS)
-        return Poisson(tuple(random.choice(rates, steps).tolist()) if varied else n * rate)
+        sizes = np.maximum(n * rate * random.uniform(0.3, 1.0, LEVELS), 1.0)
+        return Poisson(tuple(random.choice(sizes, steps).tolist()) if varied else max(n * rate, 1.0))
     most = n // steps if kind is OnePass else n
     if kind is FixedSize or kind is OnePass:
         size = round(_between(random, 1, most))

@@ -9,7 +9,7 @@ from dplateau.spec import InputError
 
 
 def account(
-    run: o.RunFile = None,
+    run: o.RunFiles = None,
     n: o.N = None,
     sampling: o.SamplingKind = None,
     batch_size: o.BatchSize = None,
@@ -30,24 +30,27 @@ def account(
     """Say what a run costs: every bound, its status, and the least proved epsilon.
 
     With --run and a certificate, recompute it and say whether it agrees: exit
-    status 1 if not.
+    status 1 if not. With several, say what all of them cost together, at the
+    least of their deltas.
 
     [bold]Examples[/]
 
     dplateau account --n 60000 --batch-size 256 --epochs 15 --noise-multiplier 1.3
 
     dplateau account --run adult-model/certificate.json
+
+    dplateau account --run first/certificate.json --run second/certificate.json
     """
     given = o.given_in(locals())
     from dplateau.account import account
     from dplateau.report.text import report_text
 
-    start = o.run_in(run)
+    start, usual = o.runs_in(run)
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
             raise InputError("a certificate says everything about its run: leave out all options but --run and --json.")
         return _verify(start, json)
-    report = account(o.run_of(start, **given), o.DELTA if delta is None else delta)
+    report = account(o.run_of(start, **given), usual if delta is None else delta)
     if json:
         show_json(report.to_dict())
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.once import Once
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
@@ -42,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (train, demo, report, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
-    app.command()(command)
+    app.command(cls=Once)(command)
 
 
 def _version(wanted: bool) -> None:
@@ -98,7 +100,7 @@ def status(arguments: list[str] | None = None) -> int:
         except Exception as error:
             if isinstance(error, USAGE_ERROR):
                 return _misused(error)
-            raise
+            return _crashed(error)
     if result == INTERRUPTED:  # typer returns it, click raises
         print("dplateau: interrupted; nothing was released.", file=sys.stderr)
     return result if isinstance(result, int) else 0
@@ -111,6 +113,12 @@ def _misused(error: Any) -> int:
         return 0
     path = getattr(error.ctx, "command_path", "dplateau")
     return _failed(f"{message.rstrip('.')}. Try '{path} --help'.")
+
+
+def _crashed(error: Exception) -> int:
+    """A mistake of ours: where it happened. The message is left out, because those of libraries quote rows."""
+    traceback.print_tb(error.__traceback__)
+    return _failed(f"{type(error).__name__}, a mistake in dplateau: please report the lines above.", CHECK_FAILED)
 
 
 def _drop_output() -> None:

@@ -72,9 +72,13 @@ SOLVERS: Final = (
 """The names of ``dplateau.planning.SOLVERS``, here because planning takes time to import."""
 
 RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
+RunFiles = Annotated[
+    list[Path] | None,
+    option("A run or certificate, in place of the options below; several are composed.", RUN, "--run", metavar="FILE"),
+]
 N = Annotated[int | None, option("Number of rows (public).", RUN, "--n")]
 SamplingKind = Annotated[str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")]
-BatchSize = Annotated[float | None, option("Batch size; under Poisson sampling its expectation.", RUN, "--batch-size")]
+BatchSize = Annotated[float | None, option("Records in a batch; under Poisson sampling their mean number.", RUN, "--batch-size")]
 Steps = Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")]
 Epochs = Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")]
 NoiseMultiplier = Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")]
@@ -98,6 +102,28 @@ def run_in(file: Path | None) -> Run | Runs | Certificate | None:
     from dplateau.report.certificate_json import read_run_or_certificate
 
     return None if file is None else read_run_or_certificate(file)
+
+
+def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, float]:
+    """What is in the files of ``--run``, several of them composed to one; and the delta to account at where none is given.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, one of several is a certificate that certifies nothing, or they are not about the same records.
+    """
+    from dplateau.account import compose
+    from dplateau.report import Certificate
+
+    found = [(file, one) for file in files or () if (one := run_in(file)) is not None]
+    if len(found) < 2:
+        return (found[0][1] if found else None), DELTA
+    certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
+    for file, one in certificates:
+        if not one.certifies:
+            raise InputError(f"{file} certifies nothing, so its run is not what was protected: compose what was certified.")
+    delta = min((one.delta for _, one in certificates), default=DELTA)
+    return compose(*(one.run if isinstance(one, Certificate) else one for _, one in found)), delta
 
 
 def given_in(arguments: dict[str, Any]) -> dict[str, Any]:

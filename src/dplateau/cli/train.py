@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ def train(
         bool, typer.Option("--stream", metavar="", help="Read the rows once, in pieces: for large files.", rich_help_panel=DATA)
     ] = False,
     rows: Annotated[
-        int | None, o.option("With --stream: the public number of rows (default: the file's own).", DATA, "--rows")
+        int | None, o.option("The public number of rows; another is refused (default: the file's own).", DATA, "--rows")
     ] = None,
     insecure_seed: Annotated[
         int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
@@ -108,8 +109,6 @@ def fit(
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     real("epsilon", epsilon)
     integer("steps", steps)
-    if rows is not None and not stream:
-        raise InputError("--rows goes with --stream: other rows are counted when they are read.")
     if delta is not None and not 0 < delta < 1:
         raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
     from dplateau.estimators.table_model import TableModel
@@ -140,7 +139,7 @@ def _public_rows(private: Path, test: Path, schema: Any) -> Dataset:
     """The hold-out file, whose name stands before whatever is wrong with it."""
     from dplateau.estimators.table_model import read_rows
 
-    if test.exists() and private.exists() and test.samefile(private):
+    if test.is_file() and private.is_file() and (test.samefile(private) or cmp(test, private, shallow=False)):
         raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: name public rows, or none.")
     try:
         return read_rows(test, schema)

@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 def column_of(table: pa.Table, name: str, schema: Schema) -> pa.ChunkedArray:
     """A column with the schema's ideas of text applied: spaces stripped, markers of missing values turned into nulls."""
     import pyarrow as pa
-    from pyarrow import compute
 
     if len(table.schema.get_all_field_indices(name)) != 1:
         raise InputError(f"the table has no column, or several, named {name!r}, which the schema declares.")
-    values = table.column(name)
+    try:
+        return _text_in_order(table.column(name), schema)
+    except pa.ArrowException:
+        raise InputError(
+            f"column {name!r} holds text that cannot be read: expected UTF-8, and at most 2 GiB of it. Repair it, or leave it out."
+        ) from None
+
+
+def _text_in_order(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
+    import pyarrow as pa
+    from pyarrow import compute
+
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_boolean(values.type) or pa.types.is_null(values.type):

@@ -21,6 +21,7 @@ def load_dataset(
     path: str | Path,
     schema: str | Path | Schema,
     *,
+    n: int | None = None,
     feature_norm: float = 1.0,
     rows: str | None = None,
     intercept: float = 1.0,
@@ -34,6 +35,8 @@ def load_dataset(
         A CSV, Parquet, LIBSVM or NumPy file, see ``read_table``.
     schema : str, Path or Schema
         See ``load_schema``.
+    n : int, optional
+        The public number of rows, see ``read_table``.
     feature_norm, rows, intercept, dtype
         See ``encode``.
 
@@ -48,7 +51,7 @@ def load_dataset(
         The schema is not valid, or the file does not fit it.
     """
     public = load_schema(schema)
-    return encode(read_table(path, public), public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
+    return encode(read_table(path, public, n=n), public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
 
 
 def sample_path(name: str) -> Path:

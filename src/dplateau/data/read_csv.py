@@ -1,15 +1,15 @@
-"""CSV to a table of texts. Types are the schema's business, so nothing is inferred from the rows."""
+"""CSV to tables of texts. Types are the schema's business, so nothing is inferred from the rows."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dplateau.data.files import read_bytes
+from dplateau.data.csv_records import breaks, first_record, whole_records
+from dplateau.data.files import existing_file
 from dplateau.data.schema import Ignored, Schema, Target
 from dplateau.spec import InputError
 
@@ -20,71 +20,103 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar", 
 
 
 def read_csv(path: Path, schema: Schema) -> pa.Table:
-    """Read the schema's columns of a CSV file (UTF-8), every one as text.
+    """Read the schema's columns of a CSV file (UTF-8), every one as text; raises ``InputError`` as ``csv_pieces`` does."""
+    import pyarrow as pa
+
+    pieces = list(csv_pieces(path, schema))
+    if not pieces:
+        raise InputError(f"{path} has no rows: expected at least one" + (" after the header line." if schema.csv.header else "."))
+    return pa.concat_tables(pieces)
+
+
+def count_csv(path: Path, schema: Schema) -> int:
+    """The number of rows of a CSV file, by reading it once."""
+    return sum(piece.num_rows for piece in csv_pieces(path, schema, [schema.target.name]))
+
+
+def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The schema's columns of a CSV file (UTF-8), every one as text, some rows at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    schema : Schema
+        The public schema.
+    columns : list of str, optional
+        Read only these.
 
     Raises
     ------
     InputError
-        The file is empty or not UTF-8, the delimiter is wrong, lines have different numbers of fields, or a column is missing.
-        Lines are named by their number, never by what they say; so is the header, which is a private row if the file has none.
+        The file is empty or not UTF-8, the delimiter is wrong, lines differ in their number of fields or have quotes that are not
+        closed, or a column is missing. Lines are named by their number, never by what they say; so is the header, which is a
+        private row if the file has none.
     """
+    used, names = columns or used_names(schema), None
+    existing_file(path)
+    for line, content in _readable(path, schema):
+        if names is None:
+            head, rest = first_record(content, schema.csv)
+            if not head:
+                continue
+            names = file_names(path, head, schema)
+            if schema.csv.header:
+                line, content = line + breaks(content) - breaks(rest), rest
+        table = _parsed(path, line, content, names, used, schema)
+        if table.num_rows:
+            yield table
+    if names is None:
+        raise InputError(f"{path} is empty: expected a table with at least one row.")
+
+
+def _readable(path: Path, schema: Schema) -> Iterator[tuple[int, bytes]]:
+    try:
+        yield from whole_records(path, schema.csv)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+
+
+def _parsed(path: Path, line: int, content: bytes, names: list[str], used: list[str], schema: Schema) -> pa.Table:
+    """Whole records, the first of them in line ``line``, as a table of the columns ``used``."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    content = without_comments(read_bytes(path), schema.csv.comment)
-    names = file_names(path, content, schema)
-    ragged: list[Any] = []
-
-    def stop(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
-    used = used_names(schema)
+    every = [str(place) for place in range(len(names))]
+    stripped = [name.strip() if schema.strip else name for name in names]
+    places = [str(stripped.index(name)) for name in used]
+    # Arrow drops a byte order mark at the beginning, and where a piece begins must not matter to the row there: a blank line is put
+    # before it. One block, or Arrow would cut the piece by rules of its own.
+    options: dict[str, Any] = {
+        "read_options": arrow.ReadOptions(use_threads=False, column_names=every, block_size=len(content) + 2),
+        "parse_options": arrow.ParseOptions(delimiter=schema.csv.delimiter, newlines_in_values=schema.csv.line_breaks),
+        "convert_options": arrow.ConvertOptions(include_columns=places, column_types=dict.fromkeys(places, pa.string())),
+    }
     try:
-        table = arrow.read_csv(pa.BufferReader(content), **arrow_options(names, used, schema, stop))
-    except (pa.ArrowInvalid, pa.ArrowKeyError):
-        if ragged:
-            row = ragged[0]
-            line = _line_number(content, schema.csv.delimiter, row.number)
-            raise InputError(
-                f"{path}, line {line}: {row.actual_columns} fields where {row.expected_columns} are expected."
-                " Repair the line, or check delimiter, comment and quotes in the schema's [csv]."
-            ) from None
-        raise InputError(f"{path} is not readable as CSV: expected UTF-8 text with delimiter {schema.csv.delimiter!r}.") from None
-    if table.num_rows == 0:
-        raise InputError(f"{path} has no rows: expected at least one" + (" after the header line." if schema.csv.header else "."))
-    return table.rename_columns(used)
+        return arrow.read_csv(pa.BufferReader(b"\n" + content), **options).rename_columns(used)
+    except pa.ArrowInvalid:  # Its message quotes the row.
+        raise _unreadable(path, line, content, len(names), schema.csv.delimiter) from None
+
+
+def _unreadable(path: Path, line: int, content: bytes, expected: int, delimiter: str) -> InputError:
+    """The first line that has another number of fields, or is not UTF-8, in words."""
+    for number, fields in records(content, delimiter):
+        if len(fields) != expected:
+            return InputError(
+                f"{path}, line {line + number - 1}: {len(fields)} fields where {expected} are expected. Repair the line, or check"
+                " delimiter, comment and quotes in the schema's [csv]."
+            )
+    where = ""
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        where = f", line {line + breaks(content, error.start)}"
+    return InputError(f"{path}{where} is not readable as CSV: expected UTF-8 text with delimiter {delimiter!r}.")
 
 
 def used_names(schema: Schema) -> list[str]:
     """The names of the columns that are read."""
     return [column.name for column in schema.columns if not isinstance(column, Ignored)]
-
-
-def arrow_options(
-    names: list[str], used: list[str], schema: Schema, stop: Callable[[Any], str], block_size: int | None = None
-) -> dict[str, Any]:
-    """Arrow's options to read the columns ``used``, as texts, of a file with columns ``names``; ``stop`` hears of ragged rows."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    stripped = [name.strip() if schema.strip else name for name in names]
-    spelt = [names[stripped.index(name)] for name in used]
-    return {
-        # Row numbers are only known when one thread reads.
-        "read_options": arrow.ReadOptions(
-            use_threads=False, column_names=None if schema.csv.header else names, block_size=block_size
-        ),
-        "parse_options": arrow.ParseOptions(delimiter=schema.csv.delimiter, newlines_in_values=True, invalid_row_handler=stop),
-        "convert_options": arrow.ConvertOptions(include_columns=spelt, column_types=dict.fromkeys(spelt, pa.string())),
-    }
-
-
-def without_comments(content: bytes, comment: str) -> bytes:
-    """The content with comment lines blanked, which keeps the line numbers."""
-    if not comment:
-        return content
-    return re.sub(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*", b"", content)
 
 
 def records(content: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -100,18 +132,13 @@ def records(content: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         return
 
 
-def _line_number(content: bytes, delimiter: str, number: int) -> int:
-    """The line of the ``number``-th record: the reader counts records, people count lines."""
-    return next((line for count, (line, _) in enumerate(records(content, delimiter), 1) if count == number), number)
-
-
-def file_names(path: Path, content: bytes, schema: Schema) -> list[str]:
-    """The names of the file's columns as the file spells them, after checking that the first line fits the schema."""
+def file_names(path: Path, first_line: bytes, schema: Schema) -> list[str]:
+    """The names of the file's columns as the file spells them, after checking that the first record fits the schema."""
     declared = [column.name for column in schema.columns]
     delimiter = schema.csv.delimiter
-    first = next((fields for _, fields in records(content, delimiter)), None)
+    first = next((fields for _, fields in records(first_line, delimiter)), None)
     if first is None:
-        raise InputError(f"{path} is empty: expected a table with at least one row.")
+        raise InputError(f"{path}: a field of the first record is longer than {csv.field_size_limit():,} characters: repair it.")
     if len(first) == 1 < len(declared):
         other = next((mark for mark in DELIMITERS if mark != delimiter and mark in first[0]), None)
         hint = (

@@ -38,7 +38,7 @@ def read_libsvm(path: Path, size: int) -> tuple[NDArray[np.float32], NDArray[np.
     InputError
         A line is not LIBSVM, an index is out of range or out of order, or a value is NaN or infinite. Only line numbers are named.
     """
-    lines = read_bytes(path).splitlines()
+    lines = read_bytes(path).split(b"\n")  # a carriage return within a line begins no row
     rows = [(number, text) for number, line in enumerate(lines, 1) if (text := line.partition(b"#")[0].split())]
     if not rows:
         raise InputError(f"{path} has no rows: expected at least one.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +36,17 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     existing_file(path)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            features, target = _split(path, loaded)
-        else:
-            with loaded:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                features, target = _split(path, loaded)
+            else:
                 if absent := [name for name in ("X", "y") if name not in loaded]:
                     raise InputError(f"{path} lacks the array {absent[0]!r}: expected X (features) and y (target).")
                 features, target = loaded["X"], loaded["y"]
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except Exception:  # zipfile, zlib, tokenize and NumPy raise a dozen types on damaged files
         raise InputError(
             f"{path} is not a NumPy file, is damaged, or holds pickled objects: expected .npz with X and y, or .npy."
         ) from None
@@ -60,7 +59,9 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(features) == 0:
         raise InputError(f"{path} has no rows: expected at least one.")
     if features.dtype.kind not in "biuf" or target.dtype.kind not in "biufU":
-        raise InputError(f"{path}: X has type {features.dtype} and y has type {target.dtype}: expected numbers (y may be text).")
+        raise InputError(
+            f"{path}: X has type {features.dtype.kind!r} and y has type {target.dtype.kind!r}: expected numbers (y may be text)."
+        )
     for name, array in (("X", features), ("y", target)):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             bad = int((~np.isfinite(array)).reshape(len(array), -1).any(axis=1).sum())

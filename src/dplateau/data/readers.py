@@ -14,12 +14,14 @@ from dplateau.data.read_libsvm import read_libsvm
 from dplateau.data.read_numpy import read_numpy
 from dplateau.data.read_parquet import read_parquet
 from dplateau.data.schema import Schema, Target, Vector
+from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_table(path: str | Path, schema: Schema) -> pa.Table:
+def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.Table:
     """Read the columns of ``schema`` from a CSV, Parquet, LIBSVM or NumPy file.
 
     The format is told by the suffix, else by the file's first bytes, else by ``schema.format``, else by the look of its first line.
@@ -30,6 +32,8 @@ def read_table(path: str | Path, schema: Schema) -> pa.Table:
         The file.
     schema : Schema
         The public schema.
+    n : int, optional
+        The number of rows, which is public: a file with another number is refused. By default the rows that are found are counted.
 
     Returns
     -------
@@ -42,7 +46,16 @@ def read_table(path: str | Path, schema: Schema) -> pa.Table:
     InputError
         The file is missing, unreadable, empty or damaged, or does not fit the schema. No message quotes a row.
     """
-    path = existing_file(path)
+    path, declared = existing_file(path), None if n is None else integer("n", n)
+    table = _read(path, schema)
+    if declared not in (None, table.num_rows):
+        raise InputError(
+            f"{path} has {table.num_rows} rows where n = {declared} is declared: declare its true number, or repair it."
+        )
+    return table
+
+
+def _read(path: Path, schema: Schema) -> pa.Table:
     kind = format_of(path, schema)
     if kind == "csv":
         return read_csv(path, schema)

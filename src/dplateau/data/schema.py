@@ -199,15 +199,20 @@ class Csv:
     delimiter : str, default ","
         The one character between fields.
     comment : str, optional
-        Lines that start with this text are skipped.
+        Lines that start with this text are skipped, whatever stands before them.
+    line_breaks: bool, default False
+        Whether quoted fields may hold line breaks. Otherwise every line is one record, whatever it holds. Where they may, a quote
+        that is not closed can make one record of many: declare the number of rows as well.
     """
 
     header: bool = True
     delimiter: str = ","
     comment: str = ""
+    line_breaks: bool = False
 
     def __post_init__(self) -> None:
         boolean("csv: header", self.header)
+        boolean("csv: line_breaks", self.line_breaks)
         if (
             not isinstance(self.delimiter, str)
             or len(self.delimiter) != 1
@@ -217,8 +222,10 @@ class Csv:
             raise InputError(
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
             )
-        if not isinstance(self.comment, str) or "\n" in self.comment:
-            raise InputError(f"csv: comment is {self.comment!r}: expected the text that comment lines start with.")
+        if not isinstance(self.comment, str) or set('"\r\n') & set(self.comment):
+            raise InputError(
+                f"csv: comment is {self.comment!r}: expected what comment lines start with, without quotes and line breaks."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,10 @@ from numpy.typing import DTypeLike
 
 from dplateau.data.encode import check_options, encode, feature_names
 from dplateau.data.files import existing_file, format_of
+from dplateau.data.read_csv import count_csv, csv_pieces
 from dplateau.data.row_stream import GIVEN, Block, RowStream
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
-from dplateau.data.stream_csv import count_csv, csv_pieces
 from dplateau.data.stream_numpy import count_npy, npy_pieces
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
 from dplateau.spec import InputError

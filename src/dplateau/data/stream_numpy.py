@@ -64,7 +64,7 @@ def _header(path: Path, schema: Schema) -> tuple[int, np.dtype[Any], int]:
         with path.open("rb") as file:
             shape, by_columns, dtype = HEADERS[np.lib.format.read_magic(file)](file)
             offset = file.tell()
-    except (OSError, ValueError, EOFError, KeyError):
+    except Exception:  # NumPy parses the header as Python, and raises many types on damaged files
         raise InputError(f"{path} is not a NumPy file, or is damaged: expected .npy with one array.") from None
     width = array_width(schema)
     if len(shape) != 2 or shape[1] != width + 1:

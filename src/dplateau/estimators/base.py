@@ -19,8 +19,8 @@ from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import SOLVERS, Algorithm, build, choose
-from dplateau.report import make_certificate
-from dplateau.spec import Assumption, InputError, PrivacyWarning
+from dplateau.report import Certificate, make_certificate
+from dplateau.spec import Assumption, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.result import GIVEN_ORDER
@@ -160,6 +160,7 @@ class PrivateLinearModel(BaseEstimator):
         *,
         residual_clip: float | None = None,
         assumptions: tuple[Assumption, ...] = (),
+        uncertified: str | None = None,
     ) -> Weights:
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
         delta = self._delta(len(X))
@@ -167,7 +168,7 @@ class PrivateLinearModel(BaseEstimator):
         options = {"dtype": self.dtype} if isinstance(made, NoisySGD) else {}
         with self._bar(made.counts) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
-        return self._certified(result, delta, assumptions)
+        return self._certified(result, delta, assumptions, uncertified)
 
     def _fit_stream(
         self,
@@ -203,6 +204,7 @@ class PrivateLinearModel(BaseEstimator):
         *,
         residual_clip: float | None = None,
         assumptions: tuple[Assumption, ...] = (),
+        uncertified: str | None = None,
     ) -> Weights:
         """Take in one batch of a stream of unknown length: one noisy step, at the price of one for all batches."""
         delta = float(self.delta or 0.0)
@@ -226,7 +228,7 @@ class PrivateLinearModel(BaseEstimator):
             )
         state, result = state.step(self._features(X), target, generator=self._generator(len(state.sizes)))
         self._online = (state, settings)
-        return self._certified(result, delta, assumptions)
+        return self._certified(result, delta, assumptions, uncertified)
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -239,15 +241,35 @@ class PrivateLinearModel(BaseEstimator):
             vars(self).update(before)
             raise
 
-    def _certified(self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...]) -> Weights:
+    @property
+    def certificate_(self) -> Certificate:
+        """What the fit cost, and what that rests on; raises ``UncertifiedError`` where something unaccounted was used."""
+        if "_certificate" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no certificate_ yet: call fit first.")
+        if isinstance(self._certificate, str):
+            raise UncertifiedError(self._certificate)
+        return self._certificate
+
+    @certificate_.setter
+    def certificate_(self, certificate: Certificate) -> None:
+        self._certificate: Certificate | str = certificate
+
+    @property
+    def epsilon_(self) -> float:
+        """The certified epsilon, as ``certificate_`` has it."""
+        return self.certificate_.epsilon
+
+    def _certified(
+        self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...], uncertified: str | None = None
+    ) -> Weights:
+        """The weights, after making the certificate, or noting why there is none."""
         verb = "scaled" if self.rows == "unit" else "clipped"
         bounded = Assumption("rows", f"every row was {verb} to norm {self.feature_norm:g}, a public number", "enforced")
         result = replace(result, assumptions=(*result.assumptions, bounded, FEATURES, *assumptions))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # The plan was calibrated for the same delta, and has warned of it.
-            self.certificate_ = make_certificate(account(result.run, delta), result)
+            self._certificate = uncertified or make_certificate(account(result.run, delta), result)
         self.run_ = result.run
-        self.epsilon_ = self.certificate_.epsilon
         self.n_iter_ = result.run.steps
         weights, constant = result.weights.astype(np.float64), self._constant()
         return (weights[:-1], weights[-1] * constant) if constant else (weights, np.zeros(weights.shape[1:]))

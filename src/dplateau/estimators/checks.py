@@ -1,13 +1,15 @@
-"""scikit-learn's checks of data, with the messages that would quote an entry replaced."""
+"""Checks of private data, with messages that quote none of it. scikit-learn's own would show rows, or warn of what they hold."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dplateau.spec import InputError
@@ -16,8 +18,9 @@ from dplateau.spec import InputError
 def checked_rows(model: BaseEstimator, X: ArrayLike) -> NDArray[Any]:
     """Rows to predict, as an array of the fitted number of columns and of finite float32 or float64 numbers."""
     check_is_fitted(model)
-    _check_numbers(X, "features")
-    return _validated(model, X=X, reset=False)
+    rows = _rows(X)
+    _check_columns(model, X, rows, reset=False)
+    return rows
 
 
 def checked_data(
@@ -26,23 +29,102 @@ def checked_data(
     """Rows and target to fit, as arrays of one length; remembers the number and the names of the columns on ``model``, or, without
     ``reset``, compares them with those.
     """
-    _check_numbers(X, "features")
-    if y_numeric:
-        _check_numbers(y, "targets")
-    return _validated(model, X=X, y=y, y_numeric=y_numeric, reset=reset)
+    rows = _rows(X)
+    _check_columns(model, X, rows, reset=reset)
+    return rows, checked_target(y, len(rows)) if y_numeric else checked_labels(y, len(rows))
 
 
-def _validated(model: BaseEstimator, **options: Any) -> Any:
-    return validate_data(model, dtype=[np.float64, np.float32], **options)
+def checked_target(y: ArrayLike, n: int, name: str = "targets") -> NDArray[Any]:
+    """``n`` finite numbers, as float32 or float64."""
+    values = _entries(numbers(y, name), n, name)
+    if bad := int((~np.isfinite(values)).sum()):
+        raise InputError(f"Input y contains NaN or infinity: {bad} of {n} {name} are not finite. Repair or drop them.")
+    return values
 
 
-def _check_numbers(values: ArrayLike, name: str) -> None:
-    """Raise ``InputError`` on text that is no number."""
+def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
+    """``n`` labels that can be told apart: texts, numbers or truth values."""
+    labels = _entries(_array(y, "labels"), n, "labels")
+    if labels.dtype.kind not in "biufUSTO":
+        raise InputError(f"the labels have type {labels.dtype.type.__name__}: expected texts, whole numbers or truth values.")
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    else:
+        missing = np.array([label is None or (isinstance(label, float) and not np.isfinite(label)) for label in labels.flat])
+    if labels.dtype.kind in "fO" and (bad := int(missing.sum())):
+        raise InputError(f"Input y contains NaN or infinity, or nothing: {bad} of {n} labels. Repair or drop them.")
+    try:
+        np.unique(labels)
+    except TypeError:
+        raise InputError("the labels have several types, which cannot be compared: expected texts only, or numbers only.") from None
+    return labels
+
+
+def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """An array of float32 or float64; nothing else keeps its type, so that no entry changes the precision of another."""
+    array = _array(values, name, np.float64)
+    if array.dtype.kind not in "biufUSTO":
+        raise InputError(f"the {name} have type {array.dtype.type.__name__}: expected numbers.")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    try:
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
+    except (ValueError, OverflowError):
+        raise InputError(f"the {name} have entries that are not numbers: encode text and categories first.") from None
+    except TypeError:
+        raise TypeError(f"the {name} have entries of another type: each argument must be a string or a number.") from None
+
+
+def _array(values: ArrayLike, name: str, dtype: type | None = None) -> NDArray[Any]:
+    """The values as an array, of ``dtype`` where they come as lists."""
     if issparse(values):
-        return  # refused later, with scikit-learn's own message
-    array = np.asarray(values)
-    if array.dtype.kind in "OUS":
-        try:
-            array.astype(np.float64)
-        except ValueError:
-            raise InputError(f"the {name} have entries that are not numbers: encode text and categories first.") from None
+        raise TypeError(f"the {name} are sparse: expected a dense array, so pass X.toarray() if it fits into the memory.")
+    try:
+        array = np.asarray(values, None if hasattr(values, "__array__") else dtype)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"the {name} have entries that are not numbers, or rows of several lengths: expected an array. Encode text first."
+        ) from None
+    except TypeError:
+        raise TypeError(f"the {name} have entries of another type: each argument must be a string or a number.") from None
+    if array.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: the {name} have type {array.dtype}. Expected real numbers.")
+    return array
+
+
+def _rows(X: ArrayLike) -> NDArray[Any]:
+    """The features as rows of finite numbers."""
+    rows = numbers(X, "features")
+    if rows.ndim != 2:
+        raise InputError(
+            f"the features have shape {rows.shape}: expected (rows, columns). Reshape your data, with reshape(-1, 1) if it is one"
+            " feature and reshape(1, -1) if it is one row."
+        )
+    for what, number in zip(("sample", "feature"), rows.shape, strict=True):
+        if not number:
+            raise InputError(f"X has 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.")
+    if not np.isfinite(rows).all():
+        bad = int((~np.isfinite(rows)).any(axis=1).sum())
+        raise InputError(f"Input X contains NaN or infinity in {bad} of {len(rows)} rows. Repair or drop these rows.")
+    return rows
+
+
+def _entries(array: NDArray[Any], n: int, name: str) -> NDArray[Any]:
+    """One entry a row."""
+    if array.shape == (n, 1):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: pass y.ravel().", DataConversionWarning, stacklevel=5
+        )
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise InputError(
+            f"the {name} have shape {array.shape}: y should be a 1d array, with an entry for each of the {n} rows of X."
+        )
+    return array
+
+
+def _check_columns(model: BaseEstimator, X: Any, rows: NDArray[Any], *, reset: bool) -> None:
+    """Compare the number and the names of columns with those of the fit, or remember them."""
+    named: Any = X if hasattr(X, "columns") else rows
+    validate_data(model, X=named, reset=reset, skip_check_array=True)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
-from dplateau.estimators.checks import checked_data
+from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
+
+TAKEN: Final = (
+    "the classes were taken from y, and one row of a class of its own would change the shape of the model: no epsilon covers that,"
+    " so there is no certificate. Declare the classes, which must be public: classes=[...]."
+)
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -34,7 +38,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         X : array of shape (n, d)
             Rows; those longer than ``feature_norm`` are scaled down to it.
         y : array of shape (n,)
-            Class of each row.
+            Class of each row. If ``classes`` are not declared they are taken from here, with a ``PrivacyWarning``, and the model
+            has no certificate.
 
         Returns
         -------
@@ -49,12 +54,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         self._check_arguments()
         rows, labels = checked_data(self, X, y, y_numeric=False)
-        check_classification_targets(labels)
         self._online = None
-        classes, assumption = self._public_classes(np.unique(labels))
+        if self.classes is None:
+            warnings.warn(TAKEN, PrivacyWarning, stacklevel=2)
+        classes, assumption = _sorted(_present(labels) if self.classes is None else self.classes)
         loss, residual_clip = self._loss(len(classes))
         target = _codes(labels, classes)
-        return self._fitted(classes, self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(assumption,)))
+        options: Any = {
+            "residual_clip": residual_clip,
+            "assumptions": (assumption,),
+            "uncertified": TAKEN if self.classes is None else None,
+        }
+        return self._fitted(classes, self._fit_weights(rows, target, loss, **options))
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train in one pass on private rows that need not fit in memory.
@@ -99,7 +110,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         y : array of shape (b,)
             Class of each row.
         classes : array of shape (K,), optional
-            All classes, public; needed where neither the constructor got them nor an earlier fit.
+            All classes, public; needed where they were declared neither to the constructor nor for an earlier fit.
 
         Returns
         -------
@@ -117,15 +128,17 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         given = (
             known[:-1] if first and hasattr(self, "classes_") else known
         )  # A new stream may have other classes than a fit before.
-        if any(not np.array_equal(np.unique(np.asarray(list(one))), declared) for one in given):  # type: ignore[arg-type]
+        if any(not np.array_equal(_sorted(one)[0], declared) for one in given):
             raise InputError("the classes differ from those that were declared before: call fit to start anew with other classes.")
+        taken = getattr(self, "_certificate", None) == TAKEN and (not first or len(known) == 1)
+        if taken:  # Those that a fit took from its y are not public, nor is what a stream does with them.
+            warnings.warn(TAKEN, PrivacyWarning, stacklevel=2)
         with self._unchanged_if_refused():
             rows, labels = checked_data(self, X, y, y_numeric=False, reset=first)
             loss, residual_clip = self._loss(len(declared))
             target = _codes(labels, declared)
-            return self._fitted(
-                declared, self._fit_batch(rows, target, loss, residual_clip=residual_clip, assumptions=(assumption,))
-            )
+            options: Any = {"residual_clip": residual_clip, "assumptions": (assumption,), "uncertified": TAKEN if taken else None}
+            return self._fitted(declared, self._fit_batch(rows, target, loss, **options))
 
     def _fitted(self, classes: NDArray[Any], weights: Weights) -> Any:
         coefficients, intercept = weights
@@ -134,21 +147,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.intercept_ = np.atleast_1d(intercept)
         return self
 
-    def _public_classes(self, present: NDArray[Any]) -> tuple[NDArray[Any], Assumption]:
-        """The sorted classes and what the certificate says of them."""
-        if self.classes is not None:
-            return _sorted(self.classes, "declared by the caller")
-        warnings.warn(
-            "the classes were taken from y, which tells that each has a member: declare them, classes=[...].",
-            PrivacyWarning,
-            stacklevel=3,
-        )
-        return _sorted(present, "declared public: taken from y")
-
     def _declared_classes(self, method: str, classes: ArrayLike | Iterable[Any] | None) -> tuple[NDArray[Any], Assumption]:
         if classes is None:
             raise InputError(f"{method} does not see all rows before it starts: declare the classes, classes=[...].")
-        return _sorted(classes, "declared by the caller")
+        return _sorted(classes)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores of rows: ``X @ coef_.T + intercept_``, after long rows are scaled down as in ``fit``.
@@ -182,25 +184,66 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         array of shape (n,)
             For each row, the class of the largest score.
         """
+        found = self._likeliest(X)
+        return self.classes_[found]
+
+    def _likeliest(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The place in ``classes_`` of each row's class."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows whose class is predicted, which is a statistic of these rows: they should be public.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows.
+        y : array of shape (n,)
+            Class of each row.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows.
+        """
+        found = self._likeliest(X)
+        right = found == _places(checked_labels(y, len(found)), self.classes_)
+        if sample_weight is None:
+            return float(right.mean())
+        weights = checked_target(sample_weight, len(found), "weights")
+        if not weights.sum():
+            raise InputError("the weights sum to zero: expected some of them to be positive.")
+        return float(np.average(right, weights=weights))
 
 
-def _sorted(classes: ArrayLike | Iterable[Any], origin: str) -> tuple[NDArray[Any], Assumption]:
+def _sorted(classes: ArrayLike | Iterable[Any]) -> tuple[NDArray[Any], Assumption]:
     """The classes in order, at least two, and what the certificate says of them."""
-    found = np.unique(np.asarray(list(classes)))  # type: ignore[arg-type]
+    given = np.asarray(list(classes))  # type: ignore[arg-type]
+    found = np.unique(checked_labels(given, given.size))
     if len(found) < 2:
         raise InputError(f"there is only {len(found)} class: expected at least two classes.")
-    return found, Assumption("classes", f"the {len(found)} classes are public ({origin})", "declared")
+    return found, Assumption("classes", f"the {len(found)} classes are public (declared by the caller)", "declared")
+
+
+def _present(labels: NDArray[Any]) -> NDArray[Any]:
+    """The classes that occur."""
+    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        raise InputError(
+            "Unknown label type: y holds numbers that are not whole. Use a regression, or declare them as classes=[...]."
+        )
+    return np.unique(labels)
 
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of every label among the classes."""
-    present, inverse = np.unique(labels, return_inverse=True)
-    index = {label: i for i, label in enumerate(classes.tolist())}
-    codes = np.array([index.get(label, -1) for label in present.tolist()], dtype=np.int64)[inverse]
+    """The place of every label among the classes; raises where there is none."""
+    codes = _places(labels, classes)
     if undeclared := int((codes < 0).sum()):
         raise InputError(
             f"{undeclared} of {len(labels)} rows have a class that is not among the declared classes: drop or recode them."
         )
     return codes
+
+
+def _places(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of every label among the classes, or -1."""
+    present, inverse = np.unique(labels, return_inverse=True)
+    index = {label: i for i, label in enumerate(classes.tolist())}
+    return np.array([index.get(label, -1) for label in present.tolist()], dtype=np.int64)[inverse]

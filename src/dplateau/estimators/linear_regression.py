@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
-from dplateau.estimators.checks import checked_data
+from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.schedule import real
@@ -228,9 +229,25 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         """
         return self._checked(X) @ self.coef_ + self.intercept_
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The coefficient of determination R^2, which is a statistic of these rows: they should be public.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows.
+        y : array of shape (n,)
+            Target of each row.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows.
+        """
+        found = self.predict(X)
+        weights = None if sample_weight is None else checked_target(sample_weight, len(found), "weights")
+        return float(r2_score(checked_target(y, len(found)), found, sample_weight=weights))
+
 
 def _finite_targets(y: ArrayLike) -> NDArray[np.float64]:
-    values = np.asarray(y, dtype=np.float64)
+    values = numbers(y, "targets")
     if bad := int((~np.isfinite(values)).sum()):
         raise InputError(f"{bad} targets of a block are not finite numbers: clean them first. Nothing was released.")
     return values

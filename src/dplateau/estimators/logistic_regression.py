@@ -29,8 +29,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         "clip" scales rows longer than ``feature_norm`` down to it; "unit" scales all rows to it, which is often more accurate
         where the direction of a row matters and its length does not. Prediction treats rows the same way.
     classes : iterable, optional
-        All classes, public, in any order. By default they are taken from y, with a ``PrivacyWarning`` and a line in the
-        certificate.
+        All classes, public, in any order. By default they are taken from y, with a ``PrivacyWarning``: the model then has no
+        certificate, because one row of a class of its own would change its shape.
     fit_intercept : bool, default True
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"

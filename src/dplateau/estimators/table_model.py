@@ -77,7 +77,7 @@ class TableModel:
             Whether to read the rows once, piece by piece, in their order in the file, which must not depend on what they say. The
             file may then be larger than the memory.
         n : int, optional
-            The public number of rows of a stream; by default the file's own.
+            The public number of rows: a file with another number is refused. By default the file's own.
         **options
             Further arguments of the estimator: ``solver``, ``steps``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
@@ -91,10 +91,8 @@ class TableModel:
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, **options)
         if stream:
             estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(public)))
-        elif n is not None:
-            raise InputError("n is declared for streams only: other rows are counted when they are read.")
         else:
-            data = read_rows(path, public)
+            data = read_rows(path, public, n=n)
             estimator.fit(data.features, data.target)
         estimator.certificate_ = replace(
             estimator.certificate_,
@@ -206,7 +204,7 @@ class TableModel:
         else:
             fitted.intercept_ = float(intercept)
         fitted.n_features_in_ = len(names)
-        fitted.run_, fitted.certificate_, fitted.epsilon_ = certificate.run, certificate, certificate.epsilon
+        fitted.run_, fitted.certificate_ = certificate.run, certificate
         fitted.n_iter_ = certificate.run.steps
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
         return cls(about["model"], fitted, schema)
@@ -220,9 +218,9 @@ def load_model(folder: str | Path) -> TableModel:
     return TableModel.load(folder)
 
 
-def read_rows(path: str | Path, schema: Schema) -> Dataset:
+def read_rows(path: str | Path, schema: Schema, *, n: int | None = None) -> Dataset:
     """The rows of a file as a model of this schema sees them."""
-    return load_dataset(path, schema, feature_norm=FEATURE_NORM, intercept=_intercept(schema))
+    return load_dataset(path, schema, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(schema))
 
 
 def _names(schema: Schema) -> tuple[str, ...]:

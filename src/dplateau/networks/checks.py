@@ -9,13 +9,14 @@ import numpy as np
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint
+from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
 
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
-_LEAST_CLIP_NORM: Final = 1e-9
+_LEAST_CLIP_NORM: Final = 1e-30
 
 
 def check_run(run: Run, optimizer: bool, average: bool) -> None:
@@ -25,9 +26,8 @@ def check_run(run: Run, optimizer: bool, average: bool) -> None:
             f"the run's update is {run.update!r}: a network takes gradient steps, with update 'sgd' or 'post-processed'."
         )
     if run.clip_norm < _LEAST_CLIP_NORM:
-        # The square of a gradient of 1e-20 is zero in single precision, and what has no norm is not clipped.
         raise InputError(
-            f"clip_norm {run.clip_norm:g} is below {_LEAST_CLIP_NORM:g}: the squares of such gradients vanish in floating point. "
+            f"clip_norm {run.clip_norm:g} is below {_LEAST_CLIP_NORM:g}: its noise would vanish in single precision. "
             "Multiply the loss, and with it clip_norm, by a constant."
         )
     if run.smoothness is not None or run.strong_convexity is not None or run.diameter is not None:
@@ -75,6 +75,16 @@ def checked_params(params: Tree) -> tuple[list[Any], str]:
     if not all(np.isfinite(leaf).all() for leaf in leaves):
         raise InputError("params have values that are not finite: start from finite ones.")
     return leaves, types.pop()
+
+
+def check_used(params: Tree, recorded: RecordedLoss) -> None:
+    """Raise ``InputError`` if a parameter has no gradient at all: it would be noise, or the state of a layer."""
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    if recorded.unused:
+        raise InputError(
+            f"the loss has no gradient by params{names[recorded.unused[0]]}, whatever the example is: it would be released as "
+            "noise alone. Take it out of params; a layer's running statistics (batch normalisation) are no parameters."
+        )
 
 
 def checked_examples(run: Run, examples: Tree) -> Tree:

@@ -1,4 +1,9 @@
-"""The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation."""
+"""The sum of the clipped gradients of a batch: microbatches, threads, no recompilation and no truncation.
+
+A microbatch takes three compiled functions: the gradients of its examples in the precision of the parameters, what each is
+multiplied by, and the sum of the products, rounded to integers (``rounded.py``). Three, because a compiler may compute a value
+twice within a function, and differently: the norm must be that of the numbers which are added.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.networks.lattice import Lattice
 from dplateau.networks.recorded import RecordedLoss
+from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
-from dplateau.training import Grid
 from dplateau.training.batches import largest_likely_size
 
 Array: TypeAlias = Any
@@ -22,12 +28,15 @@ Tree: TypeAlias = Any
 
 _CACHED: Final = 1 << 20
 """Numbers of a microbatch that fit a processor's cache."""
-_MOST: Final = 64
+_MOST: Final = 128
 """Examples of a microbatch, at most: more are no faster on a processor."""
 
 
+_BLOCK: Final = 8
+
+
 class ClippedSums:
-    """The sum of the clipped gradients of a batch, in one row."""
+    """The sum of the clipped gradients of a batch, in one row of integers, and one more for the count of finite gradients."""
 
     def __init__(
         self,
@@ -35,7 +44,7 @@ class ClippedSums:
         recorded: RecordedLoss,
         params: Tree,
         examples: Tree,
-        grid: Grid,
+        lattice: Lattice,
         microbatch: int | None,
         workers: int | None,
     ) -> None:
@@ -46,30 +55,44 @@ class ClippedSums:
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _CACHED) if cpu else 1)
         share = -(-likely // self._workers)
         fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
-        self._micro = microbatch or min(share, min(fits, _MOST) if cpu else likely)
-        self._room = -(-share // self._micro) * self._micro
+        # Kernels treat what is left over of a block in another way: by default nothing is.
+        self.micro = microbatch or _BLOCK * -(-min(share, min(fits, _MOST) if cpu else likely) // _BLOCK)
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
-        self._recorded, self._clip_norm = recorded, np.asarray(grid.clip_norm, self.dtype)
-        self._examples = jax.tree.map(jax.device_put, examples)
+        self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
+        self.recorded, self._lattice, self._examples = recorded, lattice, examples
+        self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        self.compiled = (self.micro, self._x64, lattice)
 
     def __call__(self, params: Tree, batch: NDArray[np.int32]) -> NDArray[np.float64]:
-        """In double precision; every record of the batch is in it."""
-        # A batch larger than its public room is cut in more parts, not cut off; the shapes, and so the compiled code, stay.
-        count = max(1, -(-len(batch) // self._room), min(self._workers, -(-len(batch) // self._micro)))
-        parts = np.array_split(batch, count)
+        """In units of the lattice; every record of the batch is in it."""
+        micros = np.split(batch, range(self.micro, len(batch), self.micro))
         mapped = self._pool.map if self._pool else map
-        sums = list(mapped(partial(self._part, params), parts))
-        return np.asarray(np.stack(sums).sum(axis=0, dtype=np.float64))
+        parts = mapped(partial(self._part, params), (micros[k :: self._workers] for k in range(self._workers)))
+        return np.sum(list(parts), axis=0)
 
-    def _part(self, params: Tree, part: NDArray[np.int32]) -> NDArray[Any]:
-        index = np.zeros(self._room, np.int32)
-        index[: len(part)] = part
-        arguments = (params, self._examples, index, np.int32(len(part)), self._clip_norm)
-        total = np.asarray(clipped_sum(*arguments, recorded=self._recorded, micro=self._micro, finite=False))
-        if np.isfinite(total).all():
-            return total
-        return np.asarray(clipped_sum(*arguments, recorded=self._recorded, micro=self._micro, finite=True))
+    def _part(self, params: Tree, micros: list[NDArray[np.int32]]) -> NDArray[np.float64]:
+        """The sum over some microbatches, by one thread."""
+        totals: list[Array] = [np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]
+        for micro in micros:
+            index = np.zeros(self.micro, np.int32)
+            index[: len(micro)] = micro
+            rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
+            gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
+            with jax.enable_x64(True):
+                totals = _added(totals, gradients, found, valid, lattice=self._lattice)
+        return self.recorded.arranged([np.asarray(total) for total in totals])
+
+    def contributions(
+        self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
+    ) -> tuple[list[Gradient], Array, list[Multipliers]]:
+        """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
+        used = np.ones(self.micro, bool) if used is None else used
+        with jax.enable_x64(self._x64):  # Every thread has to be told.
+            gradients = _gradients(params, rows, recorded=self.recorded)
+        with jax.enable_x64(True):
+            found, valid = _multipliers(gradients, used, lattice=self._lattice)
+        return gradients, valid, found
 
     def close(self) -> None:
         """End the threads."""
@@ -77,16 +100,18 @@ class ClippedSums:
             self._pool.shutdown()
 
 
-@partial(jax.jit, static_argnames=("recorded", "micro", "finite"))
-def clipped_sum(
-    params: Tree, examples: Tree, index: Array, count: Array, clip_norm: Array, *, recorded: RecordedLoss, micro: int, finite: bool
-) -> Array:
-    """Sum over the first ``count`` records of ``index``, ``micro`` at a time; arguments as in ``RecordedLoss.clipped_sum``."""
+@partial(jax.jit, static_argnames="recorded")
+def _gradients(params: Tree, rows: Tree, *, recorded: RecordedLoss) -> list[Gradient]:
+    return recorded.gradients(params, rows)
 
-    def body(k: Array, total: Array) -> Array:
-        part = jax.lax.dynamic_slice(index, (k * micro,), (micro,))
-        rows = jax.tree.map(lambda column: column.at[part].get(mode="promise_in_bounds"), examples)
-        return total + recorded.clipped_sum(params, rows, clip_norm, jnp.arange(micro) + k * micro < count, finite=finite)
 
-    start = jnp.zeros(sum(leaf.size for leaf in jax.tree.leaves(params)), clip_norm.dtype)
-    return jax.lax.fori_loop(0, -(-count // micro), body, start)
+_multipliers = jax.jit(multipliers, static_argnames="lattice")
+
+
+@partial(jax.jit, static_argnames="lattice", donate_argnums=0)
+def _added(
+    totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
+) -> list[Array]:
+    sums = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(gradients, found, strict=True)]
+    count = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.count
+    return [total + one for total, one in zip(totals, [*sums, count], strict=True)]

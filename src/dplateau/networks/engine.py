@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,14 +12,16 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint, locked
-from dplateau.networks.checks import check_parts, check_run, check_shares, checked_examples, checked_params
+from dplateau.networks.checks import check_parts, check_run, check_shares, check_used, checked_examples, checked_params
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
+from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Run, Runs
 from dplateau.spec.schedule import real
-from dplateau.training import SecureGenerator, grid_of
+from dplateau.training import SecureGenerator
 from dplateau.training.result import shared_assumptions
 
 Tree: TypeAlias = Any
@@ -78,8 +79,8 @@ def train_network(
     """Train any differentiable model by noisy gradients, exactly as ``run`` says.
 
     Step t draws its batch, sums the clipped gradients of its examples, adds the noise, divides by the *public* batch size and hands
-    the result to the optimizer. Batches are never truncated. The sum and the noise are rounded to a common grid first (see
-    ``dplateau.training.grid``).
+    the result to the optimizer. Batches are never truncated. What an example contributes, the sum and the noise are whole numbers
+    of a public unit (see ``dplateau.networks.lattice``), so sums are exact.
 
     Parameters
     ----------
@@ -87,8 +88,8 @@ def train_network(
         What to compute, with ``released="all"``, because no last-iterate bound holds for networks. With an optimizer it needs
         ``update="post-processed"``; without, it takes plain steps of ``run.step_size``.
     loss : callable
-        ``loss(params, example)``, a number; it sees one example at a time and must not draw random numbers. Anything that mixes
-        examples (batch normalisation) is impossible by construction.
+        ``loss(params, example)``, a number; it sees one example at a time. What may mix examples (callbacks, ``custom_vmap``,
+        collectives) or keeps a state (running statistics) is refused.
     params : tree of arrays
         The first iterate: public, all float32 (float64 under ``jax_enable_x64``).
     examples : tree of arrays
@@ -101,8 +102,8 @@ def train_network(
     generator : SecureGenerator, optional
         Source of batches and noise; by default a new one with a key from the operating system.
     microbatch : int, optional
-        Examples at a time; memory grows with it, the result does not depend on it but for rounding. By default as many as fit a
-        processor's cache.
+        Examples at a time; memory grows with it, the result does not depend on it but for the rounding of gradients. By default as
+        many as fit a processor's cache.
     workers : int, optional
         Threads that share a batch; by default as many as there are processors and work for them, and one on accelerators.
     checkpoint : Checkpoint, optional
@@ -115,11 +116,12 @@ def train_network(
     Raises
     ------
     InputError
-        The arguments do not fit each other.
+        The arguments do not fit each other; or the loss may mix examples, has no finite gradient at made-up examples, or none by
+        some parameter; or the compiled gradients depend on the place in a microbatch.
     TrainingInterrupted
         By the keyboard. Nothing is released, but for the checkpoint.
     TrainingDiverged
-        The parameters overflowed. Nothing is released, but for the checkpoint.
+        The parameters overflowed, or hardly any gradient was finite, by a noisy count. Nothing is released, but for the checkpoint.
     """
     check_parts(optimizer, checkpoint, validation)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
@@ -128,12 +130,14 @@ def train_network(
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)
-    grid = grid_of(run, weights, 2 * math.isqrt(weights) + 2, dtype)
+    lattice = lattice_of(run, weights)
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
-    summed = ClippedSums(run, recorded, params, records, grid, microbatch, workers)
+    check_used(params, recorded)
+    summed = ClippedSums(run, recorded, params, records, lattice, microbatch, workers)
     start = jax.tree.map(jnp.asarray, params)
+    check_gradients(summed, start, records)
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
-    loop = Loop(run, summed, optimizer, average, grid, weights, generator, checkpoint, validation, progress)
+    loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         stand = loop.run_from(state)
     ledger = stand.ledger

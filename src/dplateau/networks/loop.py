@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, interval, read, write
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.finite import NoisyCount
+from dplateau.networks.lattice import Lattice
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import FullBatch, InputError, Run
-from dplateau.training import Grid, SecureGenerator, TrainingDiverged, TrainingInterrupted
-from dplateau.training.batches import Batches, batches, window
+from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
+from dplateau.training.batches import Batches, batches, public_sizes, window
 from dplateau.training.chunks import chunk_length
 
 Array: TypeAlias = Any
@@ -76,12 +78,13 @@ class Loop:
     summed: ClippedSums
     optimizer: optax.GradientTransformation | None
     average: float
-    grid: Grid
+    lattice: Lattice
     weights: int
     generator: SecureGenerator
     checkpoint: Checkpoint | None
     validation: Validation | None
     progress: Callable[[int, int], None] | None
+    finite: NoisyCount = field(default_factory=NoisyCount)
 
     def run_from(self, state: State) -> Stand:
         """All steps, from the first or from the checkpoint."""
@@ -135,21 +138,22 @@ class Loop:
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
-        deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
-        noise = self.grid.noise(self.generator.normal((end - begin, self.weights)), deviations)
+        multipliers, sizes = window(run.noise_multiplier, begin, end), public_sizes(run.sampling, run.n, begin, end)
+        noise = self.lattice.noise(self.generator.normal((end - begin, self.weights + 1)), multipliers)
         divisors = window(run.sampling.divisors(run.n), begin, end)
         step_sizes = window(run.step_size or 0.0, begin, end)
         weights = 1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1)
-        dtype = self.summed.dtype
+        dtype, each = self.summed.dtype, self.lattice.count
         for k in range(end - begin):
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
-            total = self.summed(state.params, records[k])
-            noisy = np.rint(total / self.grid.spacing) * self.grid.spacing + noise[k]  # exact, see training/grid.py
-            mean = (noisy / divisors[k]).astype(dtype)
+            noisy = self.summed(state.params, records[k]) + noise[k]  # Integers: exact.
+            self.finite.add(noisy[-1] / each, multipliers[k] * 2.0**self.lattice.bits / each, sizes[k])
+            mean = (noisy[:-1] * (self.lattice.unit / divisors[k])).astype(dtype)
             state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
+        self.finite.check(end)
         return Stand(state, stand.best, stand.scores, replace(stand.ledger, done=end), self.generator.drawn)
 
     def _scored(self, stand: Stand) -> Stand:

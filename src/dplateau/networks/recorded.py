@@ -15,15 +15,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
+from numpy.typing import NDArray
 
-from dplateau.networks.sites import LookUp, Site, site_of, squares, weighted
+from dplateau.networks.primitives import check_primitives
+from dplateau.networks.rounded import Formed, Gradient
+from dplateau.networks.sites import LookUp, Site, site_of
 from dplateau.spec import InputError
 
 Array: TypeAlias = Any
@@ -56,14 +60,20 @@ class RecordedLoss:
         The leaves that are used once, and how.
     leaves : int
         Number of leaves of the parameters.
+    unused : tuple of int
+        The leaves whose gradient is zero, whatever the example and the parameters are.
+    tested : set
+        The compiled functions that were found to work on each example by itself, by what distinguishes them.
     """
 
     jaxpr: Any
     sites: dict[int, Site]
     leaves: int
+    unused: tuple[int, ...]
+    tested: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
 
-    def clipped_sum(self, params: Tree, examples: Tree, clip_norm: Array, used: Array, *, finite: bool = False) -> Array:
-        """Sum of the clipped gradients over the ``used`` examples, all its leaves in one row of shape ``(weights,)``.
+    def gradients(self, params: Tree, examples: Tree) -> list[Gradient]:
+        """The gradient of every example by each leaf of the parameters.
 
         Parameters
         ----------
@@ -71,16 +81,10 @@ class RecordedLoss:
             The parameters.
         examples : tree of arrays
             The examples, each array with their number B in front.
-        clip_norm : float
-            What the gradient of each is clipped to: it is multiplied by ``min(1, clip_norm / norm)``.
-        used : array of shape (B,)
-            Which count.
-        finite : bool, default False
-            Whether to leave out gradients that are not finite, for which the result is otherwise not finite.
         """
         weights, rows = (list(map(jnp.asarray, jax.tree.leaves(tree))) for tree in (params, examples))
-        copied = [leaf for leaf in range(self.leaves) if leaf not in self.sites]
-        copies = [jnp.broadcast_to(weights[leaf], (len(used), *weights[leaf].shape)) for leaf in copied]
+        copied, size = [leaf for leaf in range(self.leaves) if leaf not in self.sites], len(rows[0])
+        copies = [jnp.broadcast_to(weights[leaf], (size, *weights[leaf].shape)) for leaf in copied]
 
         def one(zeros: dict[int, Array], copies: list[Array], example: list[Array]) -> tuple[Array, dict[int, Array]]:
             mine = dict(zip(copied, copies, strict=True))
@@ -90,23 +94,19 @@ class RecordedLoss:
             losses, kept = jax.vmap(one)(zeros, copies, rows)
             return losses.sum(), kept
 
-        zeros = {leaf: jnp.zeros((len(used), *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
+        zeros = {leaf: jnp.zeros((size, *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
         (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
-        gradients = {leaf: jax.vmap(site.gradient)(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
-        norms = sum((jax.vmap(squares)(gradient) for gradient in by_copy), jnp.zeros(len(used), weights[0].dtype))
-        norms += sum(jax.vmap(site.squared_norm)(gradients[leaf]) for leaf, site in self.sites.items())
-        factors = jnp.minimum(1, clip_norm / jnp.sqrt(norms))
-        if finite:
-            used = used & jnp.isfinite(norms)
-            by_copy, gradients = (jax.tree.map(lambda x: _where(used, x), tree) for tree in (by_copy, gradients))
-        factors = jnp.where(used, factors, 0)
-        sums = {leaf: weighted(factors, gradient) for leaf, gradient in zip(copied, by_copy, strict=True)}
-        sums |= {leaf: site.total(factors, gradients[leaf]) for leaf, site in self.sites.items()}
-        return jnp.concatenate([sums[leaf].reshape(-1).astype(weights[leaf].dtype) for leaf in range(self.leaves)])
+        found: dict[int, Gradient] = {leaf: site.gradients(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
+        found |= {leaf: Formed(values) for leaf, values in zip(copied, by_copy, strict=True)}
+        return [found[leaf] for leaf in range(self.leaves)]
+
+    def arranged(self, sums: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Sums of such gradients in one row, each leaf in the order of its entries."""
+        return np.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
 
     def footprint(self, params: Tree, examples: Tree) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
-        weights, rows = jax.tree.leaves(params), jax.tree.leaves(examples)
+        weights, rows = list(map(jnp.asarray, jax.tree.leaves(params))), jax.tree.leaves(examples)
         copies = sum(weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites)
         results = self._results(weights, rows)
         return copies + sum(self.sites[leaf].footprint(*result.shape) for leaf, result in results.items())
@@ -153,7 +153,8 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
     Raises
     ------
     InputError
-        The loss is no number, or a parameter is no array of real numbers in the working precision.
+        The loss is no real number, uses what may mix examples or changes something outside itself, or a parameter is no array of
+        real numbers in the working precision.
     """
     leaves, structure = jax.tree.flatten(params)
     if not leaves or any(not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
@@ -178,12 +179,17 @@ def _traced(
     def flat(*values: Array) -> Array:
         return loss(structure.unflatten(values[:count]), rows_structure.unflatten(values[count:]))
 
-    jaxpr = jax.make_jaxpr(flat)(*values)
-    if [out.shape for out in jaxpr.out_avals] != [()]:
+    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values))
+    found = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
+    if len(found) != 1 or found[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
-            f"loss gives {[out.shape for out in jaxpr.out_avals]} at one example: expected one number. It is called with one "
-            "example at a time, without a batch axis."
+            f"loss gives {found} at one example: expected one number. It is called with one example at a time, without a batch "
+            "axis."
         )
+    check_primitives(jaxpr.jaxpr)
+    # Custom derivatives are functions that only differentiation calls.
+    gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
+    check_primitives(gradient.jaxpr)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
 
@@ -202,7 +208,41 @@ def _traced(
         return outputs[0].value
 
     jax.eval_shape(walked, *values)
-    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count)
+    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count, _zeros(gradient))
+
+
+def _without_traces(trace: Callable[[], Any]) -> Any:
+    """What ``trace`` gives; raises ``InputError`` where it leaves something behind, as a running mean does, or names an axis."""
+    try:
+        with jax.checking_leaks():
+            return trace()
+    except NameError as error:
+        if "axis name" not in str(error):
+            raise
+        raise InputError("the loss uses a collective (psum, axis_index): it sees one example, and there is no axis.") from None
+    except Exception as error:
+        if not str(error).startswith("Leaked"):
+            raise
+        raise InputError(
+            "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, and "
+            "the change would be lost. Make it a function of the parameters and one example; use layer or group normalisation."
+        ) from None
+
+
+def _zeros(gradient: Any) -> tuple[int, ...]:
+    """The outputs of a jaxpr that depend on no input and are zero."""
+    jaxpr, found = gradient.jaxpr, []
+    for number, output in enumerate(jaxpr.outvars):
+        needed, used = [], set() if hasattr(output, "val") else {output}
+        for equation in reversed(jaxpr.eqns):
+            if used.intersection(equation.outvars):
+                needed.append(equation)
+                used.update(variable for variable in equation.invars if not hasattr(variable, "val"))
+        if used.isdisjoint(jaxpr.invars):
+            alone = jaxpr.replace(invars=[], outvars=[output], eqns=needed[::-1], debug_info=jaxpr.debug_info.with_unknown_names())
+            if not jnp.any(eval_jaxpr(alone, gradient.consts)[0]):
+                found.append(number)
+    return tuple(found)
 
 
 def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
@@ -233,7 +273,3 @@ def _evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Tagged]) -> dict
         constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
     )
     return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable).value for variable in inputs)), strict=True))
-
-
-def _where(used: Array, values: Array) -> Array:
-    return jnp.where(used.reshape(-1, *(1 for _ in values.shape[1:])), values, 0)

@@ -9,8 +9,10 @@ from typing import Any, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from dplateau.networks.patches import Patches, patches_of
+from dplateau.networks.rounded import Factors, Formed, Gradient, Rows
 
 Array: TypeAlias = Any
 
@@ -30,16 +32,12 @@ class Site(Protocol):
         """Numbers that one example adds to memory, roughly, for a result of shape (P, O)."""
         ...
 
-    def gradient(self, kept: Array, derivative: Array) -> Any:
-        """The gradient at one example, as small as it can be written; ``derivative`` is the one by the result, shape (P, O)."""
+    def gradients(self, kept: Array, derivatives: Array) -> Gradient:
+        """The gradients at B examples, as small as they can be written; ``derivatives`` are those by the results, (B, P, O)."""
         ...
 
-    def squared_norm(self, gradient: Any) -> Array:
-        """Squared norm of such a gradient."""
-        ...
-
-    def total(self, factors: Array, gradients: Any) -> Array:
-        """Sum of the gradients at many examples, each times its factor, in the weight's shape."""
+    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A sum of such gradients, as one row in the order of the weight's entries."""
         ...
 
 
@@ -106,31 +104,19 @@ class Product:
         size = math.prod(self.shape)
         return places * (size // outputs + 2 * outputs) + (size if places > 1 else 0)
 
-    def gradient(self, kept: Array, derivative: Array) -> Any:
+    def gradients(self, kept: Array, derivatives: Array) -> Gradient:
         """See ``Site``. X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
-        if len(kept) == 1:
-            return kept[0], derivative[0]
-        # The transposed one: processors multiply faster in this order.
-        return _exact(derivative.T, kept)
+        if kept.shape[1] == 1:
+            return Factors(kept[:, 0], derivatives[:, 0])
+        # The transposed one: processors multiply faster in this order. By default accelerators have less than full precision.
+        return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept, precision="highest"))
 
-    def squared_norm(self, gradient: Any) -> Array:
+    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         """See ``Site``."""
-        if not isinstance(gradient, tuple):
-            return squares(gradient)
-        # Squares of small numbers vanish: what they may have lost is added, or a large factor would multiply a zero.
-        x, g = gradient
-        lost = jnp.finfo(g.dtype).tiny
-        return (squares(x) + x.size * lost) * (squares(g) + g.size * lost)
-
-    def total(self, factors: Array, gradients: Any) -> Array:
-        """See ``Site``."""
-        if isinstance(gradients, tuple):
-            x, g = gradients
-            matrix = _exact(x.T * factors, g)
-        else:
-            matrix = weighted(factors, gradients).T
-        ordered = matrix.reshape([self.shape[axis] for axis in self.weight_axes])
-        return ordered.transpose(np.argsort(self.weight_axes))
+        axes = [self.shape[axis] for axis in self.weight_axes]
+        if math.prod(self.patches.places if self.patches else self.places) != 1:
+            total = total.reshape(math.prod(axes[self.summed :]), -1).T
+        return total.reshape(axes).transpose(np.argsort(self.weight_axes)).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -166,45 +152,23 @@ class LookUp:
         """See ``Site``."""
         return places * (1 + 3 * outputs)
 
-    def gradient(self, kept: Array, derivative: Array) -> Any:
-        """See ``Site``: the numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others.
+    def gradients(self, kept: Array, derivatives: Array) -> Gradient:
+        """See ``Site``: the numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
+        return Rows(*jax.vmap(_added_up)(kept, derivatives), self.shape[0])
 
-        Equal rows are added up before they meet those of other examples, who would pay for the rounding of rows that cancel.
-        """
-        order = jnp.argsort(kept)
-        numbers = kept[order]
-        first = jnp.append(True, numbers[1:] != numbers[:-1])
-        part = jnp.cumsum(first) - 1
-        sums = jax.ops.segment_sum(derivative[order], part, len(kept), indices_are_sorted=True)
-        return numbers, jnp.where(first[:, None], sums[part], 0)
-
-    def squared_norm(self, gradient: Any) -> Array:
+    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         """See ``Site``."""
-        return squares(gradient[1])
-
-    def total(self, factors: Array, gradients: Any) -> Array:
-        """See ``Site``."""
-        numbers, rows = gradients
-        scaled = (factors[:, None, None] * rows).reshape(-1, self.shape[1])
-        return jnp.zeros(self.shape, scaled.dtype).at[numbers.reshape(-1)].add(scaled, mode="promise_in_bounds")
+        return total
 
 
-def squares(values: Array) -> Array:
-    """Sum of the squares, in two levels: its rounding error grows with the square root of the number of values."""
-    flat = values.reshape(-1)
-    width = math.isqrt(max(flat.size - 1, 0)) + 1
-    flat = jnp.pad(flat, (0, -flat.size % width))
-    return jnp.sum(jnp.sum((flat * flat).reshape(-1, width), axis=1))
-
-
-def weighted(factors: Array, gradients: Array) -> Array:
-    """Sum of the gradients, each times its factor, in full working precision, which accelerators do not give by default."""
-    return jnp.tensordot(factors, gradients, 1, precision="highest")
-
-
-def _exact(a: Array, b: Array) -> Array:
-    """A matrix product in full working precision, which accelerators do not give by default."""
-    return jnp.matmul(a, b, precision="highest")
+def _added_up(numbers: Array, derivatives: Array) -> tuple[Array, Array]:
+    """The derivatives of equal numbers added up: what is rounded is the gradient by a row, not its parts."""
+    order = jnp.argsort(numbers)
+    numbers = numbers[order]
+    first = jnp.append(True, numbers[1:] != numbers[:-1])
+    part = jnp.cumsum(first) - 1
+    sums = jax.ops.segment_sum(derivatives[order], part, len(numbers), indices_are_sorted=True)
+    return numbers, jnp.where(first[:, None], sums[part], 0)
 
 
 def _product(params: Any, shapes: list[tuple[int, ...]], position: int) -> Product | None:

@@ -50,6 +50,15 @@ def _check_sizes(what: str, sizes: Schedule, n: int) -> None:
         raise InputError(f"batch_size {largest:g} exceeds n = {n}: {what} needs batches of at most n records. Lower batch_size.")
 
 
+def _check_expected(sizes: Schedule, n: int) -> None:
+    least = min(sizes) if isinstance(sizes, tuple) else sizes
+    if least < 1:
+        remedy = f"For a rate of {least:g} among n = {n} give batch_size {least * n:g}." if least * n >= 1 else "Raise it."
+        raise InputError(
+            f"batch_size {least:g} is below 1: expected a number of records, the mean size of a batch, and not a rate. {remedy}"
+        )
+
+
 def _whole(sizes: Schedule) -> Schedule:
     for size in sizes if isinstance(sizes, tuple) else (sizes,):
         if size != math.floor(size):
@@ -64,7 +73,7 @@ class Poisson(Sampling):
     Parameters
     ----------
     batch_size : float or sequence of float
-        Expected batch size, constant or one a step; it need not be a whole number.
+        Expected number of records in a batch, at least 1, constant or one a step; it need not be a whole number. It is no rate.
     """
 
     batch_size: Schedule
@@ -76,6 +85,7 @@ class Poisson(Sampling):
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
         _check_sizes("Poisson sampling", self.batch_size, n)
+        _check_expected(self.batch_size, n)
 
     def epoch_steps(self, n: int) -> float:
         return n * len(self.batch_size) / sum(self.batch_size) if isinstance(self.batch_size, tuple) else n / self.batch_size

@@ -9,7 +9,8 @@ may depend on where in a batch it stands. Here neither can happen, because nothi
 - a residual is cut to an integer k in units of ``clip_norm / 2^gradient_bits``, and limited so that ``|k| |m| <= 2^gradient_bits``:
   the clip norm, for the very integers that are summed;
 - the sum of ``k m`` is an integer. Blocks of records are added up in double precision, where every partial sum in whatever order
-  stays below 2^53 and is exact; blocks are added in 64-bit integers.
+  stays below 2^53 and is exact; blocks are added in 64-bit integers;
+- the noise is an integer too, in units of at least 2^-28 of itself, to which the sum is rounded before they are added.
 
 ``docs/proofs/arithmetic.md`` has the proof. Where last-iterate bounds need steps that are contractions to a ten-millionth of their
 noise, weights and residuals are cut to two integers each, one for the leading and one for the trailing bits.
@@ -35,14 +36,15 @@ BLOCK: Final = 2048
 """Records that are added up in double precision."""
 _DOUBLE: Final = 53
 _WIDEST: Final = 62
-"""Bits of a whole number in a double, and of a 64-bit integer with room for the noise."""
+"""Bits of a whole number in a double, and in a 64-bit integer."""
 _ROW_BITS: Final = 20
 _GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
 _LEAST_BITS: Final = 10
 """Of a residual: below, rounding would be felt."""
 _SMALLEST: Final = 1e-100
-_NORMAL: Final = 4
-"""No standard normal number of ``SecureGenerator`` reaches 2 to this power."""
+_NOISE_BITS: Final = 28
+"""The noise is at most 2 to this power of its units: the law of finer digits would show how normal numbers are computed."""
+_LARGEST_MARGIN: Final = 0.1
 _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for a root, a division and a product, each right to 2^-53."""
 
@@ -84,27 +86,45 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     Raises
     ------
     InputError
-        Too few bits are left for a residual: too much noise, too many records or features.
+        Too few bits are left for a residual: there are too many records or features.
     """
     if not _SMALLEST <= run.clip_norm <= 1 / _SMALLEST:
         raise InputError(f"clip_norm {run.clip_norm:g} is beyond {_SMALLEST:g} and its inverse: multiply the loss by a constant.")
-    noise = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
     wide = _bits(d)
     gradient = min(_GRADIENT_BITS, _WIDEST - _bits(run.n))
-    if not trailing:  # the noise is added in the same units
-        gradient = min(gradient, _DOUBLE - _NORMAL - math.ceil(math.log2(max(noise, 1.0))))
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
     if gradient - row - -(-wide // 2) < _LEAST_BITS or bits.weight < _LEAST_BITS:
         raise InputError(
-            f"whole numbers of {_DOUBLE} bits do not suffice for {d} features, n = {run.n} and a noise_multiplier of {noise:g}: "
-            f"a residual would keep {max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or less noise."
+            f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and n = {run.n}: a residual would keep "
+            f"{max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or records."
         )
     return bits
 
 
 def _bits(count: int) -> int:
     return max(0, (count - 1).bit_length())
+
+
+def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
+    """Bits of the clip norm in units of the noise, and the share of it that gradients of ``size`` entries may use.
+
+    The sum is rounded to the units of the noise. That moves two sums apart by at most ``sqrt(size)`` units, which are taken off.
+
+    Raises
+    ------
+    InputError
+        That would be more than a tenth: there is too much noise for so many weights.
+    """
+    noise = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
+    places = min(bits.gradient, _NOISE_BITS - math.ceil(math.log2(noise)))
+    share = 1 - math.sqrt(size) * 2.0**-places if places < bits.gradient else 1.0
+    if share < 1 - _LARGEST_MARGIN:
+        raise InputError(
+            f"rounding would take more than a tenth of clip_norm (noise_multiplier {noise:g}, {size} weights): lower the noise or "
+            "the number of weights."
+        )
+    return places, share
 
 
 class Rows(NamedTuple):

@@ -22,10 +22,12 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Poisson, Run
 from dplateau.training.integers import Bits
 
-_NOISE_BITS: Final = 34
+_NOISE_BITS: Final = 30
 """The least noise of a run is 2 to this power of its units, where a double has room for that."""
-_BOX: Final = 50
-"""Weights stay below 2^50 units of the finest step, so that 2^53 is not reached by a step and its noise."""
+_BOX: Final = 46
+"""Weights stay below 2 to this power of the units of the finest step: rounding in double precision is far below a unit."""
+LARGEST: Final = 2.0**47
+"""In units of its noise, an iterate before the noise is cut off here."""
 _LARGEST_MARGIN: Final = 0.1
 
 
@@ -59,15 +61,16 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     noise, step, batch = _ranges(run)
     size = math.prod(shape)
     finest, widest = step.min() / batch.max(), float(step.max() * noise.max() / batch.min())
-    # Room: for the noise, for the ball or else 2^13 standard deviations of the iterate.
+    # Room: for the ball, or else for 2^13 standard deviations of the iterate; and for the noise.
     room = (
-        37 - math.ceil(math.log2(widest / finest))
+        _BOX - 13 - math.ceil(math.log2(widest / finest))
         if run.diameter is None
         else _BOX + math.floor(math.log2(finest * run.clip_norm / run.diameter))
     )
-    places = min(_NOISE_BITS - math.floor(math.log2(noise.min())), 48 - math.ceil(math.log2(noise.max())), room)
+    places = min(_NOISE_BITS - math.floor(math.log2(noise.min())), _BOX - 4 - math.ceil(math.log2(noise.max())), room)
     unit = run.clip_norm * 2.0**-places
-    units = 1 + float(step.max()) * l2 + run.n * 2.0 ** (places - _BOX)  # of rounding, beside that to the grid, in a coordinate
+    # Of rounding, beside that to the grid, in a coordinate.
+    units = 2.0**-4 * (1 + float(step.max()) * l2) + run.n * 2.0 ** (places - 50)
     share = 1 - math.sqrt(size) * (2 * units + 1) * 2.0**-places
     if not share >= 1 - _LARGEST_MARGIN:
         raise InputError(
@@ -92,7 +95,7 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     least = float(np.min(noise)) * run.clip_norm
     # What is rounded after the noise of one step is an error of the next one, whose noise may be smaller.
     falls = float(np.max((step / batch)[:-1] / (step / batch)[1:], initial=1.0))
-    grid = math.sqrt(size) * (1 + units + 2 * falls) * run.clip_norm * 2.0**-lattice.bits / least
+    grid = math.sqrt(size) * (0.5 + units + 0.6 * falls) * run.clip_norm * 2.0**-lattice.bits / least
     reach = lattice.box * math.sqrt(size) if run.diameter is None else run.diameter / 2
     projection = 0.0 if run.diameter is None else (size + 8) * 2.0**-52 * reach / (least * float(step.min() / batch.max()))
     # Poisson batches that are too large for a contraction are paid for by the bounds themselves.

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
-from dplateau.training.integers import BLOCK, Array, Bits, Rows, bits_of, cut, encoded, integer_sum
-from dplateau.training.last_iterate import lattice_of
+from dplateau.training.integers import BLOCK, Array, Bits, Rows, bits_of, cut, encoded, integer_sum, noise_bits_of
+from dplateau.training.last_iterate import LARGEST, lattice_of
 
 
 class Constants(NamedTuple):
     """What all steps share.
 
     ``l2`` (one a row of the weights), ``momentum`` and ``radius`` of the ball; ``per_unit``, units of the summed gradient in 1, and
-    ``unit`` of the noise; ``share`` of the clip norm that gradients may use; ``box`` that holds all weights.
+    ``unit`` of the noise, and ``shift``, the bits between the two; ``share`` of the clip norm that gradients may use; ``box`` that
+    holds all weights.
     """
 
     l2: Array
@@ -35,6 +36,7 @@ class Constants(NamedTuple):
     radius: Array
     per_unit: Array
     unit: Array
+    shift: Array
     share: Array
     box: Array
 
@@ -59,10 +61,12 @@ def arithmetic_of(
     """
     size = math.prod(shape)
     bits = bits_of(run, shape[0], trailing=run.is_last_iterate)
-    noise_bits, share, box = bits.gradient, 1.0, math.inf
+    box = math.inf
     if bits.trailing:
         lattice = lattice_of(run, loss, bits, shape, float(l2.max()))
         noise_bits, share, box = lattice.bits, lattice.share, lattice.box
+    else:
+        noise_bits, share = noise_bits_of(run, bits, size)
     # A norm of so many numbers may be computed too small by this share.
     radius = math.inf if run.diameter is None else run.diameter / 2 * (1 - (size + 8) * 2.0**-53)
     constants = Constants(
@@ -71,6 +75,7 @@ def arithmetic_of(
         radius=np.float64(radius),
         per_unit=np.float64(2.0**bits.gradient / run.clip_norm),
         unit=np.float64(run.clip_norm * 2.0**-noise_bits),
+        shift=np.int64(max(0, bits.gradient - noise_bits)),
         share=np.float64(share),
         box=np.float64(box),
     )
@@ -118,9 +123,10 @@ def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, const
         total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
         grid = size * (constants.unit / divisor)
         before = jnp.rint((weights - size * (total / divisor + constants.l2 * weights)) / grid)
-        weights = jnp.clip((jnp.clip(before, -(2.0**52), 2.0**52) + noise) * grid, -constants.box, constants.box)
+        weights = jnp.clip((jnp.clip(before, -LARGEST, LARGEST) + noise) * grid, -constants.box, constants.box)
     else:
-        noisy = (sums[0] + noise.astype(sums.dtype)).astype(noise.dtype) * constants.unit
+        rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
+        noisy = (rounded + noise.astype(sums.dtype)).astype(noise.dtype) * constants.unit
         velocity = constants.momentum * velocity + (noisy / divisor + constants.l2 * weights)
         weights = weights - size * velocity
     weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))

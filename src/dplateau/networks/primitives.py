@@ -1,0 +1,66 @@
+"""Which operations a loss may use: those of which it is known that each example of a microbatch is worked on by itself.
+
+The loss is written for one example, and ``vmap`` makes it work on a microbatch. For nearly all of JAX's operations that changes
+nothing for the single example. It does for a few: a ``custom_vmap`` rule gets the whole microbatch, a callback may see it or keep
+what it saw, a collective adds over it, and some random generators give all examples the bits of the first one's key. One example
+could then move the gradients of others, whom nobody clips.
+
+So this is a list of what is allowed, and what is not on it is refused: an operation that JAX will have one day, or that a library
+defines, is unknown here, and unknown is not safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from jax import lax
+from jax.extend.core import primitives
+
+from dplateau.spec import InputError
+
+# fmt: off
+_MIXING: Final = frozenset({
+    "addupdate", "all_gather", "all_to_all", "axis_index", "get", "infeed", "outfeed", "pbroadcast", "pgather", "pmax", "pmin",
+    "ppermute", "psum", "psum_invariant", "pvary", "ragged_all_to_all", "reduce_scatter", "rng_bit_generator", "rng_uniform",
+    "sharding_constraint", "swap",
+})
+# fmt: on
+_ALLOWED: Final = frozenset(
+    value
+    for module in (primitives, lax)
+    for name, value in vars(module).items()
+    if name.endswith("_p") and value.name not in _MIXING
+)
+_ALSO: Final = frozenset({"platform_index"})
+"""Part of ``lax.platform_dependent``, and in no public module."""
+_KEYS: Final = ("rbg", "unsafe_rbg")
+
+
+def check_primitives(jaxpr: Any) -> None:
+    """Raise ``InputError`` if the jaxpr of a loss and its gradient, or one inside it, uses what may mix examples."""
+    for equation in _equations(jaxpr):
+        primitive = equation.primitive
+        if equation.effects or (primitive not in _ALLOWED and primitive.name not in _ALSO):
+            raise InputError(
+                f"the loss uses {primitive.name}, which may see a whole microbatch, or act outside the loss: one example could "
+                "change what others contribute. Write that part with jax.numpy and jax.lax, for one example, without callbacks "
+                "or collectives."
+            )
+        for variable in (*equation.invars, *equation.outvars):
+            if any(f"key<{kind}>" == str(variable.aval.dtype) for kind in _KEYS if hasattr(variable.aval, "dtype")):
+                raise InputError(
+                    "the loss draws random bits with the generator rbg, which gives all examples of a microbatch the bits of the "
+                    "first one's key: use keys of jax.random.key(..., impl='threefry2x32')."
+                )
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations, those of inner jaxprs (loops, branches, custom derivatives) included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _equations(inner)

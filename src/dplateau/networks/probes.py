@@ -1,0 +1,91 @@
+"""Before the first step: what the compiled gradients do with made-up examples. No record is looked at.
+
+The proof of a step needs that what an example contributes is a function of that example and of the weights. JAX's ``vmap`` means it
+so, but a compiled function works on a microbatch, and its kernels might treat the last places of a block in another way than the
+first. So the functions that the training will call are called with random examples, in different places and among different
+neighbours, and must give the same bits. **This is a test of the compiled code, not a proof**: it shows what depends on the place
+for the examples that were tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.spec import InputError
+
+Tree: TypeAlias = Any
+
+_ORDERS: Final = 4
+_KINDS: Final[tuple[Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]], ...]] = (
+    lambda rng, shape: rng.normal(size=shape),
+    lambda rng, shape: rng.uniform(size=shape),
+    lambda _, shape: np.zeros(shape),
+)
+
+
+def check_gradients(summed: ClippedSums, params: Tree, examples: Tree) -> None:
+    """Raise ``InputError`` unless some made-up example has a finite gradient, and none depends on its place or its neighbours.
+
+    Parameters
+    ----------
+    summed : ClippedSums
+        The compiled functions.
+    params : tree of arrays
+        The first parameters, and others near them, are tried.
+    examples : tree of arrays
+        Only their shapes and types are used.
+    """
+    rng = np.random.default_rng(0)
+    near = jax.tree.map(lambda leaf: np.asarray(leaf + 0.1 * rng.normal(size=leaf.shape), leaf.dtype), params)
+    made = [_rows(rng, kind, examples, summed.micro) for kind in _KINDS]
+    found = {
+        (at, kind): int(np.sum(summed.contributions(where, rows)[1]))
+        for at, where in enumerate((near, params))
+        for kind, rows in enumerate(made)
+    }
+    at, kind = max(found, key=lambda key: found[key])
+    if not found[at, kind]:
+        raise InputError(
+            "the loss has no finite gradient at any of the made-up examples (normal numbers, numbers from 0 to 1, zeros): it may "
+            "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
+        )
+    if summed.compiled in summed.recorded.tested:
+        return
+    where, rows, others = (near, params)[at], made[kind], made[kind - 1]
+    alone, places = _bits(summed, where, rows), np.arange(summed.micro)
+    orders = [places, np.roll(places, 1), places[::-1], *(rng.permutation(places) for _ in range(_ORDERS))]
+    halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
+    for order, kept in [*((order, np.ones(len(order), bool)) for order in orders), *halves]:
+        mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
+        if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
+            raise InputError(
+                f"on this machine the gradient of an example depends on its place in a microbatch of {summed.micro}, or on the "
+                "others: what one record contributes has no bound. Pass another microbatch; 1 works on each example alone."
+            )
+    summed.recorded.tested.add(summed.compiled)
+
+
+def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], examples: Tree, count: int) -> Tree:
+    """Made-up examples: whole numbers are 0 or 1, which are classes or rows of nearly every table."""
+
+    def column(like: NDArray[Any]) -> NDArray[Any]:
+        shape = (count, *like.shape[1:])
+        return (kind(rng, shape) if like.dtype.kind == "f" else rng.integers(0, 2, shape)).astype(like.dtype)
+
+    return jax.tree.map(column, examples)
+
+
+def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
+    """All that the sum is made of, for each example, NaN equal to NaN."""
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(summed.contributions(params, rows))]
+    return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
+
+
+def _like(kept: NDArray[np.bool], column: NDArray[Any]) -> NDArray[np.bool]:
+    return kept.reshape(-1, *(1 for _ in column.shape[1:]))

@@ -1,0 +1,243 @@
+"""Losses that may mix examples, keep a state, train on nothing or depend on the place in a microbatch are refused by name."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+from dplateau.networks import clipped_sums, train_network
+from dplateau.networks.finite import NoisyCount
+from dplateau.networks.lattice import lattice_of
+from dplateau.networks.recorded import record
+from dplateau.spec import FullBatch, InputError, Poisson
+from dplateau.training import TrainingDiverged
+
+from .small import data, loss, run_of, seeded, start
+from .uses import W, dense, normal
+
+E4 = normal(4)
+
+
+@custom_vmap
+def shared(x):
+    """Alone it is the identity; in a microbatch every example gets the sum of all."""
+    return x
+
+
+@shared.def_vmap
+def _(axis_size, in_batched, x):
+    return jnp.broadcast_to(x.sum(0), x.shape), True
+
+
+@jax.custom_vjp
+def with_rule(x):
+    return jnp.sum(x)
+
+
+with_rule.defvjp(lambda x: (jnp.sum(x), x), lambda x, g: (shared(g * jnp.ones_like(x)),))
+
+
+def called(x, method):
+    return jax.pure_callback(lambda a: a, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method=method)
+
+
+MIXING = {
+    "custom_vmap": (lambda p, e: dense(p, shared(e)), "custom_vmap_call"),
+    "broadcast_all": (lambda p, e: dense(p, called(e, "broadcast_all")), "pure_callback"),
+    "sequential": (lambda p, e: dense(p, called(e, "sequential")), "pure_callback"),
+    "io_callback": (
+        lambda p, e: dense(p, jax.experimental.io_callback(lambda a: a, jax.ShapeDtypeStruct((4,), np.float32), e)),
+        "io_callback",
+    ),
+    "print": (lambda p, e: (jax.debug.print("{}", e[0]), dense(p, e))[1], "debug_"),
+    "in a scan": (lambda p, e: dense(p, e) * lax.scan(lambda c, x: (c + shared(x), None), 0.0, e)[0], "custom_vmap_call"),
+    "in a branch": (
+        lambda p, e: dense(p, lax.cond(e[0] > 0, lambda x: called(x, "broadcast_all"), lambda x: x, e)),
+        "pure_callback",
+    ),
+    "in a while loop": (
+        lambda p, e: dense(p, lax.while_loop(lambda x: x[0] > 1, lambda x: called(x, "legacy_vectorized") / 2, e)),
+        "pure_callback",
+    ),
+    "in jit": (lambda p, e: dense(p, jax.jit(shared)(e)), "custom_vmap_call"),
+    "in remat": (lambda p, e: dense(p, jax.checkpoint(shared)(e)), "custom_vmap_call"),
+    "in a derivative": (lambda p, e: dense(p, e) + with_rule(p["b"] * e[0]), "custom_vmap_call"),
+    "collective": (lambda p, e: lax.psum(dense(p, e), "examples"), "collective"),
+    "axis index": (lambda p, e: dense(p, e) * lax.axis_index("examples"), "collective"),
+    "random, not by example": (
+        lambda p, e: dense(p, e * jax.random.normal(jax.random.fold_in(jax.random.key(0, impl="rbg"), e[0].astype(int)), (4,))),
+        "rbg",
+    ),
+    "generator of the device": (
+        lambda p, e: dense(p, e * lax.rng_uniform(0.0, 1.0, (4,))),
+        "rng_uniform",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_what_may_mix_examples_is_refused_by_name(name):
+    mixing, message = MIXING[name]
+    with pytest.raises(InputError, match=message):
+        record(mixing, W, E4)
+
+
+def test_a_generator_that_is_refused_does_mix_examples():
+    """Under vmap, rbg gives all examples the bits of the first one's key."""
+    keys = jax.vmap(partial(jax.random.key, impl="rbg"))(jnp.arange(3))
+    together = jax.vmap(lambda key: jax.random.normal(key, (2,)))(keys)
+    assert (together[1] != jax.random.normal(keys[1], (2,))).any()
+
+
+def test_ordinary_losses_are_not_refused():
+    def ordinary(p, e):
+        x = jax.nn.gelu(jax.nn.relu(e @ p["w"] + p["b"])) + jax.nn.one_hot(jnp.argmax(e) % 3, 3) * jnp.arange(3)
+        x *= jax.random.bernoulli(jax.random.fold_in(jax.random.key(0), e[0].astype(int)), 0.5, x.shape)
+        x = jnp.sort(x) + jnp.split(jnp.tile(x, 2), 2)[0] + jnp.roll(x, 1) + jnp.median(x) + jnp.cumsum(x) + jnp.interp(x, x, x)
+        x = jnp.linalg.solve(jnp.eye(3) + jnp.outer(x, x), x) + jnp.fft.fft(x).real + jnp.linalg.norm(x)
+        x = lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x) + jax.checkpoint(jnp.tanh)(x) + lax.map(jnp.cos, x)
+        return jax.scipy.special.logsumexp(x) - jax.nn.log_softmax(x)[0] + jax.scipy.special.gammaln(x**2 + 1).sum()
+
+    assert record(ordinary, W, E4).unused == ()
+
+
+class Running:
+    """A batch normalisation in the style of layers that keep their running mean."""
+
+    def __init__(self):
+        self.mean = jnp.zeros(3)
+
+    def __call__(self, p, e):
+        x = e @ p["w"] + p["b"]
+        self.mean = 0.9 * self.mean + 0.1 * x
+        return jnp.sum((x - self.mean) ** 2)
+
+
+def test_a_loss_that_keeps_a_running_mean_is_refused():
+    with pytest.raises(InputError, match="changes something outside itself"):
+        record(Running(), W, E4)
+
+
+@pytest.mark.parametrize("use", [lambda x: 0.0, lambda x: 0 * x.sum(), lambda x: jnp.sum(lax.stop_gradient(x))])
+def test_parameters_without_any_gradient_are_named(use):
+    """The running statistics of a layer, for example, which only its training mode would use."""
+    params = {**start(), "statistics": {"mean": np.ones(3, np.float32)}}
+    with pytest.raises(InputError, match=r"no gradient by params\['statistics'\]\['mean'\]"):
+        train_network(run_of(), lambda p, e: loss(p, e) + use(p["statistics"]["mean"]), params, data())
+
+
+def test_a_constant_gradient_is_no_missing_one():
+    params = {**start(), "s": np.float32(1)}
+    assert record(lambda p, e: loss(p, e) + 3 * p["s"], params, jax.tree.map(lambda c: c[0], data())).unused == ()
+
+
+@pytest.mark.parametrize("broken", [jnp.nan, jnp.inf])
+def test_a_loss_that_is_never_finite_is_refused_before_the_first_step(broken):
+    with pytest.raises(InputError, match="no finite gradient at any of the made-up examples"):
+        train_network(run_of(), lambda p, e: loss(p, e) * broken, start(), data())
+
+
+def test_a_loss_that_is_finite_for_no_record_ends_in_an_error():
+    """Made-up examples cannot show it: only these records are outside the domain. The noisy count does."""
+    x, y = data(400)
+    run = run_of(n=400, sampling=Poisson(200.0), noise_multiplier=1.0, steps=3)
+    broken = lambda p, e: loss(p, e) + jnp.where(e[0][0] < -50, jnp.nan, 1.0) * jnp.sum(p["b"])  # noqa: E731
+    train_network(run, broken, start(), (x, y), generator=seeded())
+    x[:, 0] = -100
+    with pytest.raises(TrainingDiverged, match="hardly any example had a finite gradient"):
+        train_network(run, broken, start(), (x, y), generator=seeded())
+
+
+def test_one_record_cannot_be_seen_in_whether_training_ends():
+    """The only record with a finite gradient: with and without it, the error depends on the noise in the same way."""
+    x, y = data(400)
+    run = run_of(n=400, sampling=FullBatch(), noise_multiplier=1.0, steps=1)
+    broken = lambda p, e: loss(p, e) + jnp.where(e[0][0] < -50, jnp.nan, 1.0) * jnp.sum(p["b"])  # noqa: E731
+    for first in (0.0, -100.0):
+        x[:, 0] = -100
+        x[0, 0] = first
+        with pytest.raises(TrainingDiverged, match="by a noisy count"):
+            train_network(run, broken, start(), (x, y), generator=seeded())
+
+
+def test_the_noisy_count_decides_only_where_noise_allows_it():
+    def ends(found, deviation, expected):
+        count = NoisyCount()
+        count.add(found, deviation, expected)
+        try:
+            count.check(1)
+        except TrainingDiverged:
+            return True
+        return False
+
+    assert ends(3.0, 16.0, 1000.0)
+    assert ends(-20.0, 16.0, 1000.0)
+    assert not ends(800.0, 16.0, 1000.0)
+    assert not ends(0.0, 16.0, 100.0)  # Too few to tell.
+    assert not ends(60.0, 0.01, 100.0)
+    assert not ends(0.0, 0.01, 3.0)  # A Poisson batch may well be empty.
+
+
+def test_a_count_of_many_steps_is_as_sharp_as_their_number():
+    count, rng = NoisyCount(), np.random.default_rng(1)
+    for step in range(1, 1001):
+        count.add(16 * rng.normal(), 16.0, 20.0)
+        try:
+            count.check(step)
+        except TrainingDiverged:
+            break
+    assert 50 < step < 200
+
+
+def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
+    """What no list of operations shows: here the compiled function itself treats the last place in another way."""
+    compiled = clipped_sums._gradients
+
+    def uneven(params, rows, *, recorded):
+        found = compiled(params, rows, recorded=recorded)
+        return jax.tree.map(lambda leaf: leaf.at[-1].multiply(1 + 2.0**-23) if leaf.dtype == jnp.float32 else leaf, found)
+
+    train_network(run_of(steps=1), loss, start(), data(), microbatch=8)
+    monkeypatch.setattr(clipped_sums, "_gradients", uneven)
+    twice = lambda p, e: 2 * loss(p, e)  # noqa: E731 (what was tested once is not tested again)
+    for _ in range(2):
+        with pytest.raises(InputError, match="depends on its place in a microbatch of 8"):
+            train_network(run_of(steps=1), twice, start(), data(), microbatch=8)
+    train_network(run_of(steps=1), twice, start(), data(), microbatch=1)
+
+
+def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):
+    compiled = clipped_sums._gradients
+
+    def mixed(params, rows, *, recorded):
+        found = compiled(params, rows, recorded=recorded)
+        return jax.tree.map(lambda leaf: leaf + 1e-3 * leaf.sum(0) if leaf.dtype == jnp.float32 else leaf, found)
+
+    monkeypatch.setattr(clipped_sums, "_gradients", mixed)
+    with pytest.raises(InputError, match="or on the others"):
+        train_network(run_of(steps=1), lambda p, e: 3 * loss(p, e), start(), data(), microbatch=8)
+
+
+def test_examples_that_no_made_up_ones_resemble_do_not_stop_a_run():
+    """Logarithms of what is drawn from normal numbers are NaN for half of them; those from 0 to 1 do."""
+    positive = lambda p, e: loss(p, (jnp.log(e[0]), e[1]))  # noqa: E731
+    result = train_network(run_of(steps=1), positive, start(), (np.abs(data()[0]) + 0.1, data()[1]))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(result.params))
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_default_microbatches_are_whole_blocks(n):
+    """A network on embeddings depended on the place in a microbatch of 12 on some processors."""
+    x, y = data(n)
+    run = run_of(n=n, sampling=FullBatch(), steps=1)
+    params = jax.tree.map(jnp.asarray, start())
+    recorded = record(loss, params, (x[0], y[0]))
+    summed = clipped_sums.ClippedSums(run, recorded, params, (x, y), lattice_of(run, 20), None, None)
+    assert summed.micro % 8 == 0
+    assert summed(params, np.arange(n, dtype=np.int32))[-1] == n * lattice_of(run, 20).count
