@@ -16,13 +16,14 @@ import numpy as np
 from dplateau.black_box.case import DELTA, Case
 from dplateau.black_box.neighbours import Neighbours, float32_order, one_record
 from dplateau.black_box.scores import along
-from dplateau.black_box.solvers import LONG, MIDDLE, SMALL, N
+from dplateau.black_box.solvers import MIDDLE, SMALL, N
 from dplateau.calibration import calibrate
 from dplateau.networks import train_network
 from dplateau.spec import FullBatch, Poisson, Run, Sampling
 from dplateau.training import SecureGenerator
 
 HIDDEN: Final = 4
+LONG: Final = 20_000
 _STEPS: Final = 3
 
 Tree = Any
@@ -65,20 +66,18 @@ def _perceptron(sampling: Sampling) -> Case:
     example = neighbours.features[0].astype(np.float32), np.float32(neighbours.target[0])
     gradient = _flat(jax.grad(perceptron)(params, example)).astype(np.float64)
     scores = {"record's direction": along(gradient / np.linalg.norm(gradient))}
-    return Case(f"network, {sampling.kind}", neighbours, run, partial(_weights, run, perceptron, params, None), scores)
+    return Case(f"network, {sampling.kind}", neighbours, run, partial(_weights, run, perceptron, params), scores)
 
 
 def _linear(neighbours: Neighbours) -> Case:
     run = Run(n=LONG, sampling=FullBatch(), steps=1, noise_multiplier=1.0, clip_norm=0.5, step_size=1.0)
     run = calibrate(run, epsilon=SMALL, delta=DELTA)
-    return Case("network, linear", neighbours, run, partial(_weights, run, logistic, np.zeros(2, np.float32), 1))
+    return Case("network, linear", neighbours, run, partial(_weights, run, logistic, np.zeros(2, np.float32)))
 
 
-def _weights(run: Run, loss: Any, params: Tree, share: int | None, features: Any, target: Any, generator: SecureGenerator) -> Any:
-    """The released weights; with ``share`` examples at a time and one worker, sums do not depend on the machine."""
+def _weights(run: Run, loss: Any, params: Tree, features: Any, target: Any, generator: SecureGenerator) -> Any:
     examples = features.astype(np.float32), target.astype(np.float32)
-    result = train_network(run, loss, params, examples, generator=generator, microbatch=share, workers=share)
-    return _flat(result.params)
+    return _flat(train_network(run, loss, params, examples, generator=generator).params)
 
 
 def _flat(tree: Tree) -> Any:
