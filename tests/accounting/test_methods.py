@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
+from contextlib import suppress
 
 import mpmath as mp
 import numpy as np
@@ -14,7 +16,7 @@ from scipy.stats import beta
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
-from dplateau.accounting.contour import contour_delta, contour_epsilon
+from dplateau.accounting.contour import RealAxis, at_most, contour_delta, contour_epsilon
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
@@ -190,3 +192,25 @@ def test_sampling_never_costs(law):
     loud = dp.Run(n=1000, sampling=dp.Poisson(10), steps=100, noise_multiplier=1e-4, adjacency="replace")
     found = ExactComposition(compositions(loud)[0]).epsilon(1e-5)
     assert found.lower <= found.upper <= gdp_epsilon(2e4 * 10, 1e-5) * (1 + 1e-9)
+
+
+def test_what_overflows_makes_no_bound() -> None:
+    """K of little noise overflows at the c of a search. No warning is left, and no enclosure excludes what the lattice encloses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for law, count in (
+            (PoissonRemove(1e-3, 4.0), 300),
+            (PoissonReplace(0.05, 3.0), 40),
+            (PoissonAdd(0.3, 6.0), 30),
+            (Amplified(0.1, 5.0), 60),
+        ):
+            composition = compose((law, count))
+            with suppress(ArithmeticError):
+                contour, lattice = contour_epsilon(composition, 1e-6), ExactComposition((composition,)).epsilon(1e-6)
+                assert max(contour.lower, lattice.lower) <= min(contour.upper, lattice.upper)
+        axis = RealAxis(compose((PoissonRemove(0.5, 30.0), 2)))
+        with np.errstate(all="ignore"), pytest.raises(TooSlowError):
+            axis(100.0)
+        assert compose((PoissonRemove(0.5, 30.0), 2)).bound(100.0) == math.inf
+        for composition in (compose((PoissonRemove(0.5, 30.0), 2)), compose((PoissonReplace(1e-9, 40.0), 5))):
+            assert not at_most(composition, 1e-3, 1e-6)

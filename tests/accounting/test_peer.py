@@ -63,11 +63,39 @@ def test_the_recorded_peer_brackets_us(part: int) -> None:
                 assert high - here.upper <= 1e-3 * max(high, 1) + (high - low) / 10 + 1e-6, (row, delta)
 
 
+def recorded(row: dict[str, Any], **changed: float) -> bool:
+    """Whether the peer, asked for this row with some of its settings changed, gives what is recorded.
+
+    Its transforms round by up to ``1e-14 sqrt(T)`` in delta, and the masses of one step so that the mean loss, T times, moves by up
+    to ``1e-10 T``. How they round depends on the machine: the mathematical functions of the C library take other instructions on
+    other processors. So its epsilons are compared as if delta and the mean were known up to that.
+    """
+    row_asked = row | changed
+    noise = 1e-14 * math.sqrt(row["steps"]) + 4e-16 * row["steps"]
+    room = 1e-10 * row["steps"]
+    deltas = [delta for delta in row["deltas"] if delta > 2 * noise]
+    around = [delta + off for delta in deltas for off in (-noise, noise)]
+    given = (row["adjacency"], row_asked["rate"], row_asked["noise"], row["steps"], around, row["interval"])
+    for name, found in zip(("pessimistic", "optimistic"), make_peer_grid.peer_epsilons(*given), strict=True):
+        wanted = [value for value, delta in zip(row[name], row["deltas"], strict=True) if delta > 2 * noise]
+        for value, most, least in zip(wanted, found[::2], found[1::2], strict=True):
+            if not least * (1 - 1e-9) - room <= value <= most * (1 + 1e-9) + room:
+                return False
+    return True
+
+
 def test_the_peer_recomputed() -> None:
     logging.disable(logging.WARNING)
-    quick = [row for row in ROWS if row["noise"] >= 1 and row["interval"] == 1e-4]
+    # Of more steps the rounding of the peer is larger, and harder to bound.
+    quick = [row for row in ROWS if row["noise"] >= 1 and row["interval"] == 1e-4 and row["steps"] <= 500]
     for row in quick[:: len(quick) // 12][:12]:
-        given = (row["adjacency"], row["rate"], row["noise"], row["steps"], row["deltas"], row["interval"])
-        high, low = make_peer_grid.peer_epsilons(*given)
-        assert high == pytest.approx(row["pessimistic"], rel=1e-9, abs=1e-12)
-        assert low == pytest.approx(row["optimistic"], rel=1e-9, abs=1e-12)
+        assert recorded(row), row
+
+
+def test_another_setting_is_not_what_was_recorded() -> None:
+    """The comparison tells a row from one with a millionth more noise or a millionth less sampling."""
+    logging.disable(logging.WARNING)
+    row = next(row for row in ROWS if row["noise"] >= 1 and row["interval"] == 1e-4 and row["rate"] == 0.5)
+    assert recorded(row)
+    assert not recorded(row, noise=row["noise"] * (1 + 1e-6))
+    assert not recorded(row, rate=row["rate"] * (1 - 1e-6))

@@ -11,7 +11,7 @@ import dplateau as dp
 from dplateau.accounting import NotApplicable
 from dplateau.accounting.taut_string import taut_string
 from dplateau.analyses import FixedOrder
-from dplateau.analyses.last_uses import ConstantSteps, least
+from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least
 from dplateau.analyses.requirements import contraction
 
 
@@ -179,3 +179,15 @@ def test_the_search_finds_the_least_of_a_unimodal_cost():
         best, place = least(lambda backs, target=target: np.abs(np.log1p(backs) - math.log1p(target)) + 1.0, 1000, 8)
         assert (float(best), place) == (1.0, target)
     assert least(lambda backs: backs * 1.0, 0)[0] == math.inf
+
+
+def test_in_short_runs_every_look_back_is_tried() -> None:
+    """With steps that vary, the cost has several minima: a search on a grid missed the least by up to 6 per cent in mu."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        steps = int(rng.integers(9, 60))
+        eta = 10 ** rng.uniform(-1.5, 1.5, steps)
+        some = VaryingSteps(np.ones(steps), eta * rng.uniform(0.01, 1), (eta * 10 ** rng.uniform(-0.5, 0.5, steps)) ** 2, 0.0, 10.0)
+        uses = np.arange(steps)
+        start = float(taut_string(np.append(0.0, some.string(uses)[0]), np.append(0.0, some.string(uses)[1])))
+        assert some.cost(uses) == min(start, float(some.from_diameter(uses)(uses).min()))

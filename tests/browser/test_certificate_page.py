@@ -12,12 +12,13 @@ import pytest
 import dplateau as dp
 from dplateau import report as reports
 from dplateau.report import make_certificate, write_page
-from dplateau.spec import Assumption
+from dplateau.spec import Generator
+from dplateau.spec import assumption as a
 
 RUN = dp.Run(n=32_561, sampling=dp.FullBatch(), steps=400, noise_multiplier=80.0, update="post-processed", released="last")
 ASSUMPTIONS = (
-    Assumption("clipping", "gradients were clipped </script><img src=x>", "enforced"),
-    Assumption("public constants", 300 * "y", "declared"),
+    *(a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True), a.Steps()),
+    *(a.Features(), a.Arithmetic(rounding="exact"), a.PublicValidation(data="a text </script><img src=x>" + 300 * "y")),
 )
 DESKTOP, PHONE = (1280, 900), (390, 844)
 PAGES = ("good", "seeded")
@@ -27,7 +28,7 @@ OTHER = {"light": "dark", "dark": "light"}
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    generators = ("AES-256-CTR, key from the operating system", "insecure" + 300 * "x")
+    generators = Generator("AES-256-CTR", "operating-system"), Generator("insecure" + 300 * "x", "fixed-seed")
     for name, generator in zip(PAGES, generators, strict=True):
         certificate = make_certificate(dp.account(RUN), reports.Testimony(RUN, ASSUMPTIONS, generator))
         write_page(certificate, folder / f"{name}.html")
@@ -100,7 +101,7 @@ def test_links_text_hovering_and_the_theme_button(visit, pages):
     assert all(link.startswith("#") and page.query_selector(link) for link in links)
     page.click("nav a[href='#recompute']")
     assert page.evaluate("location.hash") == "#recompute"
-    assert "gradients were clipped </script><img src=x>" in page.inner_text("main")
+    assert "a text </script><img src=x>" in page.inner_text("main")
     assert page.query_selector("img") is None
     readings = {"attack-figure": r"false alarms: detects at most [\d.]+ %", "epsilon-figure": r"chosen: epsilon 0\.9"}
     for figure, text in readings.items():

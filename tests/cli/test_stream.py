@@ -104,7 +104,8 @@ def test_the_certificate(folder, train, dplateau):
     certificate = load_model(output).certificate
     assert verify(certificate).certifies
     order = {assumption.name: (assumption.statement, assumption.how) for assumption in certificate.assumptions}["order"]
-    assert order == ("as given: public, and chosen without looking at the records", "declared")
+    assert order[0].endswith("(as given: public, and chosen without looking at the records)")
+    assert order[1] == "declared"
     assert "chosen without looking at the records" in " ".join(out.split())
     assert dplateau("account", "--run", output / "certificate.json")[0] == 0
 

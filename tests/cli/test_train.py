@@ -64,7 +64,7 @@ def test_the_certificate_is_verified_by_account(dplateau, trained, tmp_path):
     assert "agrees" in out
     assert json.loads(dplateau("account", "--run", trained / "certificate.json", "--json")[1])["agrees"] is True
     data = json.loads((trained / "certificate.json").read_text())
-    data["epsilon"] *= 0.5
+    data["curve"][-1]["epsilon"] = [0.0, 0.5]
     (tmp_path / "forged.json").write_text(json.dumps(data))
     code, out, _ = dplateau("account", "--run", tmp_path / "forged.json")
     assert code == 1

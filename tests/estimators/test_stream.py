@@ -140,7 +140,7 @@ def test_the_certificate_says_how_the_rows_were_ordered():
     rows, target = rows_and_target("logistic")
     model = make("logistic", insecure_seed=None).fit_stream(Blocks([(rows[:10], target[:10]), (rows[10:], target[10:])], N, D))
     declared = {a.name: a.statement for a in model.certificate_.assumptions if a.how == "declared"}
-    assert declared["order"] == "by the day of arrival"
+    assert declared["order"].endswith("(by the day of arrival)")
     assert "2 classes" in declared["classes"]
     enforced = {a.name for a in model.certificate_.assumptions if a.how == "enforced"}
     assert {"rows", "clipping"} <= enforced

@@ -1,12 +1,15 @@
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dplateau.cli.main import status
 from dplateau.data import schema_from_toml
 from dplateau.estimators.table_model import TableModel, load_model
-from dplateau.spec import InputError
+from dplateau.report import check_weights, read_certificate, weights_digest
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning
 
 COLUMNS = """
 [columns.a]
@@ -95,7 +98,7 @@ DAMAGE = {
     "other shape": (lambda f: np.savez(f / "weights.npz", coefficients=np.ones((7, 7)), intercept=np.ones(7)), "expected finite"),
     "no certificate": (lambda f: (f / "certificate.json").unlink(), "certificate.json cannot be read"),
     "no JSON": (lambda f: (f / "model.json").write_text("x"), "is not JSON"),
-    "other format": (lambda f: change_json(f / "model.json", format=2), "no model of format"),
+    "other format": (lambda f: change_json(f / "model.json", format=3), "no model of format"),
     "other model": (lambda f: change_json(f / "model.json", model="magic"), "expected one of"),
     "other names": (lambda f: change_json(f / "model.json", feature_names=["a"]), "contradict each other"),
 }
@@ -109,6 +112,100 @@ def test_damage_is_one_clear_error(saved, tmp_path, name):
     damage(folder)
     with pytest.raises(InputError, match=message):
         load_model(folder)
+
+
+def copied(saved, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(saved[2], folder)
+    return folder
+
+
+def test_weights_of_another_training_are_refused(saved, tmp_path, capfd):
+    """Weights that cost a million do not load as those that cost two."""
+    model, file, _ = saved
+    kind = model.model
+    other = TableModel.train(file, model.schema, epsilon=1e6, delta=1e-6, model=kind, steps=100, insecure_seed=5)
+    folder = copied(saved, tmp_path)
+    np.savez(folder / "weights.npz", coefficients=other.estimator.coef_, intercept=other.estimator.intercept_)
+    with pytest.raises(ContradictionError, match="about other weights"):
+        load_model(folder)
+    with pytest.raises(ContradictionError, match="about other weights"):
+        read_certificate(folder)
+    for command in (("account", "--run"), ("report",)):
+        for path in (folder, folder / "certificate.json"):
+            assert status([*command, str(path)]) == 1
+            out, err = capfd.readouterr()
+            assert out == ""
+            assert "the certificate is about other weights than the weights in weights.npz beside it" in err
+    assert not (folder / "certificate.html").exists()
+
+
+@pytest.mark.parametrize("change", ["one bit", "another array", "precision"])
+def test_any_change_of_the_weights_is_refused(saved, tmp_path, change):
+    folder = copied(saved, tmp_path)
+    with np.load(folder / "weights.npz") as arrays:
+        held = {name: arrays[name] for name in arrays.files}
+    coefficients = held["coefficients"].copy()
+    coefficients.ravel()[0] = np.nextafter(coefficients.ravel()[0], 1)
+    changes = {
+        "one bit": {"coefficients": coefficients},
+        "another array": {"more": np.zeros(1)},
+        "precision": {"coefficients": held["coefficients"].astype(np.float32)},
+    }
+    np.savez(folder / "weights.npz", **{**held, **changes[change]})
+    with pytest.raises(InputError):
+        load_model(folder)
+    with pytest.raises(ContradictionError):
+        read_certificate(folder)
+
+
+def test_another_schema_is_refused(saved, tmp_path):
+    """One that gives the same features, in other units."""
+    folder = copied(saved, tmp_path)
+    text = (folder / "schema.toml").read_text()
+    assert "low = -1" in text
+    (folder / "schema.toml").write_text(text.replace("low = -1", "low = -2", 1))
+    for read in (load_model, read_certificate):
+        with pytest.raises(ContradictionError, match=r"other schema than the schema in schema\.toml"):
+            read(folder)
+
+
+def test_a_certificate_that_names_no_weights_is_refused(saved, tmp_path):
+    folder = copied(saved, tmp_path)
+    data = json.loads((folder / "certificate.json").read_text())
+    data["model"].update(weights_sha256=None)
+    (folder / "certificate.json").write_text(json.dumps(data))
+    with pytest.raises(ContradictionError, match="names no weights"):
+        load_model(folder)
+
+
+OLD = Path(__file__).parents[1] / "report" / "format-1" / "secret.json"
+
+
+def test_models_of_format_1_load_with_a_warning(saved, tmp_path):
+    folder = copied(saved, tmp_path)
+    shutil.copy(OLD, folder / "certificate.json")
+    with pytest.raises(ContradictionError, match="names no weights"):
+        load_model(folder)
+    change_json(folder / "model.json", format=1)
+    with pytest.warns(PrivacyWarning, match="before certificates were bound"):
+        again = load_model(folder)
+    assert again.certificate.format == 1
+
+
+def test_the_digests_tell_models_apart(saved):
+    certificate = saved[0].certificate
+    estimator = saved[0].estimator
+    weights = {"coefficients": estimator.coef_, "intercept": estimator.intercept_}
+    check_weights(certificate, weights)
+    assert certificate.weights_sha256 == weights_digest(weights)
+    assert certificate.weights_sha256[:16] in str(certificate)
+    assert certificate.schema_sha256[:16] in str(certificate)
+    wider = {"coefficients": np.zeros((1, 170)), "intercept": np.zeros(1)}
+    narrower = {"coefficients": np.zeros((1, 64)), "intercept": np.zeros(1)}
+    assert weights_digest(wider) != weights_digest(narrower)
+    with pytest.raises(ContradictionError, match="about other weights"):
+        check_weights(certificate, wider)
 
 
 def test_nothing_is_overwritten(saved):

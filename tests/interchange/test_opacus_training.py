@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import dplateau as dp
-from dplateau.report import Certificate, make_certificate, verify
-from dplateau.spec import PrivacyWarning, Runs
+from dplateau.report import Certificate, ContradictionError, check_weights, make_certificate, verify
+from dplateau.spec import Generator, PrivacyWarning, Runs
 
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
@@ -25,7 +25,7 @@ from dplateau.interchange.opacus import drawn_rate, from_opacus  # noqa: E402
 from dplateau.interchange.opacus_training import TORCH, TORCHCSPRNG, draw_securely, opacus_training  # noqa: E402
 
 N, BATCH, DELTA = 500, 25, 1e-5
-SECRET = "AES-256-CTR, key from the operating system"
+SECRET = Generator("AES-256-CTR", "operating-system")
 
 
 @pytest.fixture(autouse=True)
@@ -81,12 +81,18 @@ def test_a_certificate_with_secure_draws() -> None:
     assert (draws.steps, draws.batches) == (60, 60)
     certificate = certified(training)
     assert certificate.certifies
-    assert certificate.epsilon == pytest.approx(found.engine.get_epsilon(DELTA), rel=1e-9)
+    assert certificate.epsilon == pytest.approx(found.engine.get_epsilon(DELTA), rel=1e-7)
     assert certificate.generator == SECRET
     assert certificate.arithmetic == "float32"
     how = {one.name: one.how for one in certificate.assumptions}
     assert {name for name, one in how.items() if one == "enforced"} == {"sampling", "noise"}
     assert {name for name, one in how.items() if one == "declared"} >= {"clipping", "model", "divisor", "steps", "public constants"}
+    by = {one.name: one.by for one in certificate.assumptions}
+    assert (by["noise"], by["clipping"], by["steps"]) == ("dplateau", "opacus", "caller")
+    check_weights(certificate, list(found.module.parameters()))
+    found.epochs(1)
+    with pytest.raises(ContradictionError, match="about other weights"):
+        check_weights(certificate, list(found.module.parameters()))
     again = Certificate.from_json(certificate.to_json())
     assert again == certificate
     assert verify(again).certifies
@@ -221,7 +227,7 @@ def test_other_sampling_and_per_layer_clipping() -> None:
     shuffled = Training("prv", noise_multiplier=8.0, poisson_sampling=False).epochs(2)
     training = shuffled.described(sampling=dp.Shuffled(BATCH), adjacency="replace")
     assert training.run.sampling == dp.Shuffled(BATCH)
-    assert "shuffled batches" in training.assumptions[0].statement
+    assert "shuffled batches" in {one.name: one.statement for one in training.assumptions}["sampling"]
     assert verify(certified(training)).agrees
 
     layers = Training(clipping="per_layer", max_grad_norm=[0.3, 0.4])

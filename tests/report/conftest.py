@@ -1,17 +1,15 @@
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pytest
 
 import dplateau as dp
 from dplateau.report import Certificate, make_certificate
-from dplateau.spec import Assumption, Run
+from dplateau.spec import Assumption, Generator, Run, Runs, Training
+from dplateau.spec import assumption as a
 
-SECRET, SEEDED = "AES-256-CTR, key from the operating system", "AES-256-CTR, insecure fixed seed"
-ASSUMPTIONS = (
-    Assumption("clipping", "gradients were clipped", "enforced"),
-    Assumption("public constants", "chosen without looking", "declared"),
-    Assumption("sum", "follows from both", "derived"),
-)
+SECRET, SEEDED = Generator("AES-256-CTR", "operating-system"), Generator("AES-256-CTR", "fixed-seed")
 RUNS = {
     "full batch": Run(n=32_561, sampling=dp.FullBatch(), steps=400, noise_multiplier=80.0, update="post-processed"),
     "poisson": Run(n=60_000, sampling=dp.Poisson(2_000), steps=1, noise_multiplier=2.0),
@@ -21,20 +19,45 @@ RUNS = {
 }
 
 
+def declared(run: Run | Runs) -> tuple[Assumption, ...]:
+    """What somebody has to vouch for whose training ran elsewhere."""
+    runs = run.runs if isinstance(run, Runs) else (run,)
+    schemes, norms = ({key(one): None for one in runs} for key in (lambda one: one.sampling.kind, lambda one: one.clip_norm))
+    lines = [
+        a.PublicConstants(),
+        *(a.Batches(scheme=scheme) for scheme in schemes),
+        a.Noise(grid=True),
+        a.Divisor(),
+        a.Steps(),
+        a.Features(),
+        a.Arithmetic(rounding="exact"),
+    ]
+    if {"cyclic", "one-pass"} & set(schemes):
+        lines.append(a.Order())
+    if any(one.update == "phased-erm" for one in runs):
+        lines.append(a.Minimisers(clip_norm=1.0, accuracy=0.1))
+    else:
+        lines += [a.Clipping(clip_norm=norm) for norm in norms]
+    return tuple(lines)
+
+
 @dataclass(frozen=True)
 class Result:
-    """What the certificate reads of a training result."""
+    """What the certificate reads of a training result: by default of one that ran elsewhere."""
 
-    run: Run
-    generator: str = SECRET
-    assumptions: tuple[Assumption, ...] = ASSUMPTIONS
+    run: Run | Runs
+    generator: Generator = SECRET
+    assumptions: tuple[Assumption, ...] = ()
     dtype: str = "float32"
+    training: Training = Training.DECLARED
+    weights: Any = None
 
 
 @pytest.fixture(scope="session")
 def certify():
-    def make(run: Run, generator: str = SECRET, delta: float = 1e-5, result_run: Run | None = None) -> Certificate:
-        return make_certificate(dp.account(run, delta), Result(result_run or run, generator))
+    def make(run, generator: Generator = SECRET, delta: float = 1e-5, result_run=None) -> Certificate:
+        kept = result_run or run
+        return make_certificate(dp.account(run, delta), Result(kept, generator, declared(kept), weights=np.arange(3.0)))
 
     return make
 

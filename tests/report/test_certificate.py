@@ -2,14 +2,18 @@ import copy
 import json
 import math
 import pickle
+from dataclasses import fields
 
 import jsonschema
 import pytest
 
 import dplateau as dp
 from dplateau.report import Certificate, ContradictionError, certificate_schema, read_certificate
-from dplateau.report.certificate import DELTAS, SECRET_KEY
+from dplateau.report.certificate import DELTAS
+from dplateau.report.outward import up
 from dplateau.report.statement import guessing_accuracy
+from dplateau.spec import Generator, How
+from dplateau.spec.assumption import KINDS
 from dplateau.training import SecureGenerator
 
 VALIDATOR = jsonschema.Draft202012Validator(certificate_schema())
@@ -43,16 +47,18 @@ def test_pickle_and_copy(certificate):
 def test_what_it_says(certificate):
     run, data = certificate.run, certificate.to_dict()
     report = dp.account(run, delta=1e-5)
-    assert data["epsilon"] == report.epsilon == data["enclosure"][1]
-    assert data["mu"] == pytest.approx(math.sqrt(400) / 80)
+    assert data["epsilon"] == up(report.epsilon) == data["enclosure"][1]
+    assert 0 <= data["mu"] - math.sqrt(400) / 80 <= 1e-8
     assert data["status"] == "Proved"
     assert "docs/proofs/" in data["source"]
     assert data["certified"] is True
-    assert data["insecure_seed"] is False
+    assert data["generator"] == {"algorithm": "AES-256-CTR", "key": "operating-system"}
+    assert data["training"] == "declared"
+    assert set(data["model"]) == {"estimator", "weights_sha256", "schema_sha256"}
     assert data["run_digest"] == run.digest
     assert dp.Run.from_dict(data["run"]) == run
     assert [bound["name"] for bound in data["bounds"]] == [row.name for row in report.bounds]
-    assert [assumption["how"] for assumption in data["assumptions"]] == ["enforced", "declared", "derived"]
+    assert {(assumption["how"], assumption["by"]) for assumption in data["assumptions"]} == {("declared", "caller")}
     assert set(data["versions"]) == {"dplateau", "python", "numpy", "scipy", "jax"}
 
 
@@ -80,9 +86,14 @@ def test_a_seeded_generator_certifies_nothing(seeded, certificate):
 
 
 def test_only_generators_that_are_known_to_be_secret_certify(certify, certificate):
-    assert SecureGenerator().name.endswith(SECRET_KEY)
-    assert not SecureGenerator(insecure_seed=1).name.endswith(SECRET_KEY)
-    assert not certify(certificate.run, "some new generator").certifies
+    assert SecureGenerator().source.secure
+    assert not SecureGenerator(insecure_seed=1).source.secure
+    assert not certify(certificate.run, Generator("some new generator", "not-cryptographic")).certifies
+    for algorithm in ("some new generator", "Mersenne", "PCG64", "aes-256-ctr", ""):
+        with pytest.raises(dp.InputError, match="generator"):
+            Generator(algorithm, "operating-system")
+    with pytest.raises(dp.InputError, match="generator: key is none"):
+        Generator("AES-256-CTR", "secret")
 
 
 @pytest.mark.parametrize(
@@ -90,23 +101,23 @@ def test_only_generators_that_are_known_to_be_secret_certify(certify, certificat
     [
         (lambda d: d.pop("epsilon"), "lacks"),
         (lambda d: d.update(extra=1), "unknown"),
-        (lambda d: d.update(epsilon="1"), "epsilon is '1'"),
+        (lambda d: d.update(epsilon="1"), "epsilon is no number"),
         (lambda d: d.update(epsilon=-1), "epsilon is -1"),
         (lambda d: d.update(delta=2), "delta is 2"),
-        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.update(format=3), "another format"),
         (lambda d: d.update(kind="x"), "no certificate"),
         (lambda d: d.update(curve=3), "curve is no JSON list"),
         (lambda d: d["curve"][0].update(epsilon=[2, 1]), "lower <= upper"),
         (lambda d: d["bounds"][0].update(epsilon=0.1), "contradicts itself"),
-        (lambda d: d["assumptions"][0].update(how="hoped"), "how is 'hoped'"),
-        (lambda d: d.update(insecure_seed="no"), "neither true nor false"),
+        (lambda d: d["assumptions"][0].update(how="hoped"), "how is none of those that are known"),
+        (lambda d: d.update(insecure_seed=False), "unknown"),
         (lambda d: d.update(certified=False), "contradicts itself: .* another certified"),
         (lambda d: d.update(adjacency="replace"), "contradicts itself: .* another adjacency"),
         (lambda d: d["run"].update(steps=0), "steps is 0"),
     ],
 )
 def test_reading_refuses_what_is_no_certificate(certificate, change, message):
-    data = certificate.to_dict()
+    data = copy.deepcopy(certificate.to_dict())
     change(data)
     with pytest.raises(dp.InputError, match=message):
         Certificate.from_json(json.dumps(data))
@@ -164,3 +175,10 @@ def test_the_text_is_calm(certificates, seeded):
         assert not any(line.endswith(" ") for line in lines)
         for assumption in certificate.assumptions:
             assert assumption.how in str(certificate)
+
+
+def test_the_schema_knows_every_assumption():
+    known = certificate_schema()["$defs"]["assumption"]["properties"]
+    assert set(known["name"]["enum"]) == set(KINDS)
+    assert set(known) == {field.name for kind in KINDS.values() for field in fields(kind)} | {"name"}
+    assert set(known["how"]["enum"]) == set(How) - {How.DERIVED}

@@ -7,8 +7,9 @@ import pytest
 
 import dplateau as dp
 from dplateau.report import Certificate, certificate_schema, verify
-from dplateau.report.certificate import NOT_CRYPTOGRAPHIC
+from dplateau.report.outward import up
 from dplateau.report.text import as_text, verdict_text
+from dplateau.spec import Generator
 
 FIRST = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=4, noise_multiplier=20.0)
 SECOND = dp.Run(n=1_000, sampling=dp.Poisson(10), steps=300, noise_multiplier=2.0)
@@ -24,7 +25,7 @@ def test_several_runs_are_certified_together(several, certify):
     assert several.run == dp.compose(FIRST, SECOND)
     assert certify(FIRST).epsilon < several.epsilon
     assert certify(SECOND).epsilon < several.epsilon < certify(FIRST).epsilon + certify(SECOND).epsilon
-    assert several.epsilon == dp.account(dp.compose(FIRST, SECOND), 1e-5).epsilon
+    assert several.epsilon == up(dp.account(dp.compose(FIRST, SECOND), 1e-5).epsilon)
     data = several.to_dict()
     assert data["sampling"] == [FIRST.sampling.to_dict(), SECOND.sampling.to_dict()]
     assert data["run"] == dp.compose(FIRST, SECOND).to_dict()
@@ -46,6 +47,9 @@ def test_a_forgery_is_found(several):
     with pytest.raises(dp.InputError, match="give another sampling"):
         Certificate.from_json(json.dumps(data))
     data["sampling"].pop()
+    with pytest.raises(dp.InputError, match="'sampling' stands there 2 times: expected 1"):
+        Certificate.from_json(json.dumps(data))
+    data["assumptions"] = [one for one in data["assumptions"] if one.get("scheme") != "poisson"]
     verdict = verify(Certificate.from_json(json.dumps(data)))
     assert {"epsilon", "run_digest"} <= {difference.entry for difference in verdict.differences}
     assert not verdict.certifies
@@ -63,15 +67,12 @@ def test_the_schema_wants_runs(several):
 
 
 def test_guessable_noise_certifies_nothing_and_says_why(certify):
-    certificate = certify(FIRST, f"somebody's generator, {NOT_CRYPTOGRAPHIC}")
+    certificate = certify(FIRST, Generator("somebody's generator", "not-cryptographic"))
     assert not certificate.certifies
-    assert not certificate.seeded
     assert certificate.insecure_seed
     assert "whoever computes its state can subtract it" in certificate.statement
     assert "certifies nothing: guessable noise" in str(certificate)
     verdict = verify(Certificate.from_json(certificate.to_json()))
     assert verdict.agrees
     assert not verdict.certifies
-    assert "its noise is not cryptographic" in " ".join(as_text(verdict_text(certificate, verdict)).split())
-    # Any other name is taken for that of a seeded generator.
-    assert certify(FIRST, "somebody's generator").seeded
+    assert "from a generator that is not cryptographic" in " ".join(as_text(verdict_text(certificate, verdict)).split())

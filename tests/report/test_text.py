@@ -10,6 +10,7 @@ import dplateau as dp
 from dplateau.account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.report.text import as_text, certificate_text, report_text, rounded_up, run_facts
+from dplateau.spec import By
 
 
 @given(st.floats(1e-12, 1e12), st.integers(3, 9))
@@ -43,12 +44,15 @@ def test_epochs_read_like_numbers(steps, epochs):
 
 
 def test_assumptions_stand_together_by_who_saw_to_them(certificate):
-    text = as_text(certificate_text(certificate))
-    assert [line.split("  ")[0] for line in text.partition("It rests on\n")[2].splitlines()] == ["enforced", "declared", "derived"]
-    twice = replace(certificate, assumptions=certificate.assumptions * 2)
-    text = as_text(certificate_text(twice)).partition("It rests on\n")[2]
-    assert [line.split("  ")[0] for line in text.splitlines()] == ["enforced", "", "declared", "", "derived", ""]
-    assert text.count("chosen without looking") == 2
+    lines = certificate.assumptions
+    mixed = (lines[0], lines[1].enforced(), lines[2].enforced(By.OPACUS), *lines[3:])
+    text = as_text(certificate_text(replace(certificate, assumptions=mixed))).partition("It rests on\n")[2]
+    heads = [line for line in text.splitlines() if not line.startswith(" ")]
+    assert heads == ["enforced by dplateau", "enforced by Opacus", "declared by whoever trained"]
+    names = [line.split("  ")[1] for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert names == [lines[1].name, lines[2].name, lines[0].name, *(one.name for one in lines[3:])]
+    for one in mixed:
+        assert one.statement in " ".join(text.split())
 
 
 FULL = dp.Run(n=60_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=50.0)

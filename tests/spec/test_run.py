@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dplateau.spec import Assumption, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Shuffled, per_step
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Shuffled, per_step
 
 BASE: dict[str, Any] = {"n": 100, "sampling": Poisson(10), "steps": 5, "noise_multiplier": 1.5}
 positive = st.floats(1e-6, 1e6, allow_nan=False)
@@ -227,10 +227,3 @@ def test_json_without_optional_fields_has_the_defaults() -> None:
     data = {key: value for key, value in Run(**BASE).to_dict().items() if key in ("format", *BASE)}
     assert Run.from_dict(data) == Run(**BASE)
     assert "NaN" not in json.dumps(Run(**BASE).to_dict())
-
-
-def test_assumptions_say_who_saw_to_them() -> None:
-    assumption = Assumption("clipping", "every gradient has norm at most 1", "enforced")
-    assert assumption.to_dict() == {"name": "clipping", "statement": "every gradient has norm at most 1", "how": "enforced"}
-    with pytest.raises(ValueError, match="'hoped'"):
-        Assumption("clipping", "", "hoped")

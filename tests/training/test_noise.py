@@ -135,9 +135,9 @@ def test_the_stream_goes_on():
 def test_it_says_whether_it_is_secure_and_nothing_of_its_key():
     secure, seeded = SecureGenerator(), SecureGenerator(insecure_seed=987_654)
     assert (secure.insecure, seeded.insecure) == (False, True)
-    assert "insecure" in seeded.name
-    assert "insecure" not in secure.name
-    assert "987" not in repr(seeded) + str(vars(seeded)) + seeded.name
+    assert "insecure" in str(seeded.source)
+    assert "insecure" not in str(secure.source)
+    assert "987" not in repr(seeded) + str(vars(seeded)) + str(seeded.source)
     with pytest.raises(InputError, match="insecure_seed"):
         SecureGenerator(insecure_seed="x")
 

@@ -219,7 +219,7 @@ def test_the_result_says_what_was_enforced():
     run = phased([16, 4], [0.5, 0.1], noise=1.0)
     result = train_phased_sgd(run, Logistic(), rows, target)
     found = {one.name: one.how for one in result.assumptions}
-    assert found["sensitivity"] == found["noise"] == found["arithmetic"] == found["smoothness"] == "enforced"
+    assert found["inner steps"] == found["noise"] == found["arithmetic"] == found["smoothness"] == "enforced"
     assert found["public constants"] == "declared"
     assert result.run == run
     assert result.dtype == "float64"

@@ -13,12 +13,15 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, roots_legendre
+from scipy.special import expit, log_ndtr, ndtr, roots_legendre
 
+from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import Array, log_gdp_delta, symmetric_log_delta
 from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, Nodes, StepLaw, TooSlowError, log_subtract
 
 _ELLIPSES: Final = np.geomspace(1.1, 60.0, 24)
+_HIGHEST: Final = 1.4
+"""Largest angle of a bent path in t."""
 _LEGENDRE: Final = 1024
 """Greatest number of nodes of the inner part."""
 
@@ -48,16 +51,19 @@ class Amplified(StepLaw):
         """The loss that divides the outer part from the inner one."""
         return self.shift * (self.shift + self.mu) / 2
 
+    @property
+    def _scale(self) -> float:
+        """Of the map from the line to the half-line."""
+        return 1 / max(1.0, self.mu)
+
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         up, down = self._outer(c, omega, log_tolerance)
         return _joined([up, down, *self._middle(c, omega, log_tolerance)])
 
     def _outer(self, c: float, omega: float, log_tolerance: float) -> tuple[Nodes, Nodes]:
-        scale = 1 / max(1.0, self.mu)
-        y = ANGLES[ANGLES < 1.5]
-        growth = (
-            (scale * y) ** 2 / 2 + omega * (self.mu + self.shift) * scale * y - np.log(np.cos(y)) - 2 * c * np.log(np.cos(y / 2))
-        )
+        scale, y = self._scale, ANGLES[ANGLES < 1.5]
+        growth = (scale * y) ** 2 / 2 + omega * (self.mu + self.shift) * scale * y - np.log(np.cos(y))
+        growth -= c * (2 + self.shift * scale) * np.log(np.cos(y / 2))
         step = float((2 * math.pi * y / (growth + math.log(8.0) - log_tolerance)).max())
         reach = max(self._reach(c, log_tolerance), self.mu + math.sqrt(-2 * log_tolerance))
         first, last = log_tolerance - 1 - c * self._inner, reach / scale
@@ -72,7 +78,7 @@ class Amplified(StepLaw):
         ratio = np.where(self.mu * above < 1.0, ratio, self._log_ratio(h))
         moved = self.shift * (h + self.shift / 2)
         error = 2 * math.exp(log_tolerance)
-        return Nodes(h, log_w + ratio, ratio + moved, error), Nodes(h, log_w - moved, -ratio - moved, error)
+        return Nodes(t, log_w + ratio, ratio + moved, error), Nodes(t, log_w - moved, -ratio - moved, error)
 
     def _middle(self, c: float, omega: float, log_tolerance: float) -> list[Nodes]:
         """Each Gaussian pair, N(m, 1) against N(-m, 1) with weight p, where its loss 2 m u is an inner one."""
@@ -93,17 +99,50 @@ class Amplified(StepLaw):
             found.append(Nodes(u, log_p, 2 * m * u, math.exp(log_tolerance)))
         return found
 
-    def tail(self, c: float, omega: float) -> float:
-        """See ``StepLaw``. The inner part is not bent: its mass counts in full."""
-        log_tolerance = math.log(1e-12)
-        up, down = self._outer(c, omega, log_tolerance)
-        drawn = self._drawn(up.g)
-        turned = [
-            self._turned(part, omega, [(np.full_like(part.g, power), drawn)], start=self.mu / 2)
-            for part, power in ((up, 1 + c), (down, -c))
-        ]
-        outer = _joined([up, down])
-        return self._tail(outer, c, np.concatenate(turned, axis=1), 1 + self.nodes(c, 0.0, log_tolerance).moments(c)[0])
+    def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
+        """See ``StepLaw``. The line is bent in t; the inner part is not bent, its mass counts in full."""
+        up, down = self._outer(c, omega, LOG_TOLERANCE)
+        scale, first = self._scale, math.log(self.q) - math.log1p(-self.q)
+        t, above, pace = up.g, scale * np.logaddexp(0.0, up.g), scale * self.mu
+        h = self.mu / 2 + above
+        paths = Paths.of(omega / (1 / self.mu**2 + 1) / pace, _HIGHEST)
+        angle, steepness = paths(first + pace * t)
+        drawn, less = expit(t), 2 * np.sin(angle / 2) ** 2
+        nearer = np.log1p(-2 * drawn * (1 - drawn) * less) / 2
+        rise, turn = scale * nearer, scale * np.arctan2(drawn * np.sin(angle), 1 - drawn * less)
+        log_odds, parts = first + self.mu * above, list[Turned]()
+        for nodes, power, pull in ((up, 1 + c, h - c * self.shift), (down, -c, h + (1 + c) * self.shift)):
+            growth, size = Factor(power, log_odds).turned(self.mu, rise, turn, omega)
+            path = turn**2 / 2 - (pull + rise / 2) * rise - nearer + np.log1p((pace * steepness) ** 2 / 2)
+            path -= omega * self.shift * turn
+            size += turn**2 + (1 + np.abs(pull)) * np.abs(rise) + np.abs(nearer) + steepness**2 + omega * self.shift * turn
+            rounding = 6 + np.abs(nodes.log_p) + np.abs(c * nodes.loss)
+            parts.append(Turned(np.exp(nodes.log_p + c * nodes.loss), rounding, growth + path, size))
+        mass = (1 + self.nodes(c, 0.0, LOG_TOLERANCE).moments(c)[0]) * (1 + 1e-10)
+        step = float(t[1] - t[0])
+        return lost(parts, mass, self._log_error(step, paths.height[:, 0], np.exp(first + paths.lead[:, 0]), c, omega))
+
+    def _log_error(self, step: float, top: Array, early: Array, c: float, omega: float) -> Array:
+        """Log of a bound on the error of the modulus' trapezoid sum on paths of these heights, relative to m(c)."""
+        scale, pace, y = self._scale, self._scale * self.mu, ANGLES[ANGLES < 1.5]
+        top, early = top[:, None], np.minimum(2 * early[:, None], 1.0)
+        steep = top * pace / 4 / np.cos(pace * y / 2) ** 2
+        reach, start = top + y, y + top * early
+        with np.errstate(all="ignore"):
+            slant = np.maximum(start, reach / 2) + np.arcsin(steep)
+            growth = (
+                (scale * reach) ** 2 / 2 + omega * (self.mu + self.shift) * scale * y + log_grown([-c], pace * reach, self.q, start)
+            )
+            growth -= c * self.shift * scale * np.log(np.cos(start / 2))
+            growth += np.log1p(steep**2 / 2) - np.log1p(-steep) - np.log(np.cos(slant)) + math.log(8.0) - 2 * math.pi * y / step
+        good = (slant < math.pi / 2) & (start < 1.5) & (reach < 2.0) & np.isfinite(growth)
+        best = np.where(good, growth, np.inf).min(axis=1)
+        # What the nodes leave out, of the modulus and of m(c), grows no more than that.
+        top = top[:, 0]
+        ends = (
+            math.log(32.0) + LOG_TOLERANCE + (scale * top) ** 2 / 2 + log_grown([-c], pace * top, self.q) - np.log(np.cos(top / 2))
+        )
+        return np.logaddexp(best, ends)
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)

@@ -10,8 +10,11 @@ steps are composed. With P = 2 pi/h, its errors are
 - aliasing: by Poisson summation the infinite sum is ``sum over j of delta(epsilon + j P) exp(c j P)``. All terms are >= 0, so
 the sum never
   lies below delta; those with j < 0 are at most exp(-c |j| P), those with j > 0 obey a Chernoff bound at a larger c;
-- truncation: ``StepLaw.tail`` bounds the integrand beyond the last node;
+- truncation: ``Term.log_tail`` bounds the integrand beyond the last node;
 - quadrature and rounding of K: bounded by ``Nodes``.
+
+A search may try a c at which K overflows. What is then infinite or not a number makes no bound: every comparison that lets a
+number pass is false of it, and the search goes on elsewhere or ends in ``TooSlowError``. So the warnings are silenced here.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import root
-from dplateau.accounting.terms import Composition, Cumulants, Repeated
+from dplateau.accounting.terms import Composition, Cumulants
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
@@ -203,8 +206,7 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
             raise TooSlowError
         omega = count * h
         decay = composition.gaussian**2 * omega**2 / 2 - sum(term.log_tail(c, omega) for term in composition.terms)
-        log_tail = k + 0.01 - math.log(math.pi * omega) - decay
-        missing = log_tail - c * epsilon - log_allowed
+        missing = k + 0.01 - math.log(math.pi * omega) - decay - c * epsilon - log_allowed
         if missing <= 0:
             break
         omega *= min(max(1.05 * (1 + missing / max(decay, 1e-9)), 1.1), 2.0)
@@ -216,6 +218,8 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
     for term in composition.terms:
         value, bound = term.log_transform(c, at, log_tolerance)
         total, error = total + value, error + bound
+    # Beyond the last node, with K(c) as it was enclosed.
+    log_tail = float(total[0].real + error[0]) * (1 + 1e-12) - math.log(math.pi * omega) - decay * (1 - 1e-12)
     log_term = total - np.log(s * (s + 1)) + math.log(2 / period)
     log_term[0] -= math.log(2)
     error = np.expm1(np.minimum(error, 100.0)) + ULP * (16 + 4 * np.abs(total) + 4 * np.abs(log_term))
@@ -232,16 +236,15 @@ def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, l
         k = axis.several(points)[0]
     factor = points * np.log(points) - (1 + points) * np.log1p(points)
     periods = (k + factor - points * epsilon - log_allowed) / (points - c)
-    # The search's K is good to 1e-12 a step where laws are repeated; that of a family is looked up with its error.
-    repeated = all(isinstance(term, Repeated) for term in composition.terms)
     for i in np.argsort(np.where(np.isfinite(periods), periods, np.inf)):
         further = float(points[i])
-        bound = (float(k[i]) + 1e-11 * composition.steps if repeated else composition.bound(further, 1e-6)) + float(factor[i])
+        bound = composition.bound(further, 1e-6) + float(factor[i])
         if math.isfinite(bound):
             return further, bound, (bound - further * epsilon - log_allowed) / (further - c)
     raise TooSlowError
 
 
+@np.errstate(all="ignore")
 def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
     axis = RealAxis(composition)
@@ -249,6 +252,7 @@ def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH
     return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width).delta(epsilon)
 
 
+@np.errstate(all="ignore")
 def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
     axis = RealAxis(composition)

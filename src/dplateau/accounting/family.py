@@ -36,13 +36,15 @@ _MOST: Final = 160
 _GRID: Final = 6_000
 """Greatest number of laws that are evaluated."""
 _SEVERAL: Final = 100
-"""Up to this many members are evaluated one by one where a grid would need too many points."""
+"""Up to this many members are evaluated one by one where a grid would need too many points, or be no better."""
 _LEBESGUE: Final = 5.0
 """Interpolation at up to 500 Chebyshev points enlarges the errors of the values by no more than this, in each coordinate."""
 _ANCHORS: Final = {1: 25, 2: 9}
 """Laws in each coordinate that serve the search and the bound on the far end of the contour."""
 _ROOM: Final = 3.0
 """The laws on the grid are this much more accurate, in logs, than the members have to be."""
+_OUTWARDS: Final = 1e-12
+"""Borders of cells are moved by this, more than they and the places of the members are rounded."""
 _BLOCK: Final = 1024
 _TINY: Final = 1e-300
 
@@ -94,6 +96,12 @@ class Axis(NamedTuple):
     def at(self, count: int) -> Array:
         """So many Chebyshev points of the range."""
         return self.middle + self.half * _points(count) if self.half else np.array([self.middle])
+
+    def cells(self, count: int) -> tuple[Array, Array]:
+        """The exponentials of the ends of cells between so many points, shape (2, cells), and the cell of each member."""
+        borders = np.exp(self.middle + self.half * np.linspace(-1.0, 1.0, max(count, 2)))
+        ends = np.stack([borders[:-1] * (1 - _OUTWARDS), borders[1:] * (1 + _OUTWARDS)])
+        return ends, np.clip(((self.place + 1) / 2 * ends.shape[1]).astype(int), 0, ends.shape[1] - 1)
 
     def ellipse(self, height: float) -> tuple[float, float]:
         """The Bernstein ellipse whose points have imaginary parts up to ``height``, and the largest real part on it."""
@@ -197,20 +205,20 @@ class Family(Term):
         return cumulants(self._laws(self._shape), self.members.weights(self._shape).ravel(), reach)
 
     def log_tail(self, c: float, omega: float) -> float:
-        """The worst of the anchors around each member; the bound is smooth in both coordinates and used with a margin."""
-        members, shape = self.members, self._shape
-        ends = [
-            axis.middle + axis.half * np.linspace(-1.0, 1.0, n)
-            for axis, n in zip((members.noise, members.rate), shape, strict=True)
-        ]
-        odds = np.exp(ends[1])
-        tails = np.array([[self.kind(float(x / (1 + x)), float(mu)).tail(c, omega) for x in odds] for mu in np.exp(ends[0])])
-        cells: list[Array] = []
-        for axis, (place, n) in enumerate(zip((members.noise.place, members.rate.place), shape, strict=True)):
-            if n > 1:
-                tails = np.maximum(np.delete(tails, -1, axis), np.delete(tails, 0, axis))
-            cells.append(np.clip(((place + 1) / 2 * (n - 1)).astype(int), 0, max(n - 2, 0)))
-        return float(members.counts @ tails[cells[0], cells[1]])
+        """Each member contains a share of the law at the lower corner of its cell of a grid: its modulus falls by that share."""
+        members, (levels, rates) = self.members, self._shape
+        if members.counts.size <= _SEVERAL:
+            return sum(one.log_tail(c, omega) for one in self.repeated)
+        mus, at_noise = members.noise.cells(levels)
+        odds, at_rate = members.rate.cells(rates)
+        noise = mus.T if members.noise.half else np.array([[members.mus.min(), members.mus.max()]])
+        rate = (odds / (1 + odds)).T if members.rate.half else np.array([[members.qs.min(), members.qs.max()]])
+        cells, which = np.unique(np.stack([at_noise, at_rate]), axis=1, return_inverse=True)
+        total = 0.0
+        for (i, j), count in zip(cells.T, np.bincount(which.ravel(), weights=members.counts), strict=True):
+            lowest, highest = (self.kind(float(q), float(mu)) for q, mu in zip(rate[j], noise[i], strict=True))
+            total += float(count) * _log_tail(lowest, highest, c, omega)
+        return total
 
     def _sizes(self, c: float, omega: float, log_tolerance: float) -> tuple[int, int]:
         """The fewest Chebyshev points in each coordinate whose error bound is below the tolerance, rounded up."""
@@ -354,6 +362,14 @@ def _higher(size: Array, shape: tuple[int, int]) -> Array:
                 bound = 4 * log_m * (_ELLIPSES ** -(count - 1.0) / (_ELLIPSES - 1))[:, None]
             total += (_LEBESGUE if axis == 0 else 1.0) * np.where(np.isnan(bound), math.inf, bound).min(axis=0)
     return total
+
+
+def _log_tail(lowest: StepLaw, highest: StepLaw, c: float, omega: float) -> float:
+    """See ``Term.log_tail``: for every law with a rate and a shift between those of two."""
+    below, share, spread = lowest.beneath(highest)
+    m_below, m_highest = (law.nodes(c, 0.0, math.log(1e-9)).moments(c)[0] for law in (below, highest))
+    share *= (1 - 1e-8) * (1 + m_below) / (1 + m_highest)
+    return math.log1p(-share * below.decay(c, omega, spread)) if 0 < share < 1 else 0.0
 
 
 def _log_m(law: StepLaw, c: float) -> float:

@@ -11,7 +11,7 @@ which keeps the relative accuracy of a tiny delta; what wraps around is bounded 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -36,6 +36,8 @@ _GREATEST: Final = 700.0
 _LEAST: Final = -80.0
 """Least log delta that is aimed at."""
 _ROOM: Final = 1e-13
+_LOST: Final = 1e-3
+"""Greatest error of a transform: errors of higher order are beside it a hundredth."""
 _LAWS: Final = 64
 """Greatest number of different laws; each costs two transforms a size."""
 
@@ -141,10 +143,14 @@ class _Tail:
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at which it is ``delta``."""
-        inside = np.flatnonzero(self.at <= delta)
+        # No more than delta: an upper end. More: a lower one, and the last of them counts, since a profile that is rounded down may
+        # fall again far below, where the masses are large and so is their error.
+        inside, more = np.flatnonzero(self.at <= delta), np.flatnonzero(self.at > delta)
         if inside.size == 0:
             raise TooSlowError
-        j = int(inside[0])
+        j = int(inside[0]) if self.sign > 0 else int(more[-1]) + 1 if more.size else 0
+        if j == self.at.size:
+            raise TooSlowError
         if j == 0:  # Already at the first point: that is an upper end, and no lower one.
             return float(self.e[0]) if self.sign > 0 else -math.inf
         share = (self.s1[j] - delta) / self.s2[j]
@@ -161,6 +167,23 @@ class _Tail:
         share = math.expm1(epsilon - float(self.e[j - 1])) / math.expm1(float(self.e[j] - self.e[j - 1]))
         value = low + (high - low) * min(max(share, 0.0), 1.0)
         return value + self.sign * _ROOM * (abs(low) + abs(high))
+
+
+def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
+    """The cyclic convolution of laws, each so many times, and a bound on the 2-norm of its error, whatever the rounding.
+
+    Each law, shape (N,) with N a power of 2, has mass at most 1. Proof: ``docs/proofs/exact-composition.md``, section 7, "Lattice".
+    """
+    size = parts[0][0].size
+    transform, forward, total = np.ones(size // 2 + 1, complex), 0.0, 0
+    for law, count in parts:
+        transform = transform * np.fft.rfft(law) ** count
+        forward, total = forward + count * float(np.linalg.norm(law)), total + count
+    backward = math.sqrt(2 / size) * float(np.linalg.norm(transform))
+    error = 1.01 * ULP * (16 * math.log2(size) * (forward + backward) + 8 * total * backward)
+    if not error < _LOST:
+        raise TooSlowError
+    return np.fft.irfft(transform, size), error
 
 
 class _Convolution:
@@ -188,28 +211,26 @@ class _Convolution:
         half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
         """
         h, period = self.h, size * self.h
-        log_total, transform, count_all = 0.0, np.ones(size // 2 + 1, complex), 0
+        log_total, parts, share = 0.0, list[tuple[Array, int]](), 0.0
         for law, count in self.laws:
             at = law.first + np.arange(law.p.size)
             with np.errstate(divide="ignore"):
                 exponent = np.log(law.p) + c * h * at
-            top = exponent.max()
+            top = float(exponent.max())
             weight = np.exp(exponent - top)
-            mass = weight.sum()
-            folded = np.bincount(at % size, weights=weight / mass, minlength=size)
-            transform = transform * np.fft.rfft(folded) ** count
-            log_total, count_all = log_total + count * (top + math.log(mass)), count_all + count
+            mass = float(weight.sum())
+            parts.append((np.bincount(at % size, weights=weight / mass, minlength=size), count))
+            log_total += count * (top + math.log(mass))
+            # Every mass is good to a few roundings of the size of its exponent; a double's log is at most 745.
+            share += 4 * ULP * count * (800 + c * h * float(np.abs(at).max()))
         start = math.floor(epsilon / h) - min(size // 2, math.ceil(600 / (c * h)))
-        tilted = np.roll(np.fft.irfft(transform, size), -(start % size))
+        tilted, error = convolved(parts)
+        tilted = np.roll(tilted, -(start % size))
         e = h * (start + np.arange(size))
-        size_of = np.abs(transform)
-        noise = ULP * (
-            16 * math.log2(size) * math.sqrt(2 * float((size_of**2).mean())) / math.sqrt(size)
-            + 8 * count_all * float(size_of.mean())
-        )
         mass = np.exp(np.minimum(log_total - c * e, 700.0))
         sign = 1.0 if above else -1.0
-        p = np.maximum(tilted + sign * noise, 0.0) * mass
+        share += 4 * ULP * (abs(log_total) + c * float(np.abs(e).max()))
+        p = np.maximum(tilted, 0.0) * mass * (1 + sign * share)
         far, k = factor * c, self.cumulants(factor * c)[0]
         if above:
             constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
@@ -219,13 +240,15 @@ class _Convolution:
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
         # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
         here = (e >= -2 * h) & (e <= _GREATEST)
-        beyond = float(p[e > _GREATEST].sum()) if above else 0.0
-        e, p = e[here], p[here]
+        beyond = float(p[e > _GREATEST].sum() + error * np.linalg.norm(mass[e > _GREATEST])) if above else 0.0
+        e, p, mass = e[here], p[here], mass[here]
         if not e.size:
             raise TooSlowError
         s1, s2 = np.cumsum(p[::-1])[::-1] + beyond, np.cumsum((p * np.exp(-e))[::-1])[::-1]
         # Each of the two sums is off by at most a rounding of every partial sum; exp(epsilon) s2 is never above s1.
         s1 = s1 + constant + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
+        # The transforms' error counts with weights from 0 to the masses: at most the product of the 2-norms (Cauchy-Schwarz).
+        s1 = s1 + sign * error * (1 + share) * np.sqrt(np.cumsum((mass**2)[::-1])[::-1])
         at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant)
         if not np.isfinite(at_points).all():
             raise TooSlowError

@@ -33,21 +33,23 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import log_ndtr
 
+from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES: Final = np.linspace(0.05, 3.0, 24)
 _SHIFTS: Final = np.linspace(2.0, 16.0, 8)
-_BENDS: Final = np.array([(k, cap) for k in (1.0, 0.5, 0.2) for cap in (0.7, 1.5, 2.5)])
+_HIGHEST: Final = 2.2
+"""Largest angle of a bent path; at pi the factors of the integrand vanish."""
+_FARTHEST: Final = 5.0
+"""Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
 MOST: Final = 100_000
 """Greatest number of quadrature nodes of one step."""
 _FAR: Final = 1e300
 _CELLS: Final = 4096
 _ROUNDS: Final = 8
-_MARGIN: Final = 0.9
-"""The log of a tail bound is used with this factor, for the rounding and the step of its own sum."""
 
 
 class TooSlowError(ArithmeticError):
@@ -102,8 +104,23 @@ class StepLaw(ABC):
         """Nodes for 0 <= Re s <= c and |Im s| <= omega, with the step and each end cut at ``exp(log_tolerance)``."""
 
     @abstractmethod
+    def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
+        """A lower bound on ``1 - |m(c + i w) / m(c)|`` that holds for every ``w >= omega``; never negative.
+
+        With a ``spread``, one for the part ``(1 + spread exp(-mu g + mu^2/2))^(-3/2)`` of the tilted law alone (``beneath``).
+        """
+
+    def beneath(self, highest: StepLaw) -> tuple[StepLaw, float, float]:
+        """A law of which every law with a rate and mu between this one's and the ``highest``'s has a share in it, at every loss.
+
+        The law, the share of its measure under P, and the spread of the part of it that is meant (0 is all of it).
+        """
+        share = self.q / highest.q * self.mu / highest.mu * math.exp((self.mu**2 - highest.mu**2) / 8)
+        return self, share, highest.q / self.q - 1
+
     def tail(self, c: float, omega: float) -> float:
         """A bound on ``log |m(c + i w) / m(c)|`` that holds for every ``w >= omega``; never positive."""
+        return math.log1p(-self.decay(c, omega))
 
     @abstractmethod
     def log_delta(self, epsilon: Array) -> Array:
@@ -134,9 +151,9 @@ class StepLaw(ABC):
         near = np.log1p(self.q * np.expm1(np.minimum(u, 1.0)))
         return np.where(u < 1.0, near, np.logaddexp(math.log1p(-self.q), math.log(self.q) + u))
 
-    def _drawn(self, g: Array) -> Array:
-        """The posterior probability that the record was drawn: ``d log A / d(mu g)``."""
-        return expit(math.log(self.q) - math.log1p(-self.q) + self.mu * g - self.mu**2 / 2)
+    def _log_odds(self, g: Array) -> Array:
+        """The posterior log odds of a record that was drawn: their ``expit`` is ``d log A / d(mu g)``."""
+        return math.log(self.q) - math.log1p(-self.q) + self.mu * g - self.mu**2 / 2
 
     def _moved(self, h: Array) -> Array:
         """The log likelihood ratio of the mixture at ``h + shift`` to N(0, 1): ``log A(h)`` and what the shift adds."""
@@ -182,31 +199,53 @@ class StepLaw(ABC):
         g = h * np.arange(-math.ceil(left / h), math.ceil(right / h) + 1)
         return g, math.log(h) - LOG_SQRT_2PI - g**2 / 2
 
-    def _turned(self, nodes: Nodes, omega: float, powers: list[tuple[Array, Array]], start: float | None = None) -> Array:
-        """Growth of the tilted integrand along the bent path g + i a(g), one row a candidate path, minus 1.
 
-        ``powers`` holds (exponent, posterior) for every factor A. A path that starts at ``start`` leaves it at the real line.
-        """
-        drawn = sum((posterior for _, posterior in powers), np.zeros_like(nodes.g))
-        bend, cap = _BENDS[:, :1], _BENDS[:, 1:]
-        a = cap / self.mu * np.tanh(bend * omega * self.mu**2 * drawn / cap)
-        if start is not None:
-            a = a * (nodes.g - start) / (np.maximum(a, 0.25) + nodes.g - start)
-        angle = self.mu * a
-        sine, less = np.sin(angle), 2 * np.sin(angle / 2) ** 2
-        growth = a**2 / 2 + np.log1p(np.gradient(a, nodes.g, axis=1) ** 2) / 2 - omega * self.shift * a
-        for exponent, posterior in powers:
-            growth += exponent / 2 * np.log1p(-2 * posterior * (1 - posterior) * less)
-            growth -= omega * np.arctan2(posterior * sine, 1 - posterior * less)
-        return np.expm1(np.minimum(growth, 50.0))
+class _OnTheLine(StepLaw):
+    """A law whose transform is one integral over the whole line."""
 
-    def _tail(self, nodes: Nodes, c: float, turned: Array, mass: float) -> float:
-        """The best candidate's bound. ``mass`` is m(c); what the nodes leave out of it does not turn."""
-        gain = (turned @ np.exp(nodes.log_p + c * nodes.loss)) / mass
-        return _MARGIN * min(0.0, math.log1p(max(float(gain.min()), -1 + 1e-9)))
+    @abstractmethod
+    def _factors(self, c: float, h: Array) -> list[Factor]:
+        """The factors A of the integrand at Re s = c."""
+
+    def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
+        nodes = self.nodes(c, omega, LOG_TOLERANCE)
+        factors, log_mass = self._factors(c, nodes.g), nodes.log_p + c * nodes.loss
+        paths = Paths.of(omega / (1 / self.mu**2 + 1), min(_HIGHEST, _FARTHEST * self.mu) / len(factors))
+        top = len(factors) * paths.height[:, 0]
+        turn, slope = np.zeros((top.size, nodes.g.size)), np.zeros((top.size, nodes.g.size))
+        for factor in factors:
+            angle, steepness = paths(factor.log_odds)
+            turn, slope = turn + angle / self.mu, slope + factor.sign * steepness
+        if spread:
+            odds = math.log(spread) - self.mu * nodes.g + self.mu**2 / 2
+            factors.append(Factor(-1.5, odds, -1.0, in_loss=False))
+        growth = turn**2 / 2 + np.log1p(slope**2 / 2) - omega * self.shift * turn
+        size = turn**2 + slope**2 + omega * self.shift * turn
+        for factor in factors:
+            more, larger = factor.turned(self.mu, 0.0, turn, omega)
+            growth, size = growth + more, size + larger
+        whole = float(np.exp(log_mass).sum()) * (1 + 1e-10)
+        part = log_mass - (1.5 * np.logaddexp(0.0, factors[-1].log_odds) if spread else 0.0)
+        turned = Turned(np.exp(part), 6 + np.abs(nodes.log_p) + np.abs(c * nodes.loss), growth, size)
+        powers = [factor.exponent for factor in factors]
+        return lost([turned], whole, self._log_error(nodes.g[1] - nodes.g[0], top, powers, omega))
+
+    def _log_error(self, h: float, top: Array, powers: list[float], omega: float) -> Array:
+        """Log of a bound on the error of the modulus' trapezoid sum on paths of these heights, relative to m(c)."""
+        y = np.concatenate([ANGLES, np.minimum(self.mu * _SHIFTS, ANGLES[-1])])
+        y = y[y < 1.5]
+        steep = top[:, None] / 4 / np.cos(y / 2) ** 2
+        reach = top[:, None] + y
+        with np.errstate(all="ignore"):
+            growth = (reach / self.mu) ** 2 / 2 + log_grown(powers, reach, self.q) + omega * y * (self.turns + self.shift / self.mu)
+            growth += np.log1p(steep**2 / 2) - np.log1p(-steep) + math.log(8.0) - 2 * math.pi * y / self.mu / h
+        best = np.where((reach < 3.1) & (steep < 1) & np.isfinite(growth), growth, np.inf).min(axis=1)
+        # What the nodes leave out, of the modulus and of m(c), grows no more than that.
+        ends = math.log(8.0) + LOG_TOLERANCE + (top / self.mu) ** 2 / 2 + log_grown(powers, top, self.q) + np.log1p(top**2 / 32)
+        return np.logaddexp(best, ends)
 
 
-class PoissonRemove(StepLaw):
+class PoissonRemove(_OnTheLine):
     """P is the mixture (the data set with the record), Q is N(0, 1)."""
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
@@ -214,10 +253,8 @@ class PoissonRemove(StepLaw):
         h, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
         return Nodes(h, log_w + self._log_ratio(h), self._moved(h), 4 * math.exp(log_tolerance))
 
-    def tail(self, c: float, omega: float) -> float:
-        nodes = self.nodes(c, omega, math.log(1e-12))
-        turned = self._turned(nodes, omega, [(np.full_like(nodes.g, 1 + c), self._drawn(nodes.g))])
-        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
+    def _factors(self, c: float, h: Array) -> list[Factor]:
+        return [Factor(1 + c, self._log_odds(h))]
 
     def log_delta(self, epsilon: Array) -> Array:
         h = self._threshold(epsilon)
@@ -237,7 +274,7 @@ class PoissonRemove(StepLaw):
         return math.inf
 
 
-class PoissonAdd(StepLaw):
+class PoissonAdd(_OnTheLine):
     """P is N(0, 1) (the data set without the record), Q is the mixture."""
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
@@ -245,10 +282,8 @@ class PoissonAdd(StepLaw):
         h, log_w = self._line(self._depth(c, log_tolerance), right, c, omega, log_tolerance)
         return Nodes(h, log_w - self.shift * (h + self.shift / 2), -self._moved(h), 4 * math.exp(log_tolerance))
 
-    def tail(self, c: float, omega: float) -> float:
-        nodes = self.nodes(c, omega, math.log(1e-12))
-        turned = self._turned(nodes, omega, [(np.full_like(nodes.g, -c), self._drawn(nodes.g))])
-        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
+    def _factors(self, c: float, h: Array) -> list[Factor]:
+        return [Factor(-c, self._log_odds(h))]
 
     def log_delta(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
@@ -271,7 +306,7 @@ class PoissonAdd(StepLaw):
         return math.inf if self.shift else -math.log1p(-self.q)
 
 
-class PoissonReplace(StepLaw):
+class PoissonReplace(_OnTheLine):
     """P is the mixture with centres 0 and mu, moved by the shift, Q the one with centres 0 and -mu; symmetric."""
 
     turns = 2
@@ -287,15 +322,18 @@ class PoissonReplace(StepLaw):
         h, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, right, c, omega, log_tolerance)
         return Nodes(h, log_w + self._log_ratio(h), self._loss(h), 4 * math.exp(log_tolerance))
 
+    def beneath(self, highest: StepLaw) -> tuple[StepLaw, float, float]:
+        # The loss grows with the odds times exp(-mu^2/2): the least of both.
+        odds = self.q / (1 - self.q) * math.exp((self.mu**2 - highest.mu**2) / 2)
+        lowest = PoissonReplace(odds / (1 + odds), self.mu)
+        share = odds * (1 - highest.q) / highest.q * self.mu / highest.mu * (1 - highest.q) / (1 - lowest.q)
+        return lowest, share, 0.0
+
     def _loss(self, h: Array) -> Array:
         return self._moved(h) - self._log_ratio(-h - self.shift)
 
-    def tail(self, c: float, omega: float) -> float:
-        nodes = self.nodes(c, omega, math.log(1e-12))
-        h = nodes.g
-        powers = [(np.full_like(h, 1 + c), self._drawn(h)), (np.full_like(h, -c), self._drawn(-h - self.shift))]
-        turned = self._turned(nodes, omega, powers)
-        return self._tail(nodes, c, turned, 1 + nodes.moments(c)[0])
+    def _factors(self, c: float, h: Array) -> list[Factor]:
+        return [Factor(1 + c, self._log_odds(h)), Factor(-c, self._log_odds(-h - self.shift), -1.0)]
 
     def _meeting(self, epsilon: Array) -> Array:
         """The h at which the loss is epsilon; without a shift a quadratic in exp(mu h)."""

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.algorithms.constants import clip_and_smoothness, default_distance, least_multiplier
 from dplateau.algorithms.pnsgd import LARGEST
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, InputError, OnePass, Run
+from dplateau.spec import InputError, OnePass, Run, Training
+from dplateau.spec.assumption import OneBatch
 from dplateau.training import SecureGenerator, TrainResult, train_one_pass
 
 Array = NDArray[np.float64]
@@ -110,8 +111,8 @@ class OnlineSGD:
             sizes=sizes,
             step_sizes=(*self.step_sizes, step_size),
         )
-        every = Assumption("one batch a record", "no record was in more than one batch", "declared")
-        return after, replace(result, weights=after.mean, run=after.run, assumptions=(*result.assumptions, every))
+        held = (*result.assumptions, OneBatch())
+        return after, replace(result, weights=after.mean, run=after.run, assumptions=held, training=Training.ONLINE)
 
 
 def start_online_sgd(

@@ -27,7 +27,7 @@ from dplateau.spec import ROUND_OFF, FullBatch, OnePass, Run, per_step
 _ROUNDING: Final = 1e-9
 """Relative room for the rounding of sums; they keep twelve digits or more."""
 _WIDE: Final = 128
-"""So many look-backs are tried side by side."""
+"""So many look-backs are tried side by side; where there are no more, all of them."""
 _NARROW: Final = 8
 """The same where every look-back costs a whole string."""
 _FORGOTTEN: Final = -300.0
@@ -44,10 +44,11 @@ def epoch_length(run: Run) -> int:
 def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tuple[Array, int]:
     """The least that ``cost`` takes over look-backs 0 to ``count - 1``, and one that reaches it (for the largest of several costs).
 
-    ``cost`` maps look-backs of shape (k,) to shape (..., k); ``wide`` of them are tried at once, on a grid that is refined where
-    they are least. Every look-back is a bound, so a missed minimum costs nothing but tightness.
+    ``cost`` maps look-backs of shape (k,) to shape (..., k). Few are all tried; of many, ``wide`` at once, on a grid that is
+    refined where they are least. Every look-back is a bound, so a missed minimum costs nothing but tightness.
     """
     best, place = np.asarray(np.inf), 0
+    wide = count if count <= _WIDE else wide
     tried = np.unique(np.geomspace(1, count, min(count, wide)).round().astype(np.int64)) - 1 if count else np.zeros(0, np.int64)
     while tried.size:
         costs = cost(tried)

@@ -13,7 +13,7 @@ from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
 
-File = Annotated[Path, typer.Argument(help="A certificate.json.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)]
 Output = Annotated[
     Path | None,
     o.option(
@@ -32,7 +32,8 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
     does not agree or certifies nothing; the page is written all the same, and
-    says so at its top. A file whose entries contradict each other gets none.
+    says so at its top. A file whose entries contradict each other gets none,
+    nor one beside a model that it is not about.
 
     [bold]Example[/]
 
@@ -43,6 +44,8 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
     from dplateau.report.text import headline, verdict_line
 
     read = read_certificate(certificate)
+    if certificate.is_dir():
+        certificate /= "certificate.json"
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 from dplateau.account import account
 from dplateau.algorithms import PNSGD, NoisySGD
@@ -19,16 +19,15 @@ from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import SOLVERS, Algorithm, build, choose
-from dplateau.report import Certificate, make_certificate
-from dplateau.spec import Assumption, InputError, PrivacyWarning, UncertifiedError
+from dplateau.report import Certificate, bound_to, make_certificate
+from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
-from dplateau.training.result import GIVEN_ORDER
 
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
 """Solvers that ``partial_fit`` goes with."""
-FEATURES: Final = Assumption("features", "each row's features follow from that row alone, by rules that are public", "declared")
 Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -187,13 +186,13 @@ class PrivateLinearModel(BaseEstimator):
                 f"solver {self.solver!r} means {type(made).__name__} for {type(loss).__name__} loss, and that does not read records"
                 " in one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
             )
-        order = replace(GIVEN_ORDER, statement=stream.order)
+        order = Order(detail=stream.order)
         with self._bar(made.counts) as progress:
             bounded = ((self._features(_finite(X)), y) for X, y in blocks)
             result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
-        kept = tuple(order if one == GIVEN_ORDER else one for one in result.assumptions)
+        kept = tuple(order if isinstance(one, Order) else one for one in result.assumptions)
         return self._certified(replace(result, assumptions=kept), delta, assumptions)
 
     def _fit_batch(
@@ -263,16 +262,21 @@ class PrivateLinearModel(BaseEstimator):
         self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...], uncertified: str | None = None
     ) -> Weights:
         """The weights, after making the certificate, or noting why there is none."""
-        verb = "scaled" if self.rows == "unit" else "clipped"
-        bounded = Assumption("rows", f"every row was {verb} to norm {self.feature_norm:g}, a public number", "enforced")
-        result = replace(result, assumptions=(*result.assumptions, bounded, FEATURES, *assumptions))
+        bounded = Rows(norm=self.feature_norm, scaled=self.rows == "unit").enforced()
+        result = replace(result, assumptions=(*result.assumptions, bounded, *assumptions))
+        kind = Estimator.CLASSIFIER if is_classifier(self) else Estimator.REGRESSOR
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # The plan was calibrated for the same delta, and has warned of it.
-            self._certificate = uncertified or make_certificate(account(result.run, delta), result)
+            self._certificate = uncertified or make_certificate(account(result.run, delta), result, estimator=kind)
         self.run_ = result.run
         self.n_iter_ = result.run.steps
         weights, constant = result.weights.astype(np.float64), self._constant()
         return (weights[:-1], weights[-1] * constant) if constant else (weights, np.zeros(weights.shape[1:]))
+
+    def _bind(self, coefficients: NDArray[Any], intercept: Any) -> None:
+        """Bind the certificate, if there is one, to the fitted weights."""
+        if not isinstance(self._certificate, str):
+            self._certificate = bound_to(self._certificate, {"coefficients": coefficients, "intercept": intercept})
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         """Rows to predict, as the model sees them."""

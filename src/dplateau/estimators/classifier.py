@@ -15,6 +15,7 @@ from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
+from dplateau.spec.assumption import Classes
 
 TAKEN: Final = (
     "the classes were taken from y, and one row of a class of its own would change the shape of the model: no epsilon covers that,"
@@ -145,6 +146,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.classes_ = classes
         self.coef_ = np.atleast_2d(coefficients.T)
         self.intercept_ = np.atleast_1d(intercept)
+        self._bind(self.coef_, self.intercept_)
         return self
 
     def _declared_classes(self, method: str, classes: ArrayLike | Iterable[Any] | None) -> tuple[NDArray[Any], Assumption]:
@@ -220,7 +222,7 @@ def _sorted(classes: ArrayLike | Iterable[Any]) -> tuple[NDArray[Any], Assumptio
     found = np.unique(checked_labels(given, given.size))
     if len(found) < 2:
         raise InputError(f"there is only {len(found)} class: expected at least two classes.")
-    return found, Assumption("classes", f"the {len(found)} classes are public (declared by the caller)", "declared")
+    return found, Classes(count=len(found), declared=True)
 
 
 def _present(labels: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_
 from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import Assumption, InputError
+from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
 
 # The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to.
@@ -196,12 +197,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
 
     def _clipped_target(self) -> Assumption:
         low, high = self._range()
-        return Assumption("target", f"every target was clipped to [{low:g}, {high:g}], a public range", "enforced")
+        return Target(low=low, high=high).enforced()
 
     def _fitted(self, weights: Weights) -> Any:
         (coefficients, intercept), (centre, scale) = weights, self._units()
         self.coef_ = coefficients * scale
         self.intercept_ = float(intercept) * scale + centre
+        self._bind(self.coef_, self.intercept_)
         return self
 
     def _range(self) -> tuple[float, float]:

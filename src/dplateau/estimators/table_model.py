@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,21 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
-from dplateau.estimators.base import FEATURES
+from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
-from dplateau.report import Certificate, new_folder, read_certificate
-from dplateau.spec import Assumption, InputError
+from dplateau.report import Certificate, new_folder
+from dplateau.report.beside import check_model, check_schema, read_weights
+from dplateau.report.certificate_json import certificate_at
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning
+from dplateau.spec.assumption import Features, PublicSchema
 
 KIND: Final = "dplateau model"
-FORMAT: Final = 1
+FORMAT: Final = 2
+OLDEST: Final = 1
+"""Models of this format may have a certificate that does not say which weights it is about."""
 FEATURE_NORM: Final = 1.0
 MODELS: Final = ("logistic", "linear", "svc")
 Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
-SCHEMA: Final = Assumption(
-    "schema", "the ranges, categories and classes of the columns were chosen without looking at the rows", "declared"
-)
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -96,7 +98,8 @@ class TableModel:
             estimator.fit(data.features, data.target)
         estimator.certificate_ = replace(
             estimator.certificate_,
-            assumptions=tuple(SCHEMA if one == FEATURES else one for one in estimator.certificate_.assumptions),
+            assumptions=tuple(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),
+            schema_sha256=schema_digest(public),
         )
         return cls(model, estimator, public)
 
@@ -184,12 +187,14 @@ class TableModel:
         Raises
         ------
         InputError
-            A file of the folder is missing or damaged, or they contradict each other.
+            A file of the folder is missing or damaged.
+        ContradictionError
+            They contradict each other: the certificate is about other weights, or another schema.
         """
         folder = Path(folder)
         about = _about(folder / "model.json")
         schema = load_schema(folder / "schema.toml")
-        certificate = read_certificate(folder / "certificate.json")
+        certificate = certificate_at(folder / "certificate.json")
         names, target = _names(schema), schema.target
         says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
         if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
@@ -198,7 +203,9 @@ class TableModel:
             )
         fitted: Any = _estimator(about["model"], schema)
         outputs = () if not target.classes else (1,) if len(target.classes) == 2 else (len(target.classes),)
-        fitted.coef_, intercept = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
+        arrays = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
+        _check_binding(certificate, about["format"], folder, arrays, schema)
+        fitted.coef_, intercept = arrays["coefficients"], arrays["intercept"]
         if target.classes:
             fitted.intercept_, fitted.classes_ = intercept, np.arange(len(target.classes))
         else:
@@ -256,22 +263,35 @@ def _about(path: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise InputError(f"{path} is not JSON: expected what train wrote.") from None
-    if not isinstance(about, dict) or about.get("kind") != KIND or about.get("format") != FORMAT or about.keys() != ENTRIES:
+    known = isinstance(about, dict) and about.get("kind") == KIND and about.get("format") in (OLDEST, FORMAT)
+    if not known or about.keys() != ENTRIES:
         raise InputError(f"{path} describes no model of format {FORMAT}: expected what train wrote.")
     return about
 
 
-def _weights(
-    path: Path, coefficients: tuple[int, ...], intercept: tuple[int, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:
+    """Check that the certificate is about this model; only one of format 1, in a model of format 1, may leave that open."""
+    if version == OLDEST and certificate.format == 1:
+        warnings.warn(
+            f"{folder} was written before certificates were bound to their models: nobody can tell whether its weights are those"
+            " that were certified. Train again, or be sure where it comes from.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+        return
+    if certificate.weights_sha256 is None or certificate.schema_sha256 is None:
+        raise ContradictionError(f"{folder}: the certificate names no weights and no schema, as that of a model does.")
+    check_model(certificate, folder, arrays)
+    check_schema(certificate, folder, schema_digest(schema))
+
+
+def _weights(path: Path, coefficients: tuple[int, ...], intercept: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
     """The coefficients and the intercept, of these shapes."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: np.asarray(arrays[name]) for name in ("coefficients", "intercept")}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        raise InputError(f"{path} is missing or damaged: expected the arrays that train wrote.") from None
+    found = read_weights(path)
+    if found.keys() != {"coefficients", "intercept"}:
+        raise InputError(f"{path} is missing or damaged: expected the arrays that train wrote, coefficients and intercept.")
     for name, shape in (("coefficients", coefficients), ("intercept", intercept)):
         array = found[name]
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise InputError(f"{path}: {name} has shape {array.shape}: expected finite float64 numbers of shape {shape}.")
-    return found["coefficients"], found["intercept"]
+    return found

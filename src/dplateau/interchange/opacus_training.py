@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-import opacus
 import torch
 from opacus import PrivacyEngine
 from opacus.data_loader import DPDataLoader
@@ -27,11 +26,25 @@ from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processe
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dplateau.interchange.opacus import ADAPTIVE, from_opacus
-from dplateau.spec import Assumption, InputError, Run, Runs, Sampling
+from dplateau.spec import Assumption, By, Generator, InputError, Key, Run, Runs, Sampling, Training
+from dplateau.spec.assumption import (
+    Arithmetic,
+    Batches,
+    Clipping,
+    Divisor,
+    Features,
+    Noise,
+    Order,
+    PublicConstants,
+    Rounding,
+    SeparateExamples,
+    Steps,
+)
+from dplateau.spec.required import SECURE_DRAWS
 from dplateau.training import SecureGenerator
 
-TORCH: Final = "torch's generator, not cryptographic"
-TORCHCSPRNG: Final = "torchcsprng, key from the operating system"
+TORCH: Final = Generator("torch's generator", Key.NOT_CRYPTOGRAPHIC)
+TORCHCSPRNG: Final = Generator("torchcsprng", Key.OPERATING_SYSTEM)
 
 
 @dataclass(eq=False)
@@ -131,16 +144,21 @@ class OpacusTraining:
         The run that the accountant recorded.
     assumptions : tuple of Assumption
         Only batches and noise can be "enforced", by ``draw_securely``; for all else Opacus, or who trained, vouches.
-    generator : str
+    generator : Generator
         The source of batches and noise.
     dtype : str
         Working precision.
+    weights : tuple of arrays
+        What was trained, in the order of the optimizer's parameters. ``check_weights(certificate, list(model.parameters()))`` tells
+        whether a model is the certified one, if all of its parameters were trained.
     """
 
     run: Run | Runs
     assumptions: tuple[Assumption, ...]
-    generator: str
+    generator: Generator
     dtype: str
+    weights: tuple[Any, ...]
+    training: ClassVar[Training] = Training.OPACUS
 
 
 def opacus_training(
@@ -182,11 +200,12 @@ def opacus_training(
     run = Runs(one.replace(clip_norm=clip) for one in run.runs) if isinstance(run, Runs) else run.replace(clip_norm=clip)
     generator = _generator(engine, optimizer, draws, sampling)
     dtype = ", ".join(sorted({str(weights.dtype).removeprefix("torch.") for weights in optimizer.params}))
-    return OpacusTraining(run, _assumptions(clip, generator, dtype, draws is not None, sampling), generator, dtype)
+    weights = tuple(parameter.detach().cpu().clone() for parameter in optimizer.params)
+    return OpacusTraining(run, _assumptions(run, clip, generator), generator, dtype, weights)
 
 
-def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws | None, sampling: Sampling | None) -> str:
-    """The name of the source of randomness, after checking that all came from there."""
+def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws | None, sampling: Sampling | None) -> Generator:
+    """The source of randomness, after checking that all came from there."""
     if draws is None:
         secure = engine.secure_mode and optimizer.secure_mode and optimizer.generator is engine.secure_rng
         return TORCHCSPRNG if secure else TORCH
@@ -198,24 +217,20 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
             f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
             " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
         )
-    return draws.generator.name
+    return draws.generator.source
 
 
-def _assumptions(clip: float, generator: str, dtype: str, drawn: bool, sampling: Sampling | None) -> tuple[Assumption, ...]:
-    how = "enforced" if drawn else "declared"
-    scheme = "poisson" if sampling is None else sampling.kind
-    library = f"Opacus {opacus.__version__} on torch {torch.__version__}"
+def _assumptions(run: Run | Runs, clip: float, generator: Generator) -> tuple[Assumption, ...]:
+    """What the guarantee rests on: only what was drawn here is enforced, for all else Opacus or the caller vouches."""
+    schemes = dict.fromkeys(one.sampling.kind for one in (run.runs if isinstance(run, Runs) else (run,)))
+    drawn = (*(Batches(scheme=scheme) for scheme in schemes), Noise(grid=False))
     return (
-        Assumption("sampling", f"{scheme} batches were drawn from {generator}, none truncated", how),
-        Assumption("noise", f"independent Gaussian noise from {generator}{', added in float64' if drawn else ''}", how),
-        Assumption(
-            "public constants",
-            "n, batch sizes, noise, clipping norm, learning rates and the start were chosen without looking at the records",
-            "declared",
-        ),
-        Assumption("clipping", f"{library} clipped the gradient of every example to norm {clip:g}", "declared"),
-        Assumption("model", "no layer and no loss mixes the examples of a batch, except in their mean or sum", "declared"),
-        Assumption("divisor", "sums were divided by the public expected batch size", "declared"),
-        Assumption("steps", "every batch made one step, which the accountant counted; nothing else used the records", "declared"),
-        Assumption("arithmetic", f"{dtype} arithmetic is treated as exact", "declared"),
+        PublicConstants(),
+        *(one.enforced() if generator == SECURE_DRAWS else one.vouched(By.OPACUS) for one in drawn),
+        *(one.vouched(By.OPACUS) for one in (Clipping(clip_norm=clip), Divisor())),
+        SeparateExamples(),
+        Steps(),
+        Arithmetic(rounding=Rounding.IGNORED),
+        Features(),
+        *([Order()] if {"cyclic", "one-pass"} & set(schemes) else []),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,11 @@ from dplateau.networks.loop import Loop, State
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import Assumption, Run, Runs
+from dplateau.spec import Assumption, Generator, Run, Runs, Training
+from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
-from dplateau.training.result import shared_assumptions
+from dplateau.training.result import gradient_assumptions
 
 Tree: TypeAlias = Any
 
@@ -41,8 +42,8 @@ class NetworkResult:
         What was computed: the run, and with it all that was lost where it was killed and went on.
     assumptions : tuple of Assumption
         What was enforced, and what is taken on trust.
-    generator : str
-        The source of randomness, for the certificate.
+    generator : Generator
+        The source of randomness.
     dtype : str
         Working precision.
     steps : int
@@ -55,10 +56,16 @@ class NetworkResult:
     last: Tree
     run: Run | Runs
     assumptions: tuple[Assumption, ...]
-    generator: str
+    generator: Generator
     dtype: str
     steps: int
     scores: tuple[Score, ...] = ()
+    training: ClassVar[Training] = Training.NETWORK
+
+    @property
+    def weights(self) -> Tree:
+        """What a certificate is bound to: ``params``."""
+        return self.params
 
 
 def train_network(
@@ -141,18 +148,15 @@ def train_network(
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         stand = loop.run_from(state)
     ledger = stand.ledger
-    found = shared_assumptions(run, generator, dtype)
+    found = gradient_assumptions(run, generator)
     if validation is not None:
         found.append(validation.assumption)
     if ledger.lost:
         lost = sum(last - first for first, last in ledger.lost)
-        found.append(
-            Assumption("lost steps", f"{lost} steps that may have been taken before a restart are counted too", "enforced")
-        )
-        found.append(Assumption("restarts", "when the run was killed did not depend on what it had computed", "declared"))
+        found += [LostSteps(steps=lost).enforced(), Restarts()]
     if checkpoint is not None:
-        found.append(Assumption("one continuation", "no copy of the checkpoint was continued elsewhere", "declared"))
+        found.append(OneContinuation())
     keep_best = validation is not None and validation.keep_best and stand.scores
     model = stand.best if keep_best else stand.state.model
     scores = tuple(stand.scores)
-    return NetworkResult(model, stand.state.params, ledger.runs(run), tuple(found), generator.name, dtype, ledger.done, scores)
+    return NetworkResult(model, stand.state.params, ledger.runs(run), tuple(found), generator.source, dtype, ledger.done, scores)

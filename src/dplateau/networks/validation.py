@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dplateau.spec import Assumption, InputError
+from dplateau.spec.assumption import PublicValidation
 from dplateau.spec.schedule import integer
 
 
@@ -59,11 +60,12 @@ class Validation:
             raise InputError("score is no function: expected one that takes the parameters and gives a number.")
         if not self.declared_public.strip():
             raise InputError("declared_public is empty: say what the validation data are and why they are public.")
+        _ = self.assumption  # A text that no certificate takes is refused before anything is trained.
 
     @property
     def assumption(self) -> Assumption:
         """What the guarantee takes on trust."""
-        return Assumption("validation", f"scores were computed on public data only: {self.declared_public.strip()}", "declared")
+        return PublicValidation(data=" ".join(self.declared_public.split()))
 
     def scored(self, params: Any, steps: int) -> Score:
         """The score of the parameters; raises ``InputError`` where it is no number."""

@@ -3,7 +3,6 @@
 from dplateau.report.certificate import Certificate as Certificate
 from dplateau.report.certificate import Testimony as Testimony
 from dplateau.report.certificate import make_certificate as make_certificate
-from dplateau.report.certificate_json import ContradictionError as ContradictionError
 from dplateau.report.certificate_json import certificate_schema as certificate_schema
 from dplateau.report.certificate_json import read_certificate as read_certificate
 from dplateau.report.files import new_folder as new_folder
@@ -13,3 +12,7 @@ from dplateau.report.page import write_page as write_page
 from dplateau.report.verify import Difference as Difference
 from dplateau.report.verify import Verdict as Verdict
 from dplateau.report.verify import verify as verify
+from dplateau.report.weights import bound_to as bound_to
+from dplateau.report.weights import check_weights as check_weights
+from dplateau.report.weights import weights_digest as weights_digest
+from dplateau.spec import ContradictionError as ContradictionError

@@ -7,22 +7,33 @@ import platform
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from dplateau.account import Report, Row
 from dplateau.accounting import Enclosure
 from dplateau.report.files import write_file
+from dplateau.report.outward import outward, up
 from dplateau.report.statement import statement
-from dplateau.spec import Assumption, Run, Runs, UncertifiedError
+from dplateau.report.weights import weights_digest
+from dplateau.spec import Assumption, Estimator, Generator, InputError, Run, Runs, Training, UncertifiedError
+from dplateau.spec.facts import VOID, member
+from dplateau.spec.required import problems_of
+
+if TYPE_CHECKING:
+    from dplateau.report.format_1 import Stated
 
 KIND: Final = "dplateau certificate"
-FORMAT: Final = 1
+FORMAT: Final = 2
 DELTAS: Final = tuple(float(f"1e-{k}") for k in range(3, 13))
 """The public deltas of every certificate's curve, beside the chosen one."""
-SECRET_KEY: Final = "key from the operating system"
-"""How the name of a generator ends whose noise nobody can recompute. Any other is taken for one with a fixed seed."""
-NOT_CRYPTOGRAPHIC: Final = "not cryptographic"
-"""How the name of a generator ends that had no fixed seed, but whose state can be computed from what it gave."""
+OLD: Final = (
+    "This certificate has format 1. It was made before the sums of a training were exact: what it says of clipping held up to the"
+    " rounding of sums, which could be large for many rows in an order that somebody chose.",
+    "It does not say which weights it is about, and its assumptions are sentences that nobody can check.",
+)
+"""What certificates of format 1 cannot know."""
+UNBOUND: Final = "It does not say which weights it is about: nobody gave them to whoever made it."
+PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 
 
 class Trained(Protocol):
@@ -43,13 +54,23 @@ class Trained(Protocol):
         ...
 
     @property
-    def generator(self) -> str:
+    def generator(self) -> Generator:
         """The source of randomness."""
         ...
 
     @property
     def dtype(self) -> str:
-        """Working precision."""
+        """Working precision; several ones with commas between them."""
+        ...
+
+    @property
+    def training(self) -> Training:
+        """What kind of training it was."""
+        ...
+
+    @property
+    def weights(self) -> Any:
+        """What was released, a tree of arrays; None where it is not at hand."""
         ...
 
 
@@ -62,17 +83,21 @@ class Testimony:
     run : Run or Runs
         What was computed and released.
     assumptions : tuple of Assumption
-        What the guarantee rests on; "declared", where nothing here enforced it.
-    generator : str
-        The source of the noise. It certifies only if it ends with ``SECRET_KEY``: "..., key from the operating system".
+        What the guarantee rests on, of ``dplateau.spec.assumption``; all declared by the caller, because nothing here enforced it.
+    generator : Generator
+        The source of the noise. It certifies only if its key is "operating-system".
     dtype : str, default "float64"
         Working precision.
+    weights : tree of arrays, optional
+        What was released. The certificate is bound to it.
     """
 
     run: Run | Runs
     assumptions: tuple[Assumption, ...]
-    generator: str
+    generator: Generator
     dtype: str = "float64"
+    weights: Any = None
+    training: ClassVar[Training] = Training.DECLARED
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +107,8 @@ class Certificate:
     Attributes
     ----------
     epsilon, delta : float
-        The claim: the upper end of the least ``Proved`` bound, at the chosen delta.
+        The claim: the upper end of the least ``Proved`` bound, at the chosen delta. Computed numbers have eight digits: upper ends
+        are rounded up, lower ends down.
     enclosure : Enclosure
         Where that bound's epsilon lies.
     bound, status, source : str
@@ -93,20 +119,28 @@ class Certificate:
         Deltas from a fixed public list, and the least proved epsilon at each.
     bounds : tuple of Row
         Every analysis: its epsilon, or why it does not apply.
+    training : Training or None
+        What kind of training it was. None in format 1, which does not say.
     assumptions : tuple of Assumption
-        Each says whether it was enforced, declared or derived.
-    generator : str
+        Each says how it came to hold, and by whom. In format 1 they are sentences.
+    generator : Generator
         The source of the noise and of the batches.
-    insecure_seed : bool
-        Whether it was seeded, or is not cryptographic. The certificate then certifies nothing.
     arithmetic : str
         Working precision of the training.
+    estimator : Estimator or None
+        What rows and targets were prepared for, where an estimator of dplateau trained.
+    weights_sha256 : str or None
+        Digest of the released weights, see ``weights_digest``. None where nobody gave them.
+    schema_sha256 : str or None
+        Digest of the public schema that rows were encoded by, where there is one.
     versions : tuple of (str, str)
         Software, and its version.
     run : Run or Runs
         What was computed and released.
     run_digest : str
         ``run.digest``, as it was when the certificate was made.
+    format : int
+        2, or 1 for a file that was made before.
     """
 
     epsilon: float
@@ -118,58 +152,101 @@ class Certificate:
     mu: float | None
     curve: tuple[tuple[float, Enclosure], ...]
     bounds: tuple[Row, ...]
-    assumptions: tuple[Assumption, ...]
-    generator: str
-    insecure_seed: bool
+    training: Training | None
+    assumptions: tuple[Assumption | Stated, ...]
+    generator: Generator
     arithmetic: str
+    estimator: Estimator | None
+    weights_sha256: str | None
+    schema_sha256: str | None
     versions: tuple[tuple[str, str], ...]
     run: Run | Runs
     run_digest: str
+    format: int = FORMAT
 
     @property
     def certifies(self) -> bool:
-        """Whether the claim may be relied on: a ``Proved`` bound, and noise that nobody can recompute."""
-        return self.status == "Proved" and not self.insecure_seed and self.generator.endswith(SECRET_KEY)
+        """Whether the claim may be relied on: a ``Proved`` bound, and nothing that voids it."""
+        return self.status == "Proved" and self.void is None
+
+    @property
+    def void(self) -> str | None:
+        """Why the certificate certifies nothing, however right its numbers are; None where nothing voids it."""
+        if not self.generator.secure:
+            return VOID[self.generator.key]
+        return next((one.void for one in self.assumptions if one.void), None)
+
+    @property
+    def insecure_seed(self) -> bool:
+        """Whether somebody may compute the noise."""
+        return not self.generator.secure
 
     @property
     def statement(self) -> str:
         """What is protected, in plain language."""
-        return statement(self.run, self.epsilon, self.delta, self.mu, self.certifies, seeded=self.seeded)
+        without = "Otherwise" if self.generator.secure else "With secret noise"
+        return statement(self.run, self.epsilon, self.delta, self.mu, self.void, without)
 
     @property
-    def seeded(self) -> bool:
-        """Whether the noise came from a fixed seed, or has to be taken for such noise."""
-        return not self.generator.endswith((SECRET_KEY, NOT_CRYPTOGRAPHIC))
+    def problems(self) -> list[str]:
+        """What is wrong with the assumptions: such a training has others. Of format 1 nobody can tell."""
+        if self.training is None:
+            return []
+        facts = [one for one in self.assumptions if isinstance(one, Assumption)]
+        return problems_of(facts, self.training, self.run, self.generator, self.estimator)
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What this certificate cannot know and others can, in sentences."""
+        if self.format == 1:
+            return OLD
+        return () if self.weights_sha256 else (UNBOUND,)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, as ``certificate.schema.json`` describes it."""
-        return {
+        from dplateau.report import format_1
+
+        claim = {
             "kind": KIND,
-            "format": FORMAT,
+            "format": self.format,
             "certified": self.certifies,
             "statement": self.statement,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "enclosure": _pair(self.enclosure),
+            "enclosure": pair(self.enclosure),
             "bound": self.bound,
             "status": self.status,
             "source": self.source,
             "mu": self.mu,
-            "curve": [{"delta": delta, "epsilon": _pair(epsilon)} for delta, epsilon in self.curve],
+            "curve": [{"delta": delta, "epsilon": pair(epsilon)} for delta, epsilon in self.curve],
             "bounds": [row.to_dict() for row in self.bounds],
             "adjacency": self.run.adjacency,
             "sampling": (
                 [run.sampling.to_dict() for run in self.run.runs] if isinstance(self.run, Runs) else self.run.sampling.to_dict()
             ),
             "released": self.run.released,
-            "assumptions": [assumption.to_dict() for assumption in self.assumptions],
-            "generator": self.generator,
-            "insecure_seed": self.insecure_seed,
+        }
+        facts: dict[str, Any] = (
+            format_1.facts(self)
+            if self.training is None
+            else {
+                "training": self.training.value,
+                "assumptions": [assumption.to_dict() for assumption in self.assumptions],
+                "generator": self.generator.to_dict(),
+                "model": {
+                    "estimator": self.estimator and self.estimator.value,
+                    "weights_sha256": self.weights_sha256,
+                    "schema_sha256": self.schema_sha256,
+                },
+            }
+        )
+        rest = {
             "arithmetic": self.arithmetic,
             "versions": dict(self.versions),
             "run": self.run.to_dict(),
             "run_digest": self.run_digest,
         }
+        return claim | facts | rest
 
     def to_json(self) -> str:
         """JSON text, numbers exact."""
@@ -205,56 +282,82 @@ class Certificate:
         return f"<Certificate: epsilon {self.epsilon:.6g} at delta {self.delta:g}, {self.status}{what}>"
 
 
-def make_certificate(report: Report, result: Trained) -> Certificate:
+def make_certificate(report: Report, result: Trained, *, estimator: Estimator | str | None = None) -> Certificate:
     """Certify a training run, or several on the same records together.
 
     Parameters
     ----------
     report : Report
         What ``dplateau.account`` says of ``result.run``.
-    result : TrainResult, OpacusTraining or Testimony
-        What ran, and what was enforced.
+    result : TrainResult, NetworkResult, OpacusTraining or Testimony
+        What ran, what was enforced, and what was released: the certificate is bound to these weights.
+    estimator : {"classifier", "regressor"}, optional
+        What the rows and targets were prepared for, where an estimator of dplateau trained.
 
     Raises
     ------
     UncertifiedError
         No ``Proved`` bound gives a finite epsilon.
+    InputError
+        The assumptions are not those of such a training: one is missing, or is said to be seen to by somebody who cannot have.
     ValueError
         The report is about another run.
     """
     run = report.run
     if run != result.run:
         raise ValueError("the report is about another run than the result: call account(result.run, delta).")
-    best = report.best
-    if best is None or best.epsilon is None:
-        raise UncertifiedError(
-            f"no proved bound gives a finite epsilon at delta {report.delta:g}: raise delta or the noise multiplier."
-        )
-    deltas = sorted({*DELTAS, report.delta}, reverse=True)
+    kind = None if estimator is None else member("estimator", Estimator, estimator)
+    if wrong := problems_of(result.assumptions, result.training, run, result.generator, kind):
+        raise InputError(f"the assumptions are not those of such a training: {'; '.join(wrong)}.")
+    best, enclosure, curve = best_of(report)
     return Certificate(
-        epsilon=report.epsilon,
+        epsilon=up(report.epsilon),
         delta=report.delta,
-        enclosure=best.epsilon,
+        enclosure=outward(enclosure),
         bound=best.name,
         status=best.status,
         source=best.source,
-        mu=report.mu,
-        curve=tuple(zip(deltas, report.profile(deltas), strict=True)),
+        mu=None if report.mu is None else up(report.mu),
+        curve=tuple((delta, outward(epsilon)) for delta, epsilon in curve),
         bounds=tuple(_recorded(row) for row in report.bounds),
+        training=result.training,
         assumptions=tuple(result.assumptions),
         generator=result.generator,
-        insecure_seed=not result.generator.endswith(SECRET_KEY),
-        arithmetic=result.dtype,
+        arithmetic=checked_arithmetic(result.dtype),
+        estimator=kind,
+        weights_sha256=None if result.weights is None else weights_digest(result.weights),
+        schema_sha256=None,
         versions=_versions(),
         run=run,
         run_digest=run.digest,
     )
 
 
+def best_of(report: Report) -> tuple[Row, Enclosure, list[tuple[float, Enclosure]]]:
+    """The least proved bound, its epsilon, and the curve; raises ``UncertifiedError`` where there is no finite one."""
+    best = report.best
+    if best is None or best.epsilon is None:
+        raise UncertifiedError(
+            f"no proved bound gives a finite epsilon at delta {report.delta:g}: raise delta or the noise multiplier."
+        )
+    deltas = sorted({*DELTAS, report.delta}, reverse=True)
+    # Two bounds may have all but the same epsilon: the curve goes through the one that is claimed.
+    points = {**dict(zip(deltas, report.profile(deltas), strict=True)), report.delta: best.epsilon}
+    return best, best.epsilon, list(points.items())
+
+
+def checked_arithmetic(text: str) -> str:
+    """``text``, if it names floating-point types."""
+    if not text or set(text.split(", ")) - set(PRECISIONS):
+        raise InputError(f"arithmetic is none of {', '.join(PRECISIONS)}, nor several of them with commas between.")
+    return text
+
+
 def _recorded(row: Row) -> Row:
-    """The row as JSON keeps it: without the mathematics, and with a reason in place of an infinite epsilon."""
+    """The row as JSON keeps it: without the mathematics, rounded, and with a reason in place of an infinite epsilon."""
     kept = row.to_dict()
-    return replace(row, bound=None, epsilon=None if kept["epsilon"] is None else row.epsilon, why_not=kept["why_not"])
+    finite = row.epsilon if kept["epsilon"] is not None else None
+    return replace(row, bound=None, epsilon=finite and outward(finite), why_not=kept["why_not"])
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
@@ -262,6 +365,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return (("dplateau", installed.pop("dplateau")), ("python", platform.python_version()), *installed.items())
 
 
-def _pair(enclosure: Enclosure) -> list[float | None]:
+def pair(enclosure: Enclosure) -> list[float | None]:
     """Both ends; None for an infinite one."""
     return [end if end < float("inf") else None for end in (enclosure.lower, enclosure.upper)]

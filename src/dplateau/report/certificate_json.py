@@ -1,33 +1,33 @@
-"""Reading certificates: nothing is believed before its type and range are checked."""
+"""Reading certificates: what is read is what this library would write, or it is refused."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dplateau.account import Row
 from dplateau.accounting import Enclosure
-from dplateau.report.certificate import FORMAT, KIND, Certificate
-from dplateau.spec import Assumption, InputError, Run, Runs
-from dplateau.spec.schedule import real
+from dplateau.report import format_1
+from dplateau.report.beside import check_beside
+from dplateau.report.certificate import FORMAT, KIND, Certificate, checked_arithmetic
+from dplateau.report.parts import digest_of, enclosure_of, keys, list_of, number, object_of, text_of
+from dplateau.report.strict_json import same, strict_json
+from dplateau.spec import ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
+from dplateau.spec.assumption import assumption_from_dict
+from dplateau.spec.facts import Key, member
 
-TOP = frozenset(
+BOTH: Final = frozenset(
     {
         *("kind", "format", "certified", "statement", "epsilon", "delta", "enclosure", "bound", "status", "source", "mu", "curve"),
-        *("bounds", "adjacency", "sampling", "released", "assumptions", "generator", "insecure_seed", "arithmetic", "versions"),
-        *("run", "run_digest"),
+        *("bounds", "adjacency", "sampling", "released", "arithmetic", "versions", "run", "run_digest"),
     }
 )
+FACTS: Final = frozenset({"training", "assumptions", "generator", "model"})
 T = TypeVar("T")
-CLAIMED = ("certified", "statement", "adjacency", "sampling", "released")
-"""Keys that repeat what other keys say, for readers of the file. They must repeat it exactly."""
-
-
-class ContradictionError(InputError):
-    """Entries of a certificate contradict each other, so somebody has changed it."""
+LONGEST: Final = 600
+"""Characters of an error about a file."""
 
 
 def certificate_schema() -> dict[str, Any]:
@@ -36,17 +36,39 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def read_certificate(path: str | Path) -> Certificate:
-    """Read a certificate from a file; raises ``InputError`` if that is not possible."""
-    path = Path(path)
+    """Read a certificate.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the folder of a model with its certificate.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no certificate.
+    ContradictionError
+        It contradicts itself, or the model that lies beside it: that has other weights, or another schema.
+    """
+    path = _file(Path(path))
+    certificate = certificate_at(path)
+    check_beside(certificate, path)
+    return certificate
+
+
+def certificate_at(path: Path) -> Certificate:
+    """The certificate in a file, whatever lies beside it."""
     return _in_file(path, certificate_from_json, _read_text(path))
 
 
 def read_run_or_certificate(path: str | Path) -> Run | Runs | Certificate:
-    """Read a serialised run, several composed ones, or a certificate; raises ``InputError`` if that is not possible."""
-    path = Path(path)
-    data = _in_file(path, _parsed, _read_text(path))
+    """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does."""
+    path = _file(Path(path))
+    data = _in_file(path, strict_json, _read_text(path))
     if _is_certificate(data):
-        return _in_file(path, certificate_from_dict, data)
+        certificate = _in_file(path, certificate_from_dict, data)
+        check_beside(certificate, path)
+        return certificate
     return _in_file(path, run_from_dict, data)
 
 
@@ -55,10 +77,14 @@ def run_from_dict(data: object) -> Run | Runs:
     return Runs.from_dict(data) if isinstance(data, dict) and "runs" in data else Run.from_dict(data)
 
 
+def _file(path: Path) -> Path:
+    """The certificate in a folder, if it is one of a model."""
+    inside = path / "certificate.json"
+    return inside if inside.is_file() else path
+
+
 def _read_text(path: Path) -> str:
     """The text of a file; raises ``InputError`` if it has none."""
-    if (path / "certificate.json").is_file():
-        raise InputError(f"{path} is a folder: name the file in it, {path / 'certificate.json'}.")
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -72,21 +98,7 @@ def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:
     try:
         return read(content)
     except InputError as error:
-        raise type(error)(f"{path}: {error}") from None
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value of a text; raises ``InputError`` if it is none, or has numbers that are not finite."""
-
-    def refuse(constant: str) -> None:
-        raise InputError(f"{constant} is no number of JSON: expected finite numbers.")
-
-    if not text.strip():
-        raise InputError("the file is empty: expected JSON.")
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"this is not JSON: {error}.") from None
+        raise type(error)(f"{path}: {str(error)[:LONGEST]}") from None
 
 
 def _is_certificate(data: object) -> bool:
@@ -96,114 +108,95 @@ def _is_certificate(data: object) -> bool:
 
 def certificate_from_json(text: str) -> Certificate:
     """See ``Certificate.from_json``."""
-    return certificate_from_dict(_parsed(text))
+    return certificate_from_dict(strict_json(text))
 
 
 def certificate_from_dict(data: object) -> Certificate:
     """The certificate that ``Certificate.to_dict`` wrote; raises ``InputError`` on anything else."""
     if not isinstance(data, dict) or not _is_certificate(data):
         raise InputError(f'this is no certificate: expected a JSON object with "kind": "{KIND}".')
-    if data.get("format") != FORMAT:
-        raise InputError(f"the certificate has format {data.get('format')!r}: this version reads format {FORMAT}.")
-    _keys("the certificate", data, TOP)
+    version = data.get("format")
+    if isinstance(version, bool) or version not in (1, FORMAT):
+        raise InputError(f"the certificate has another format than this version reads: expected 1 or {FORMAT}.")
+    rounded = version == FORMAT
+    keys("the certificate", data, BOTH | (FACTS if rounded else format_1.FACTS))
+    facts = _facts(data) if rounded else format_1.facts_from(data)
+    versions = object_of("versions", data["versions"])
     certificate = Certificate(
-        epsilon=_number("epsilon", data["epsilon"]),
-        delta=real("delta", data["delta"], high=1.0),
-        enclosure=_enclosure("enclosure", data["enclosure"]),
-        bound=_text("bound", data["bound"]),
-        status=_text("status", data["status"]),
-        source=_text("source", data["source"]),
-        mu=None if data["mu"] is None else _number("mu", data["mu"]),
-        curve=tuple(_point(entry) for entry in _list("curve", data["curve"])),
-        bounds=tuple(_row(entry) for entry in _list("bounds", data["bounds"])),
-        assumptions=tuple(_assumption(entry) for entry in _list("assumptions", data["assumptions"])),
-        generator=_text("generator", data["generator"]),
-        insecure_seed=_truth("insecure_seed", data["insecure_seed"]),
-        arithmetic=_text("arithmetic", data["arithmetic"]),
-        versions=tuple((key, _text(f"versions: {key!r}", value)) for key, value in _object("versions", data["versions"]).items()),
+        epsilon=number("epsilon", data["epsilon"], rounded=rounded),
+        delta=_delta("delta", data["delta"]),
+        enclosure=enclosure_of("enclosure", data["enclosure"], rounded=rounded),
+        bound=text_of("bound", data["bound"]),
+        status=text_of("status", data["status"]),
+        source=text_of("source", data["source"]),
+        mu=None if data["mu"] is None else number("mu", data["mu"], rounded=rounded),
+        curve=tuple(_point(entry, rounded) for entry in list_of("curve", data["curve"])),
+        bounds=tuple(_row(entry, rounded) for entry in list_of("bounds", data["bounds"])),
+        arithmetic=checked_arithmetic(text_of("arithmetic", data["arithmetic"])),
+        versions=tuple((key, text_of("versions", value)) for key, value in versions.items()),
         run=run_from_dict(data["run"]),
-        run_digest=_text("run_digest", data["run_digest"]),
+        run_digest=digest_of("run_digest", data["run_digest"]),
+        format=int(version),
+        **facts,
     )
     repeated = certificate.to_dict()
-    if wrong := [key for key in CLAIMED if data[key] != repeated[key]]:
+    kept = data if rounded else data.keys() - {"generator"}  # In format 1 any text may stand there.
+    if wrong := sorted(key for key in kept if not same(data[key], repeated[key])):
         raise ContradictionError(
             f"the certificate contradicts itself: its other entries give another {' and another '.join(wrong)}."
         )
+    _check_claim(certificate)
     return certificate
 
 
-def _point(entry: object) -> tuple[float, Enclosure]:
-    point = _keys("a point of the curve", entry, {"delta", "epsilon"})
-    return real("curve: delta", point["delta"], high=1.0), _enclosure("curve: epsilon", point["epsilon"])
+def _facts(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a certificate that say how it was trained."""
+    generator = keys("generator", data["generator"], {"algorithm", "key"})
+    model = keys("model", data["model"], {"estimator", "weights_sha256", "schema_sha256"})
+    digests = {key: model[key] and digest_of(f"model: {key}", model[key]) for key in ("weights_sha256", "schema_sha256")}
+    return {
+        "training": member("training", Training, data["training"]),
+        "assumptions": tuple(map(assumption_from_dict, list_of("assumptions", data["assumptions"]))),
+        "generator": Generator(
+            text_of("generator: algorithm", generator["algorithm"]), member("generator: key", Key, generator["key"])
+        ),
+        "estimator": None if model["estimator"] is None else member("model: estimator", Estimator, model["estimator"]),
+        **digests,
+    }
 
 
-def _row(entry: object) -> Row:
-    row = _keys("a bound", entry, {"name", "status", "epsilon", "enclosure", "why_not", "source"})
-    name, status, source = (_text(f"bounds: {key}", row[key]) for key in ("name", "status", "source"))
+def _check_claim(certificate: Certificate) -> None:
+    """Raise ``ContradictionError`` where facts are missing or cannot be, or the claim is not that of its own curve and bound."""
+    c = certificate
+    if c.problems:
+        raise ContradictionError(f"the certificate's assumptions are not those of such a training: {'; '.join(c.problems)}.")
+    point = c.enclosure if c.format == 1 else dict(c.curve).get(c.delta)  # In format 1 that may come from another bound.
+    if c.epsilon != c.enclosure.upper or point != c.enclosure:
+        raise ContradictionError("the certificate contradicts itself: epsilon, enclosure and the curve at delta must be one.")
+    if not any((row.name, row.status, row.source, row.epsilon) == (c.bound, c.status, c.source, c.enclosure) for row in c.bounds):
+        raise ContradictionError("the certificate contradicts itself: its bound is none of its bounds.")
+
+
+def _delta(what: str, value: object) -> float:
+    delta = number(what, value, rounded=False, high=1.0)
+    if not 0 < delta < 1:
+        raise InputError(f"{what} is {delta:g}: expected a number > 0 and < 1.")
+    return delta
+
+
+def _point(entry: object, rounded: bool) -> tuple[float, Enclosure]:
+    point = keys("a point of the curve", entry, {"delta", "epsilon"})
+    return _delta("curve: delta", point["delta"]), enclosure_of("curve: epsilon", point["epsilon"], rounded=rounded)
+
+
+def _row(entry: object, rounded: bool) -> Row:
+    row = keys("a bound", entry, {"name", "status", "epsilon", "enclosure", "why_not", "source"})
+    name, status, source = (text_of(f"bounds: {key}", row[key]) for key in ("name", "status", "source"))
     if row["epsilon"] is None:
-        return Row(name, status, source, None, _text("bounds: why_not", row["why_not"]), None)
-    enclosure = _enclosure("bounds: enclosure", row["enclosure"])
-    if enclosure.upper != _number("bounds: epsilon", row["epsilon"]) or row["why_not"] is not None:
+        return Row(name, status, source, None, text_of("bounds: why_not", row["why_not"]), None)
+    enclosure = enclosure_of("bounds: enclosure", row["enclosure"], rounded=rounded)
+    if enclosure.upper != number("bounds: epsilon", row["epsilon"], rounded=rounded) or row["why_not"] is not None:
         raise ContradictionError(
-            f"the bound {name!r} contradicts itself: its epsilon is the upper end of its enclosure, or there is a reason."
+            "a bound contradicts itself: its epsilon is the upper end of its enclosure, or there is a reason why it has none."
         )
     return Row(name, status, source, enclosure, None, None)
-
-
-def _assumption(entry: object) -> Assumption:
-    texts = {
-        key: _text(f"assumptions: {key}", value)
-        for key, value in _keys("an assumption", entry, {"name", "statement", "how"}).items()
-    }
-    try:
-        return Assumption(**texts)
-    except ValueError as error:
-        raise InputError(f"assumptions: {error}") from None
-
-
-def _keys(what: str, value: object, wanted: frozenset[str] | set[str]) -> dict[str, Any]:
-    entry = _object(what, value)
-    if set(entry) != wanted:
-        missing, unknown = sorted(wanted - set(entry)), sorted(set(entry) - wanted)
-        wrong = [f"lacks {missing}"] * bool(missing) + [f"has the unknown {unknown}"] * bool(unknown)
-        raise InputError(f"{what} {' and '.join(wrong)}: expected exactly {sorted(wanted)}.")
-    return entry
-
-
-def _object(what: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{what} is no JSON object.")
-    return value
-
-
-def _list(what: str, value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{what} is no JSON list.")
-    return value
-
-
-def _text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{what} is no text.")
-    return value
-
-
-def _truth(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{what} is neither true nor false.")
-    return value
-
-
-def _number(what: str, value: object) -> float:
-    return real(what, value, inclusive=True)
-
-
-def _enclosure(what: str, value: object) -> Enclosure:
-    """A pair; None stands for infinity."""
-    ends = _list(what, value)
-    if len(ends) != 2:
-        raise InputError(f"{what} has {len(ends)} entries: expected [lower, upper].")
-    lower, upper = (math.inf if end is None else _number(what, end) for end in ends)
-    if lower > upper:
-        raise InputError(f"{what} is [{lower:g}, {upper:g}]: expected lower <= upper.")
-    return Enclosure(lower, upper)

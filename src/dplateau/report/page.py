@@ -10,14 +10,13 @@ from dplateau.account import Report, account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
-from dplateau.report.certificate import SECRET_KEY, Certificate
+from dplateau.report.certificate import Certificate
 from dplateau.report.files import check_file, write_file
 from dplateau.report.statement import guessing_accuracy
 from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
 from dplateau.report.verify import Verdict, verify
-from dplateau.report.words import PROVED, declined, percent
+from dplateau.report.words import PROVED, by_whom, declined, percent
 from dplateau.spec import InputError
-from dplateau.spec.assumption import HOW
 
 ENDINGS: Final = (".html", ".htm")
 SHOWN: Final = 12
@@ -112,7 +111,7 @@ def _page(certificate: Certificate, report: Report | None = None) -> tuple[str, 
         attack=_attack(report, attack),
         curves=_curves(report, attack),
         bounds=_bounds(report),
-        assumptions=sorted(certificate.assumptions, key=lambda assumption: HOW.index(assumption.how)),
+        assumptions=by_whom(certificate.assumptions),
         method=words.method(certificate.run),
         facts=words.training_facts(certificate.run),
         run_json=words.run_in_brief(certificate.run),
@@ -129,7 +128,7 @@ def _verdict(certificate: Certificate, verdict: Verdict) -> dict[str, Any]:
         "why": why[0].upper() + why[1:],
         "certifies": verdict.certifies,
         "agrees": verdict.agrees,
-        "secret": certificate.generator.endswith(SECRET_KEY) and not certificate.insecure_seed,
+        "void": certificate.void,
         "claimed": rounded_up(verdict.claimed),
         "recomputed": rounded_up(verdict.recomputed),
         "differences": [str(difference) for difference in verdict.differences[:SHOWN]],

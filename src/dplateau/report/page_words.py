@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.report.certificate import Certificate
 from dplateau.report.statement import seen
-from dplateau.report.words import run_facts, spread
+from dplateau.report.words import by_whom, run_facts, spread
 from dplateau.spec import Run, Runs
-from dplateau.spec.assumption import HOW
 
 SHORT: Final = 8
 """Lists of more numbers than this are not written out."""
@@ -60,11 +58,6 @@ GLOSSARY: Final = (
     ("digest", "a fingerprint of the settings: two runs with the same digest have the same settings"),
 )
 """For readers who know neither privacy nor training."""
-ORIGIN: Final = {
-    "enforced": "by the code that trained",
-    "declared": "by whoever trained",
-    "derived": "from the others",
-}
 
 
 def released_to(run: Run | Runs) -> str:
@@ -80,10 +73,9 @@ def only_the_last(run: Run | Runs) -> bool:
     return any(one.released == "last" for one in (run.runs if isinstance(run, Runs) else (run,)))
 
 
-def counted(certificate: Certificate) -> list[tuple[int, str, str]]:
-    """How many assumptions were enforced, declared and derived, and by whom."""
-    counts = Counter(assumption.how for assumption in certificate.assumptions)
-    return [(counts[how], how, ORIGIN[how]) for how in HOW if counts[how]]
+def counted(certificate: Certificate) -> list[tuple[int, str]]:
+    """How many assumptions were enforced and declared, and by whom."""
+    return [(len(lines), who) for who, lines in by_whom(certificate.assumptions)]
 
 
 def method(run: Run | Runs) -> list[str]:

@@ -29,18 +29,12 @@ def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
     return min(1.0, bound, 1.0 if mu is None else float(ndtr(mu / 2)))
 
 
-def statement(run: Run | Runs, epsilon: float, delta: float, mu: float | None, certifies: bool, *, seeded: bool = True) -> str:
-    """Two or three sentences for a person who does not know differential privacy."""
-    if not certifies:
-        why = (
-            "a fixed seed, and whoever knows the seed"
-            if seeded
-            else "a generator that is not cryptographic, and whoever computes its state"
-        )
-        return (
-            f"This certifies nothing: the noise came from {why} can subtract it. With secret"
-            f" noise the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
-        )
+def statement(
+    run: Run | Runs, epsilon: float, delta: float, mu: float | None, void: str | None = None, without: str = "Otherwise"
+) -> str:
+    """Two or three sentences for a person who does not know differential privacy; ``void`` says why nothing is certified."""
+    if void is not None:
+        return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
     accuracy = math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10
     return (
         f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {WHAT[run.adjacency]} with at most {accuracy:.1f} %"

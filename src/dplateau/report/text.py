@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -14,12 +15,13 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.report.certificate import Certificate
 from dplateau.report.verify import Verdict
-from dplateau.report.words import PROVED, declined, run_facts, spread
+from dplateau.report.words import PROVED, by_whom, declined, run_facts, spread
 from dplateau.spec import Run, Runs
-from dplateau.spec.assumption import HOW
+from dplateau.spec.facts import Key
 
 WIDTH = 80
 SHOWN = 5
+BRIEFLY = {Key.FIXED_SEED: ": fixed seed", Key.NOT_CRYPTOGRAPHIC: ": guessable noise"}
 
 
 def as_text(content: RenderableType, width: int = WIDTH) -> str:
@@ -116,7 +118,7 @@ def _found(run: Run, vary: str) -> str:
 def certificate_text(certificate: Certificate) -> RenderableType:
     """What ``print(certificate)`` shows."""
     good = certificate.certifies
-    status = certificate.status if good else "certifies nothing: " + ("fixed seed" if certificate.seeded else "guessable noise")
+    status = certificate.status if good else f"certifies nothing{BRIEFLY.get(certificate.generator.key, '')}"
     width = certificate.enclosure.upper - certificate.enclosure.lower
     return Group(
         Text("Certificate", "bold"),
@@ -126,29 +128,40 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         "",
         facts(
             *run_facts(certificate.run),
-            ("generator", certificate.generator),
+            ("generator", str(certificate.generator)),
             ("bound", f"{certificate.bound}, enclosed to {rounded_up(width, 1)}; {certificate.source}"),
             *([] if certificate.mu is None else [("Gaussian DP", f"mu = {rounded_up(certificate.mu)}")]),
             ("other deltas", _curve(certificate)),
-            ("digest", certificate.run_digest[:16]),
+            ("digest", f"{certificate.run_digest[:16]}, of the run"),
+            *_bound_to(certificate),
             ("made with", ", ".join(f"{name} {version}" for name, version in certificate.versions)),
         ),
+        *(Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps),
         "",
         Text("It rests on", "bold"),
-        _assumptions(certificate),
+        *_assumptions(certificate),
     )
 
 
-def _assumptions(certificate: Certificate) -> Table:
+def _bound_to(certificate: Certificate) -> Iterator[tuple[str, RenderableType]]:
+    """The digests of the model that the certificate is about."""
+    if certificate.weights_sha256 is not None:
+        yield "weights", f"sha256 {certificate.weights_sha256[:16]}..., the numbers that were released: it is about no others"
+    if certificate.schema_sha256 is not None:
+        yield "schema", f"sha256 {certificate.schema_sha256[:16]}..., what turned rows into features"
+
+
+def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
     """What the guarantee rests on, by who saw to it."""
-    grid = Table.grid(padding=(0, 2), pad_edge=False)
-    for style in ("dim", ""):
-        grid.add_column(style=style, no_wrap=True)
-    grid.add_column(ratio=1)
-    for how in HOW:
-        for i, assumption in enumerate(a for a in certificate.assumptions if a.how == how):
-            grid.add_row("" if i else how, assumption.name, assumption.statement)
-    return grid
+    width = max((len(one.name) for one in certificate.assumptions), default=0)
+    for who, lines in by_whom(certificate.assumptions):
+        grid = Table.grid(padding=(0, 2), pad_edge=False)
+        grid.add_column(style="dim", no_wrap=True, min_width=width)
+        grid.add_column(ratio=1)
+        for one in lines:
+            grid.add_row(one.name, one.statement)
+        yield who
+        yield Padding(grid, (0, 0, 0, 2))
 
 
 def _curve(certificate: Certificate) -> str:
@@ -163,8 +176,7 @@ def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
     if not verdict.agrees:
         first = "the certificate DIFFERS from what follows from its run"
     elif not verdict.certifies:
-        why = "its noise came from a fixed seed" if certificate.seeded else "its noise is not cryptographic"
-        first = f"the numbers agree, but the certificate certifies nothing: {why}"
+        first = f"the numbers agree, but the certificate certifies nothing: {certificate.void}"
     else:
         first = "the certificate agrees with what follows from its run"
     return Text(first, f"bold {colour}")
@@ -175,6 +187,7 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
+        *_bound_to(certificate),
     )
     lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
     if verdict.differences:
@@ -183,4 +196,5 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
             lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
     else:
         lines += ["", certificate.statement]
+    lines += [Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps]
     return Group(*lines)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dplateau.account import Report, account
-from dplateau.report.certificate import Certificate, Testimony, make_certificate
+from dplateau.report.certificate import Certificate, best_of, pair
+from dplateau.report.outward import confirms_lower, confirms_upper
+from dplateau.report.strict_json import same
 from dplateau.report.words import cut
 
 TOLERANCE: Final = 1e-6
-"""How far two computations of one epsilon may be apart on two machines: the width of an enclosure."""
+"""How far numbers of format 1 may be from those that are recomputed."""
 COMPUTED: Final = ("epsilon", "enclosure", "mu")
 """Keys of numbers that are computed with rounding."""
-IGNORED: Final = ("versions", "statement")
-"""The software of the machine, and the sentence that follows from other entries."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Verdict:
     differences : tuple of Difference
         Entries that are not confirmed.
     certifies : bool
-        Whether the certificate agrees and its noise was secret. One whose noise was not certifies nothing, however right its
+        Whether the certificate agrees and nothing voids it. One whose noise can be computed certifies nothing, however right its
         numbers.
     """
 
@@ -76,8 +76,9 @@ class Verdict:
 def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     """Recompute everything in a certificate that follows from its run.
 
-    It finds a changed epsilon, curve, bound, digest or run. It cannot know whether the run is what really happened: that, the
-    assumptions and the generator are the testimony of whoever made the certificate.
+    It finds a changed epsilon, curve, bound, digest or run, and assumptions that cannot be those of such a training. It cannot know
+    whether the run is what really happened: that, the assumptions and the generator are the testimony of whoever made the
+    certificate. ``check_weights`` tells whether it is about the weights at hand.
 
     Parameters
     ----------
@@ -91,27 +92,75 @@ def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     UncertifiedError
         The run has no finite proved epsilon at all.
     """
-    testimony = Testimony(certificate.run, certificate.assumptions, certificate.generator, certificate.arithmetic)
-    again = make_certificate(report or account(certificate.run, certificate.delta), testimony)
-    claimed, recomputed = ({k: v for k, v in c.to_dict().items() if k not in IGNORED} for c in (certificate, again))
-    differences = tuple(_differences("", claimed, recomputed))
-    return Verdict(
-        certificate.epsilon, again.epsilon, certificate.delta, differences, certifies=not differences and certificate.certifies
-    )
+    report = report or account(certificate.run, certificate.delta)
+    recomputed = _recomputed(report)
+    claimed = {key: value for key, value in certificate.to_dict().items() if key in recomputed}
+    if certificate.format == 1:
+        _drop_what_versions_word(claimed, recomputed)
+    differences = [*_differences("", claimed, recomputed, Reading(certificate.format, report.delta)), *_impossible(certificate)]
+    certifies = not differences and certificate.certifies
+    return Verdict(certificate.epsilon, report.epsilon, certificate.delta, tuple(differences), certifies)
 
 
-def _differences(where: str, claimed: Any, recomputed: Any, computed: bool = False) -> Iterator[Difference]:
+def _recomputed(report: Report) -> dict[str, Any]:
+    """The entries that follow from the run and delta, computed numbers unrounded."""
+    best, enclosure, curve = best_of(report)
+    return {
+        "epsilon": report.epsilon,
+        "delta": report.delta,
+        "enclosure": pair(enclosure),
+        "bound": best.name,
+        "status": best.status,
+        "source": best.source,
+        "mu": report.mu,
+        "curve": [{"delta": delta, "epsilon": pair(epsilon)} for delta, epsilon in curve],
+        "bounds": [row.to_dict() for row in report.bounds],
+        "run_digest": report.run.digest,
+    }
+
+
+def _drop_what_versions_word(claimed: dict[str, Any], recomputed: dict[str, Any]) -> None:
+    """Leave of a file of format 1 and its recomputation what both versions of the software know: bounds by name, and no words."""
+    names = [{row["name"] for row in entries["bounds"]} for entries in (claimed, recomputed)]
+    for entries in (claimed, recomputed):
+        del entries["source"]
+        rows = [{key: row[key] for key in ("name", "status", "epsilon", "enclosure")} for row in entries["bounds"]]
+        entries["bounds"] = [row for row in rows if row["name"] in names[0] & names[1]]
+
+
+def _impossible(certificate: Certificate) -> Iterator[Difference]:
+    """Assumptions that such a training cannot have."""
+    for wrong in certificate.problems:
+        yield Difference("assumptions", wrong, "what such a training rests on")
+
+
+class Reading(NamedTuple):
+    """How numbers are compared: in which format, at which delta, and, for ends of enclosures, whether it is the lower or upper."""
+
+    format: int
+    delta: float
+    end: int | None = None
+
+
+def _differences(where: str, claimed: Any, recomputed: Any, reading: Reading) -> Iterator[Difference]:
+    """Entries that are not confirmed."""
     if isinstance(claimed, dict) and isinstance(recomputed, dict) and claimed.keys() == recomputed.keys():
+        delta = recomputed.get("delta", reading.delta)
         for key in claimed:
-            yield from _differences(f"{where}.{key}".lstrip("."), claimed[key], recomputed[key], key in COMPUTED)
+            end = 1 if key in COMPUTED else None
+            yield from _differences(
+                f"{where}.{key}".lstrip("."), claimed[key], recomputed[key], Reading(reading.format, delta, end)
+            )
     elif isinstance(claimed, list) and isinstance(recomputed, list) and len(claimed) == len(recomputed):
         for i, (one, other) in enumerate(zip(claimed, recomputed, strict=True)):
-            yield from _differences(f"{where}[{i}]", one, other, computed)
-    elif not _same(claimed, recomputed, computed):
+            yield from _differences(f"{where}[{i}]", one, other, reading._replace(end=None if reading.end is None else i))
+    elif not _confirmed(claimed, recomputed, reading):
         yield Difference(where, claimed, recomputed)
 
 
-def _same(claimed: Any, recomputed: Any, computed: bool) -> bool:
-    if computed and all(isinstance(value, int | float) for value in (claimed, recomputed)):
+def _confirmed(claimed: Any, recomputed: Any, reading: Reading) -> bool:
+    if reading.end is None or not all(isinstance(value, int | float) for value in (claimed, recomputed)):
+        return same(claimed, recomputed)
+    if reading.format == 1:
         return abs(claimed - recomputed) <= TOLERANCE * max(1.0, abs(recomputed))
-    return claimed == recomputed
+    return (confirms_upper if reading.end else confirms_lower)(recomputed, claimed, reading.delta)

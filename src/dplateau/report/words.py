@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from typing import Final
 
 from dplateau.account import Report
-from dplateau.spec import Run, Runs
+from dplateau.report.format_1 import Stated
+from dplateau.spec import Assumption, By, How, Run, Runs
 from dplateau.spec.schedule import Schedule
 
 PROVED = "Proved"
@@ -24,6 +27,8 @@ RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all t
 FINAL_MODEL = "the final model only"
 LONG = 120
 """Texts of a forged file are cut off after so many characters."""
+HOW: Final = tuple(How)
+BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by whoever trained", None: ""}
 ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
 
 
@@ -84,6 +89,14 @@ def declined(report: Report) -> list[tuple[str, list[str]]]:
     if elsewhere:
         reasons[f"the run's sampling is {sampling}, and each is for another one."] = elsewhere
     return list(reasons.items())
+
+
+def by_whom(assumptions: Sequence[Assumption | Stated]) -> list[tuple[str, list[Assumption | Stated]]]:
+    """The assumptions, by how they came to hold and who saw to that, in words."""
+    found: dict[str, list[Assumption | Stated]] = {}
+    for one in sorted(assumptions, key=lambda one: (HOW.index(one.how), list(BY).index(one.by))):
+        found.setdefault(one.how.value + BY[one.by], []).append(one)
+    return list(found.items())
 
 
 def cut(text: str) -> str:

@@ -1,9 +1,16 @@
 """``Run`` and its parts: frozen records of what was computed and what was released."""
 
 from dplateau.spec.assumption import Assumption as Assumption
+from dplateau.spec.errors import ContradictionError as ContradictionError
 from dplateau.spec.errors import InputError as InputError
 from dplateau.spec.errors import PrivacyWarning as PrivacyWarning
 from dplateau.spec.errors import UncertifiedError as UncertifiedError
+from dplateau.spec.facts import By as By
+from dplateau.spec.facts import Estimator as Estimator
+from dplateau.spec.facts import Generator as Generator
+from dplateau.spec.facts import How as How
+from dplateau.spec.facts import Key as Key
+from dplateau.spec.facts import Training as Training
 from dplateau.spec.run import ADJACENCIES as ADJACENCIES
 from dplateau.spec.run import RELEASED as RELEASED
 from dplateau.spec.run import ROUND_OFF as ROUND_OFF

@@ -1,29 +1,391 @@
-"""What a guarantee rests on, and who saw to it."""
+"""What a guarantee rests on: one class for each kind of condition, with what it says in numbers, how it came to hold, and by whom.
+
+Sentences are made of the fields, and never read. ``KINDS`` is the list of all kinds; which of them a training must have, and who
+may see to them, stands in ``dplateau.spec.required``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Final
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Self
 
-HOW: Final = ("enforced", "declared", "derived")
+import numpy as np
+
+from dplateau.spec.errors import InputError
+from dplateau.spec.facts import ROUNDINGS, By, How, Rounding, member, plain_text
+from dplateau.spec.sampling import SAMPLINGS
+from dplateau.spec.schedule import integer, real
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Assumption:
     """One condition of a guarantee.
 
-    ``how`` is "enforced" (the code made it true: clipped, projected, drew the noise), "declared" (the caller vouches for it) or
-    "derived" (it follows from the others by the stated mathematics).
+    Parameters
+    ----------
+    how : How or str, default "declared"
+        "enforced" (the code made it true) or "declared" (somebody vouches for it).
+    by : By or str, default "caller"
+        Who did: "dplateau", "opacus" or "caller", which is whoever trained.
+
+    Raises
+    ------
+    InputError
+        A field is not of its kind.
     """
 
-    name: str
-    statement: str
-    how: str
+    how: How = How.DECLARED
+    by: By = By.CALLER
+    name: ClassVar[str] = ""
+    sentence: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        if self.how not in HOW:
-            raise ValueError(f"how is {self.how!r}: expected one of {', '.join(HOW)}.")
+        for field in fields(self):
+            value = CHECKS[str(field.type)](f"assumption {self.name!r}: {field.name}", getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
 
-    def to_dict(self) -> dict[str, str]:
+    @property
+    def statement(self) -> str:
+        """The condition as a sentence."""
+        return self.sentence.format(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    @property
+    def void(self) -> str | None:
+        """Why it does not hold, and the guarantee with it; None where it does."""
+        return None
+
+    def enforced(self, by: By = By.DPLATEAU) -> Self:
+        """The same, made true by code."""
+        return replace(self, how=How.ENFORCED, by=by)
+
+    def vouched(self, by: By) -> Self:
+        """The same, on somebody's word."""
+        return replace(self, how=How.DECLARED, by=by)
+
+    def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return asdict(self)
+        return {"name": self.name} | {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicConstants(Assumption):
+    """Nothing that steers the training was read off the records."""
+
+    name = "public constants"
+    sentence = "n, batch sizes, noise, clip norm, step sizes, l2 and the start were chosen without looking at the records"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches(Assumption):
+    """Batches were drawn, or taken in their order, as the run says."""
+
+    scheme: str
+    name = "sampling"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scheme not in SAMPLINGS:
+            raise InputError(f"assumption 'sampling': scheme is none of {', '.join(SAMPLINGS)}.")
+
+    @property
+    def statement(self) -> str:
+        if self.scheme == "full":
+            return "every step used every record"
+        if self.scheme in ("cyclic", "one-pass"):
+            return f"{self.scheme} batches followed the given order of the records"
+        return f"{self.scheme} batches were drawn from the generator, none truncated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping(Assumption):
+    """What one record adds to a sum is no longer than the clip norm."""
+
+    clip_norm: float
+    name = "clipping"
+
+    @property
+    def statement(self) -> str:
+        if self.how is How.ENFORCED:
+            return f"what a record adds to a sum has norm at most {self.clip_norm:g}, exactly, in the integers that are summed"
+        return f"every record's own gradient was clipped to norm {self.clip_norm:g} before it was summed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InnerSteps(Assumption):
+    """What one record can change in a phase of Phased-SGD."""
+
+    clip_norm: float
+    batch_size: int
+    name = "inner steps"
+    sentence = (
+        "gradients were clipped to norm {clip_norm:g} less a margin for rounding, and every inner step on {batch_size:,}"
+        " records is a contraction"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimisers(Assumption):
+    """What one record can change in a phase of Phased-ERM."""
+
+    clip_norm: float
+    accuracy: float
+    name = "minimisers"
+    sentence = (
+        "every row is short enough for losses to be {clip_norm:g}-Lipschitz, and every phase's result was certified to lie"
+        " within {accuracy:g} of half of what a record's presence can move its minimiser"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divisor(Assumption):
+    """The divisor does not depend on who is in the data."""
+
+    name = "divisor"
+    sentence = "sums were divided by public batch sizes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(Assumption):
+    """The noise is what the run says."""
+
+    grid: bool
+    name = "noise"
+
+    @property
+    def statement(self) -> str:
+        where = ", on one grid with what it hides" if self.grid else ""
+        return f"independent Gaussian noise from the generator, fresh every time{where}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic(Assumption):
+    """Rounding opens no hole in the proof."""
+
+    rounding: Rounding
+    name = "arithmetic"
+
+    @property
+    def statement(self) -> str:
+        return ROUNDINGS[self.rounding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementaryFunctions(Assumption):
+    """What bounds on rounding rest on."""
+
+    name = "elementary functions"
+    sentence = "float64 functions are right to 16 units in the last place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order(Assumption):
+    """The order of the records is public."""
+
+    detail: str | None = None
+    name = "order"
+
+    @property
+    def statement(self) -> str:
+        known = f" ({self.detail})" if self.detail else ""
+        return f"the order of the records is public: it does not depend on what they say{known}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection(Assumption):
+    """Iterates stay in a ball."""
+
+    diameter: float
+    name = "projection"
+    sentence = "results were projected on the ball of diameter {diameter:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothness(Assumption):
+    """Losses are as smooth as the run says."""
+
+    smoothness: float
+    name = "smoothness"
+    sentence = "every row is short enough for smoothness {smoothness:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrongConvexity(Assumption):
+    """Clipped losses are as strongly convex as the run says."""
+
+    strong_convexity: float
+    clipped: bool
+    name = "strong convexity"
+
+    @property
+    def statement(self) -> str:
+        why = "clipping keeps one score convex" if self.clipped else "clipping was never active"
+        return f"l2 is at least {self.strong_convexity:g} and {why}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Assumption):
+    """Everything that used the records was counted."""
+
+    name = "steps"
+    sentence = "every batch made one step, empty ones too, and every step was counted; nothing else used the records"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparateExamples(Assumption):
+    """A gradient belongs to one example."""
+
+    name = "model"
+    sentence = "no layer and no loss mixes the examples of a batch, except in their mean or sum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(Assumption):
+    """A record's features follow from that record."""
+
+    name = "features"
+    sentence = "each record's features follow from that record alone, by rules that are public"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSchema(Assumption):
+    """Rows were encoded by a public schema."""
+
+    name = "schema"
+    sentence = "the ranges, categories and classes of the columns were chosen without looking at the rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Assumption):
+    """Rows have bounded norm."""
+
+    norm: float
+    scaled: bool
+    name = "rows"
+
+    @property
+    def statement(self) -> str:
+        return f"every row was {'scaled' if self.scaled else 'clipped'} to norm {self.norm:g}, a public number"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes(Assumption):
+    """The list of classes says nothing about the records."""
+
+    count: int
+    declared: bool
+    name = "classes"
+
+    @property
+    def statement(self) -> str:
+        if self.declared:
+            return f"the {self.count:,} classes are public: they were declared, and not taken from the records"
+        return f"the {self.count:,} classes were taken from the records, and so are not public"
+
+    @property
+    def void(self) -> str | None:
+        return None if self.declared else "the classes were taken from the records, and tell without noise that each has a member"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Assumption):
+    """Targets lie in a public range."""
+
+    low: float
+    high: float
+    name = "target"
+    sentence = "every target was clipped to [{low:g}, {high:g}], a public range"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneBatch(Assumption):
+    """No record came twice."""
+
+    name = "one batch a record"
+    sentence = "no record was in more than one batch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicValidation(Assumption):
+    """Scores on the way used no private record."""
+
+    data: str
+    name = "validation"
+    sentence = "scores were computed on public data only: {data}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostSteps(Assumption):
+    """Steps whose result was lost are paid for."""
+
+    steps: int
+    name = "lost steps"
+    sentence = "{steps:,} steps that may have been taken before a restart are counted too"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarts(Assumption):
+    """Being killed told nothing."""
+
+    name = "restarts"
+    sentence = "when the run was killed did not depend on what it had computed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneContinuation(Assumption):
+    """A checkpoint was continued once."""
+
+    name = "one continuation"
+    sentence = "no copy of the checkpoint was continued elsewhere"
+
+
+KINDS: Final[Mapping[str, type[Assumption]]] = {
+    kind.name: kind
+    for kind in (
+        *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic, ElementaryFunctions),
+        *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
+        *(Classes, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation),
+    )
+}
+
+
+def assumption_from_dict(data: object) -> Assumption:
+    """What ``Assumption.to_dict`` wrote; raises ``InputError`` on unknown kinds, and on missing, unknown or wrong fields."""
+    if not isinstance(data, Mapping) or not isinstance(name := data.get("name"), str) or name not in KINDS:
+        raise InputError(f"an assumption is of no known kind: expected an object whose name is one of {', '.join(KINDS)}.")
+    kind = KINDS[name]
+    wanted = {"name", *(field.name for field in fields(kind))}
+    if set(data) != wanted:
+        raise InputError(f"assumption {name!r} has other fields than {', '.join(sorted(wanted))}.")
+    return kind(**{key: value for key, value in data.items() if key != "name"})
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _finite(name: str, value: object) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} is no number.")
+    return real(name, value, low=-math.inf)
+
+
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is neither true nor false.")
+    return value
+
+
+CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "How": lambda name, value: member(name, How, value),
+    "By": lambda name, value: member(name, By, value),
+    "Rounding": lambda name, value: member(name, Rounding, value),
+    "float": _finite,
+    "int": lambda name, value: integer(name, _finite(name, value)),
+    "bool": _truth,
+    "str": plain_text,
+    "str | None": lambda name, value: None if value is None else plain_text(name, value),
+}
+"""What a field may hold, by its type as it is written above."""

@@ -10,6 +10,10 @@ class InputError(ValueError):
     """
 
 
+class ContradictionError(InputError):
+    """Entries of a certificate, or a certificate and the model beside it, contradict each other: somebody has changed them."""
+
+
 class UncertifiedError(RuntimeError):
     """No ``Proved`` bound covers what was asked for, so there is no epsilon to report."""
 

@@ -118,8 +118,7 @@ def train(
     if not np.isfinite(weights).all():
         raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
     iterates = None if iterates is None else iterates.astype(dtype)
-    assumptions = assumptions_of(run, loss, generator, dtype)
-    return TrainResult(weights.astype(dtype), run, assumptions, generator.name, dtype, iterates)
+    return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
 
 
 def _run_chunks(

@@ -22,8 +22,8 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Poisson, Run
 from dplateau.training.integers import Bits
 
-_NOISE_BITS: Final = 30
-"""The least noise of a run is 2 to this power of its units, where a double has room for that."""
+_NOISE_BITS, _MOST_NOISE_BITS = 30, 34
+"""The least noise of a run is 2 to this power of its units, where a double has room for that and the largest is not above that."""
 _BOX: Final = 46
 """Weights stay below 2 to this power of the units of the finest step: rounding in double precision is far below a unit."""
 LARGEST: Final = 2.0**47
@@ -67,7 +67,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
         if run.diameter is None
         else _BOX + math.floor(math.log2(finest * run.clip_norm / run.diameter))
     )
-    places = min(_NOISE_BITS - math.floor(math.log2(noise.min())), _BOX - 4 - math.ceil(math.log2(noise.max())), room)
+    places = min(_NOISE_BITS - math.floor(math.log2(noise.min())), _MOST_NOISE_BITS - math.ceil(math.log2(noise.max())), room)
     unit = run.clip_norm * 2.0**-places
     # Of rounding, beside that to the grid, in a coordinate.
     units = 2.0**-4 * (1 + float(step.max()) * l2) + run.n * 2.0 ** (places - 50)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dplateau.spec import InputError
+from dplateau.spec import Generator, InputError, Key
 from dplateau.spec.schedule import integer
 
 _SIGN: Final = np.uint64(1 << 63)
@@ -60,12 +60,12 @@ class SecureGenerator:
         return self._insecure
 
     @property
-    def name(self) -> str:
+    def source(self) -> Generator:
         """What to write in a certificate."""
-        return "AES-256-CTR, " + ("insecure fixed seed" if self._insecure else "key from the operating system")
+        return Generator("AES-256-CTR", Key.FIXED_SEED if self._insecure else Key.OPERATING_SYSTEM)
 
     def __repr__(self) -> str:
-        return f"<SecureGenerator: {self.name}>"
+        return f"<SecureGenerator: {self.source}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a SecureGenerator cannot be pickled or copied: its noise would be drawn twice. Make a new one.")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import CornerLoss, GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
+from dplateau.spec import InputError, Run, Training
+from dplateau.spec.assumption import Minimisers
 from dplateau.spec.schedule import real
 from dplateau.training.checks import checked_start
 from dplateau.training.corner_erm import corner_minimiser
@@ -105,12 +106,8 @@ def train_phased_erm(
         finished = True
     if not finished:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
-    held = (
-        f"every row is short enough for losses to be {run.clip_norm:g}-Lipschitz, and every phase's result was certified to lie "
-        f"within {share:g} of half of what a record's presence can move its minimiser"
-    )
-    paid = "the rounding of certificates and results was bounded and counts as inaccuracy"
-    return TrainResult(weights, run, phase_assumptions(run, generator, held, paid), generator.name, "float64")
+    held = phase_assumptions(run, generator, Minimisers(clip_norm=run.clip_norm, accuracy=share))
+    return TrainResult(weights, run, held, generator.source, "float64", training=Training.PHASES)
 
 
 def phase_setting(run: Run, phase: Phase, start: NDArray[np.float64], accuracy: float) -> Setting:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
+from dplateau.spec import InputError, Run, Training
+from dplateau.spec.assumption import InnerSteps
 from dplateau.spec.schedule import integer
 from dplateau.training.checks import check_curvature, checked_l2, checked_start
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
@@ -125,9 +126,8 @@ def train_phased_sgd(
         finished = True
     if not finished:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
-    held = f"gradients were clipped to norm {run.clip_norm:g} less a margin, every inner step is a contraction, batches of {b}"
-    paid = "the rounding of every inner step was bounded and taken off the clip norm"
-    return TrainResult(weights, run, phase_assumptions(run, generator, held, paid), generator.name, "float64")
+    held = phase_assumptions(run, generator, InnerSteps(clip_norm=run.clip_norm, batch_size=b))
+    return TrainResult(weights, run, held, generator.source, "float64", training=Training.PHASES)
 
 
 def phase_noise(

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec import Assumption, By, InputError, Run
+from dplateau.spec.assumption import Arithmetic, ElementaryFunctions, Projection, Rounding, Smoothness
 from dplateau.spec.schedule import per_step
 from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.result import GIVEN_ORDER
+from dplateau.training.result import shared_assumptions
 
 EPS: Final = float(np.finfo("float64").eps)
 TINY: Final = 1e-150
@@ -82,20 +83,16 @@ def projected(weights: NDArray[np.float64], diameter: float | None) -> NDArray[n
     return weights if diameter is None or norm <= diameter / 2 else weights * (diameter / 2 / norm)
 
 
-def phase_assumptions(run: Run, generator: SecureGenerator, phase: str, arithmetic: str) -> tuple[Assumption, ...]:
-    """What the guarantee rests on; ``phase`` says how a phase's sensitivity was made true, ``arithmetic`` how rounding is paid."""
-    drawn = "declared" if generator.insecure else "enforced"
+def phase_assumptions(run: Run, generator: SecureGenerator, sensitivity: Assumption) -> tuple[Assumption, ...]:
+    """What the guarantee rests on; ``sensitivity`` says how a phase's sensitivity was made true."""
     found = [
-        Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
-        Assumption("sampling", "every phase took the next records in their given order", "enforced"),
-        GIVEN_ORDER,
-        Assumption("sensitivity", phase, "enforced"),
-        Assumption("divisor", "sums were divided by public batch sizes", "enforced"),
-        Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the result of its phase", drawn),
-        Assumption("arithmetic", arithmetic, "enforced"),
+        *shared_assumptions(run, generator),
+        sensitivity.enforced(),
+        Arithmetic(rounding=Rounding.BOUNDED).enforced(),
+        ElementaryFunctions(by=By.DPLATEAU),
     ]
     if run.diameter is not None:
-        found.append(Assumption("projection", f"results were projected on the ball of diameter {run.diameter:g}", "enforced"))
+        found.append(Projection(diameter=run.diameter).enforced())
     if run.smoothness is not None:
-        found.append(Assumption("smoothness", f"every row is short enough for smoothness {run.smoothness:g}", "enforced"))
+        found.append(Smoothness(smoothness=run.smoothness).enforced())
     return tuple(found)

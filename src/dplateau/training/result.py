@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, Cyclic, FullBatch, OnePass, Run
+from dplateau.spec import Assumption, Cyclic, Generator, OnePass, Run, Training
+from dplateau.spec.assumption import (
+    Arithmetic,
+    Batches,
+    Clipping,
+    Divisor,
+    Features,
+    Noise,
+    Order,
+    Projection,
+    PublicConstants,
+    Rounding,
+    Smoothness,
+    StrongConvexity,
+)
 from dplateau.training.noise import SecureGenerator
 
 
@@ -24,59 +38,57 @@ class TrainResult:
         The run that was fulfilled.
     assumptions : tuple of Assumption
         What was enforced, and what is taken on trust.
-    generator : str
-        The source of randomness, for the certificate.
+    generator : Generator
+        The source of randomness.
     dtype : str
         Working precision.
     iterates : ndarray of shape (steps + 1, d) or (steps + 1, d, K), optional
         The start and every iterate, where they were asked for.
+    training : Training
+        What kind of training it was.
     """
 
     weights: NDArray[Any]
     run: Run
     assumptions: tuple[Assumption, ...]
-    generator: str
+    generator: Generator
     dtype: str
     iterates: NDArray[Any] | None = None
+    training: Training = Training.GRADIENT_STEPS
 
 
-GIVEN_ORDER: Final = Assumption("order", "the order of the records is public: it does not depend on what they say", "declared")
-
-
-def _sampling(run: Run, generator: SecureGenerator, drawn: str) -> Assumption:
-    if isinstance(run.sampling, FullBatch):
-        return Assumption("sampling", "every step used every record", "enforced")
-    if isinstance(run.sampling, (Cyclic, OnePass)):
-        return Assumption("sampling", f"{run.sampling.kind} batches followed the given order of the records", "enforced")
-    return Assumption("sampling", f"{run.sampling.kind} batches were drawn from {generator.name}, none truncated", drawn)
-
-
-def shared_assumptions(run: Run, generator: SecureGenerator, dtype: str) -> list[Assumption]:
-    """What the guarantee of any run of clipped gradients rests on, in the order of the update."""
-    drawn = "declared" if generator.insecure else "enforced"
-    found = [
-        Assumption("public constants", "n, the schedules, l2 and the start were chosen without looking at the records", "declared"),
-        _sampling(run, generator, drawn),
-        Assumption(
-            "clipping", f"per-example gradients were clipped to norm {run.clip_norm:g}, less the rounding margin", "enforced"
-        ),
-        Assumption("divisor", "sums were divided by the public batch size", "enforced"),
-        Assumption("noise", f"independent Gaussian noise from {generator.name}, on one grid with the sums", drawn),
-        Assumption("arithmetic", f"beyond that grid, {dtype} arithmetic is treated as exact", "declared"),
+def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]:
+    """What the guarantee of any run here rests on, whatever it computes of the records."""
+    ordered, batches = isinstance(run.sampling, (Cyclic, OnePass)), Batches(scheme=run.sampling.kind)
+    noise = Noise(grid=True)
+    return [
+        PublicConstants(),
+        # Whoever knows the seed has chosen what was drawn from it.
+        batches if generator.insecure and not ordered and not run.is_full_batch else batches.enforced(),
+        noise if generator.insecure else noise.enforced(),
+        Divisor().enforced(),
+        Features(),
+        *([Order()] if ordered else []),
     ]
-    if isinstance(run.sampling, (Cyclic, OnePass)):
-        found.append(GIVEN_ORDER)
-    return found
 
 
-def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator, dtype: str) -> tuple[Assumption, ...]:
+def gradient_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]:
+    """What the guarantee of any run of clipped gradients rests on."""
+    return [
+        *shared_assumptions(run, generator),
+        Clipping(clip_norm=run.clip_norm).enforced(),
+        Arithmetic(rounding=Rounding.EXACT).enforced(),
+    ]
+
+
+def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator) -> tuple[Assumption, ...]:
     """What the guarantee of a run of a generalised linear model rests on."""
-    found = shared_assumptions(run, generator, dtype)
+    found = gradient_assumptions(run, generator)
     if run.diameter is not None:
-        found.append(Assumption("projection", f"iterates were projected on the ball of diameter {run.diameter:g}", "enforced"))
+        found.append(Projection(diameter=run.diameter).enforced())
     if run.smoothness is not None:
-        found.append(Assumption("smoothness", f"every row is short enough for smoothness {run.smoothness:g}", "enforced"))
+        found.append(Smoothness(smoothness=run.smoothness).enforced())
     if run.strong_convexity is not None:
-        how = "clipping keeps one score convex" if loss.convex_after_clipping else "clipping was never active"
-        found.append(Assumption("strong convexity", f"l2 is at least {run.strong_convexity:g} and {how}", "enforced"))
+        curved = StrongConvexity(strong_convexity=run.strong_convexity, clipped=loss.convex_after_clipping)
+        found.append(curved.enforced())
     return tuple(found)

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Law, Step, beyond, dots, tangents
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.lattice import Law, Step, beyond, convolved, dots, tangents
 from dplateau.accounting.trade_offs.base import TradeOff
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
@@ -147,14 +147,10 @@ def _convolved(laws: list[tuple[Law, int]], epsilon: Array, h: float, tilts: tup
     """The profile of the sum at every point of the window, rounded up or down. Any tilts bound what leaves the window."""
     size = epsilon.size
     start = round(float(epsilon[0]) / h)
-    transform, count_all = np.ones(size // 2 + 1, complex), 0
-    for law, count in laws:
-        folded = np.bincount((law.first + np.arange(law.p.size)) % size, weights=law.p, minlength=size)
-        transform, count_all = transform * np.fft.rfft(folded) ** count, count_all + count
-    p = np.maximum(np.roll(np.fft.irfft(transform, size), -(start % size)), 0.0)
-    # Rounding: of the transforms in their 2-norm, of the powers entry by entry; either is then summed over the window.
-    spectrum = np.abs(transform)
-    rounding = ULP * (16 * math.log2(size) * math.sqrt(2 * float((spectrum**2).sum())) + 8 * count_all * float(spectrum.sum()))
+    folded = [(np.bincount((law.first + np.arange(law.p.size)) % size, weights=law.p, minlength=size), n) for law, n in laws]
+    found, error = convolved(folded)
+    p = np.maximum(np.roll(found, -(start % size)), 0.0)
+    rounding = error * math.sqrt(size)
     left, right = tilts
     wrapped = math.exp(min(_cumulant(laws, h, right) - right * float(epsilon[-1]), 0.0))
     wrapped += math.exp(min(_cumulant(laws, h, -left) + left * float(epsilon[0]), 0.0))

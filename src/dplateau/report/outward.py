@@ -1,0 +1,65 @@
+"""Numbers as certificates hold them: eight digits, rounded to the safe side, and compared with what another machine computes.
+
+Two machines may compute the same bound with other last digits. Upper ends are therefore rounded up to eight significant digits when
+they are written, lower ends down, and a file with more digits is refused: whoever lowers a number has to lower it by a unit of the
+eighth digit, or it is no number of a certificate. A claim is confirmed if it is what the recomputed number rounds to, give or take
+what differs between machines.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Final
+
+from dplateau.accounting import Enclosure
+
+DIGITS: Final = 8
+MACHINES: Final = 1e-11
+"""Relative difference of two computations of one number on two machines: measured, at most 3e-13 at deltas of at least 1e-8."""
+CANCELLED: Final = 1e-18
+"""What adds to it, over delta: rounding moves sums of probabilities, whatever they are compared with. Measured at delta 1e-10:
+3e-9."""
+_UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
+_DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
+
+
+def up(value: float) -> float:
+    """The least number of eight digits that is not smaller."""
+    return _rounded(value, _UP)
+
+
+def down(value: float) -> float:
+    """The largest number of eight digits that is not larger."""
+    return _rounded(value, _DOWN)
+
+
+def is_rounded(value: float) -> bool:
+    """Whether a number has at most eight digits."""
+    return not math.isfinite(value) or float(f"{value:.{DIGITS}g}") == value
+
+
+def outward(enclosure: Enclosure) -> Enclosure:
+    """The enclosure with ends of eight digits."""
+    return Enclosure(down(enclosure.lower), up(enclosure.upper))
+
+
+def _rounded(value: float, direction: Context) -> float:
+    """A number that has eight digits already stays: what is written 0.1 is not quite 0.1, and must not grow when it is read."""
+    return value if is_rounded(value) else float(direction.create_decimal_from_float(value))
+
+
+def confirms_upper(computed: float, claimed: float, delta: float) -> bool:
+    """Whether ``claimed`` is what ``computed``, an upper end at ``delta``, may have been rounded to somewhere else."""
+    slack = _slack(computed, delta)
+    return up(computed - slack) <= claimed <= up(computed + slack)
+
+
+def confirms_lower(computed: float, claimed: float, delta: float) -> bool:
+    """The same for a lower end."""
+    slack = _slack(computed, delta)
+    return down(max(computed - slack, 0.0)) <= claimed <= down(computed + slack)
+
+
+def _slack(computed: float, delta: float) -> float:
+    return 0.0 if math.isinf(computed) else (MACHINES + CANCELLED / delta) * max(computed, 1e-3)
