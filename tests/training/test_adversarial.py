@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dplateau.black_box.case import examine
-from dplateau.black_box.last_iterate import last_iterate_cases
 from dplateau.black_box.neighbours import (
     denormal,
     float32_cancellation,
@@ -82,9 +80,3 @@ def test_a_clipped_record_moves_it_by_nearly_the_clip_norm(loss):
     """The measure itself: what is seen is the sum, and not less."""
     target = 1e6 if type(loss) in (Squared, Huber) else 0.0
     assert 0.85 < moved(one_record(64, target=target), loss, 0.5) <= 1 + 1e-3
-
-
-def test_low_bits_of_the_last_iterate():
-    """The noise of the last step hides the first iterate, down to its last bit."""
-    finding = examine(next(last_iterate_cases())(), 150, error=1e-9, generator=SecureGenerator(insecure_seed=2))
-    assert not finding.wrong
