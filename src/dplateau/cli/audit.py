@@ -1,4 +1,4 @@
-"""``dplateau audit``: try to break the bounds, by exact laws of bad data sets in one dimension."""
+"""``dplateau audit``: try to break the bounds, by exact laws in one dimension, or the solvers, by training them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,16 +21,27 @@ if TYPE_CHECKING:
     from dplateau.audit.journal import Summary
 
 WHAT = "What is audited"
+TRAINED = "What is trained"
 
 
 def audit(
-    settings: Annotated[int, o.option("How many random runs to try.", WHAT, "--settings")] = 2000,
-    seed: Annotated[int, o.option("Of the stream of runs.", WHAT, "--seed")] = 0,
+    settings: Annotated[int | None, o.option("How many random runs to try (default: 2000).", WHAT, "--settings")] = None,
+    seed: Annotated[int | None, o.option("Of the stream of runs (default: 0).", WHAT, "--seed")] = None,
     analysis: Annotated[
         list[str] | None, o.option("Only this analysis; may be repeated.", WHAT, "--analysis", metavar="NAME")
     ] = None,
     output: Annotated[
         Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", metavar="FILE")
+    ] = None,
+    black_box: Annotated[
+        bool, typer.Option("--black-box", metavar="", help="Train solvers, and audit what they release.", rich_help_panel=TRAINED)
+    ] = False,
+    solver: Annotated[list[str] | None, o.option("Only this solver; may be repeated.", TRAINED, "--solver", metavar="NAME")] = None,
+    trainings: Annotated[
+        int | None, o.option("Trainings on each of two data sets (default: 1000).", TRAINED, "--trainings")
+    ] = None,
+    confidence: Annotated[
+        float | None, o.option("That nothing right is called wrong (default: 0.9999).", TRAINED, "--confidence")
     ] = None,
     json: o.Json = False,
 ) -> int:
@@ -40,16 +52,33 @@ def audit(
     bound may then say less than their exact epsilon. An analysis that ends with
     an error is a failure too.
 
+    With --black-box every solver is trained some thousand times on neighbouring
+    data sets, the worst that are known for it. What can be told apart is a lower
+    bound on epsilon, and may not exceed the certified one.
+
     [bold]Examples[/]
 
     dplateau audit
 
     dplateau audit --settings 100000 --output findings.jsonl
+
+    dplateau audit --black-box --solver pnsgd
     """
     from dplateau.audit.journal import append, header, read, summaries
     from dplateau.progress import progress_bar
 
-    count, seed = integer("--settings", settings), integer("--seed", seed, low=0)
+    trained = {"solver": solver, "trainings": trainings, "confidence": confidence}
+    drawn = {"settings": settings, "seed": seed, "analysis": analysis, "output": output}
+    for name, value in (drawn if black_box else trained).items():
+        if value is not None:
+            there = "goes not with --black-box: leave it out" if black_box else "needs --black-box: add it"
+            raise InputError(f"--{name} {there}.")
+    if black_box:
+        from dplateau.cli.black_box import black_box_audit
+
+        return black_box_audit(solver, 1000 if trainings is None else trainings, 0.9999 if confidence is None else confidence, json)
+    count = integer("--settings", 2000 if settings is None else settings)
+    seed = integer("--seed", 0 if seed is None else seed, low=0)
     chosen = _chosen(analysis)
     findings = [] if output is None else read(output, header(seed, chosen))[:count]
     try:

@@ -1,0 +1,56 @@
+"""The log likelihood ratio of all iterates of a run on ``one_record`` data, for every batch scheme.
+
+With the record's gradient of clip norm C known, a step's noisy sum, along that gradient and in units of C, is N(1, z^2) if the
+record is in the batch and N(0, z^2) if not; with its opposite in its place, N(-1, z^2). What is not known is when the record was
+drawn: the ratio is of mixtures. No test of the iterates separates the two data sets better (Neyman and Pearson).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dplateau.black_box.scores import Array, Score
+from dplateau.spec import Cyclic, FixedSize, OnePass, Poisson, Run, Shuffled, per_step
+
+
+def log_likelihood_ratio(run: Run, gradient: NDArray[np.float64]) -> Score:
+    """The score of releases ``(k, (steps + 1) d)``: all iterates, the start first.
+
+    Parameters
+    ----------
+    run : Run
+        With constant step size, noise and batch sizes. The record is the first one.
+    gradient : array of shape (d,)
+        The unit vector of the record's gradient.
+    """
+    d, steps = len(gradient), run.steps
+    z = float(per_step(run.noise_multiplier, 1)[0])
+    scale = per_step(run.step_size or 0.0, 1)[0] * run.clip_norm / np.resize(np.asarray(run.sampling.divisors(run.n)), steps)
+    without = 0.0 if run.adjacency == "add-remove" else -1.0
+
+    def score(releases: Array) -> Array:
+        iterates = releases.astype(np.float64).reshape(len(releases), steps + 1, d) @ gradient
+        sums = -np.diff(iterates, axis=1) / scale
+        log_of = {mean: -((sums - mean) ** 2) / (2 * z**2) for mean in (0.0, 1.0, without)}
+        return _mixed(run, log_of[1.0] - log_of[0.0]) - _mixed(run, log_of[without] - log_of[0.0])
+
+    return score
+
+
+def _mixed(run: Run, ratios: Array) -> Array:
+    """The log ratio of "the record is there" to "it is in no batch", from that of each step with it in the batch."""
+    sampling, steps = run.sampling, run.steps
+    if isinstance(sampling, Poisson | FixedSize):
+        q = float(np.asarray(sampling.batch_size)) / run.n
+        return np.logaddexp(math.log1p(-q) if q < 1 else -np.inf, math.log(q) + ratios).sum(axis=1)
+    if not isinstance(sampling, Cyclic | Shuffled | OnePass):
+        return ratios.sum(axis=1)
+    epoch = steps if isinstance(sampling, OnePass) else math.ceil(sampling.epoch_steps(run.n))
+    if not isinstance(sampling, Shuffled):
+        return ratios[:, ::epoch].sum(axis=1)
+    batches = ratios.reshape(len(ratios), -1, epoch)
+    return (logsumexp(batches, axis=2) - math.log(epoch)).sum(axis=1)
