@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dplateau.spec import Run, Sampling
 from dplateau.training.batches import Batches, batches, largest_likely_size, window
-from dplateau.training.loop import Chunk
+from dplateau.training.loop import Arithmetic, Chunk
 from dplateau.training.noise import SecureGenerator
 
 # A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard.
@@ -22,7 +22,7 @@ _PRODUCTS: Final = 1 << 30
 
 
 def chunks(
-    run: Run, shape: tuple[int, ...], noise_bits: int, average: float, generator: SecureGenerator
+    run: Run, shape: tuple[int, ...], arithmetic: Arithmetic, average: float, generator: SecureGenerator
 ) -> Iterator[tuple[int, Chunk]]:
     """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
     length, divisors = chunk_length(run, math.prod(shape)), run.sampling.divisors(run.n)
@@ -33,7 +33,7 @@ def chunks(
         capacity, records, counts = 0, None, None
         if plan is not None:
             capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length)
-        yield capacity, chunk_of(run, shape, noise_bits, average, generator, begin, end, length, records, counts)
+        yield capacity, chunk_of(run, shape, arithmetic, average, generator, begin, end, length, records, counts)
 
 
 def chunk_length(run: Run, weights: int) -> int:
@@ -46,7 +46,7 @@ def chunk_length(run: Run, weights: int) -> int:
 def chunk_of(
     run: Run,
     shape: tuple[int, ...],
-    noise_bits: int,
+    arithmetic: Arithmetic,
     average: float,
     generator: SecureGenerator,
     begin: int,
@@ -58,7 +58,8 @@ def chunk_of(
     """Steps ``begin`` to ``end``, their noise drawn now, in arrays of ``length`` entries."""
     averaged_from = run.steps - math.ceil(average * run.steps)
     noise = generator.normal((end - begin, math.prod(shape)))
-    noise *= window(run.noise_multiplier, begin, end)[:, None] * 2.0**noise_bits
+    step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
+    noise *= arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)[:, None]
     np.rint(noise, out=noise)
     return Chunk(
         steps=end - begin,
@@ -66,8 +67,8 @@ def chunk_of(
         starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
         counts=counts,
         noise=stretched(noise.reshape(-1, *shape), length),
-        divisor=stretched(window(run.sampling.divisors(run.n), begin, end), length),
-        step_size=stretched(window(run.step_size, begin, end), length),  # type: ignore[arg-type]
+        divisor=stretched(divisor, length),
+        step_size=stretched(step_size, length),
         weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)), length),
     )
 

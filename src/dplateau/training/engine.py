@@ -107,7 +107,7 @@ def train(
     data, norms = encode(rows, labels, arithmetic.bits, share, room)
     check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
-    parts = chunks(run, shape, arithmetic.noise_bits, average, generator)
+    parts = chunks(run, shape, arithmetic, average, generator)
     outcome = None
     # An interrupt is raised again outside its handler, so that the error does not lead back to the frames that hold the weights.
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
@@ -133,7 +133,8 @@ def _run_chunks(
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept."""
     data, constants = Rows(*map(jax.device_put, data)), arithmetic.constants
-    state, done, kept = State(first, np.zeros_like(first), first), 0, [first[None]]
+    start = arithmetic.started(first)
+    state, done, kept = State(start, np.zeros_like(first), start), 0, [first[None]]
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
     try:
         for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
@@ -146,7 +147,7 @@ def _run_chunks(
                 kept.append(np.asarray(iterates)[: chunk.steps])
     finally:
         jax.block_until_ready(state)  # an interrupted process must not end while the loop is at work
-    weights = np.asarray(state.mean)
+    weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(done, run.steps)
     return weights, np.concatenate(kept) if keep else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.integers import BLOCK, Array, Bits, Rows, bits_of, cut, encoded, integer_sum, noise_bits_of
-from dplateau.training.last_iterate import LARGEST, lattice_of
+from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 
 
 class Constants(NamedTuple):
     """What all steps share.
 
-    ``l2`` (one a row of the weights), ``momentum`` and ``radius`` of the ball; ``per_unit``, units of the summed gradient in 1, and
-    ``unit`` of the noise, and ``shift``, the bits between the two; ``share`` of the clip norm that gradients may use; ``box`` that
-    holds all weights.
+    ``l2`` (one a row of the weights), ``momentum`` and ``radius`` of the ball; ``per_unit``, units of the summed gradient in 1;
+    ``unit`` of the noise: on the summed gradient, which is ``shift`` bits finer, or, for last iterates, on the weights; ``share``
+    of the clip norm that gradients may use; ``box``, the largest weight of a last iterate, in units.
     """
 
     l2: Array
@@ -42,11 +42,27 @@ class Constants(NamedTuple):
 
 
 class Arithmetic(NamedTuple):
-    """How a run is computed: its ``bits``, its ``constants``, and ``noise_bits``: the clip norm is 2^noise_bits units of noise."""
+    """How a run is computed: its ``bits`` and its ``constants``."""
 
     bits: Bits
     constants: Constants
-    noise_bits: int
+
+    def deviations(self, run: Run, noise: Array, step: Array, batch: Array) -> Array:
+        """Standard deviations of the noise of steps, in its unit, from their noise multipliers, sizes and public batch sizes."""
+        scale = run.clip_norm / self.constants.unit
+        return step * noise / batch * scale if self.bits.trailing else noise * scale
+
+    def started(self, weights: NDArray[np.float64]) -> NDArray[Any]:
+        """The weights as steps keep them."""
+        if not self.bits.trailing:
+            return weights
+        return np.clip(np.rint(weights / self.constants.unit), -float(self.constants.box), float(self.constants.box)).astype(
+            np.int64
+        )
+
+    def released(self, weights: NDArray[Any]) -> NDArray[np.float64]:
+        """The weights as numbers."""
+        return weights * self.constants.unit if self.bits.trailing else weights
 
 
 def arithmetic_of(
@@ -57,16 +73,17 @@ def arithmetic_of(
     Raises
     ------
     InputError
-        See ``bits_of`` and ``lattice_of``.
+        See ``bits_of``, ``noise_bits_of`` and ``lattice_of``.
     """
     size = math.prod(shape)
     bits = bits_of(run, shape[0], trailing=run.is_last_iterate)
-    box = math.inf
+    shift, box = 0, 0
     if bits.trailing:
         lattice = lattice_of(run, loss, bits, shape, float(l2.max()))
-        noise_bits, share, box = lattice.bits, lattice.share, lattice.box
+        unit, share, box = lattice.unit, lattice.share, lattice.box
     else:
         noise_bits, share = noise_bits_of(run, bits, size)
+        unit, shift = run.clip_norm * 2.0**-noise_bits, bits.gradient - noise_bits
     # A norm of so many numbers may be computed too small by this share.
     radius = math.inf if run.diameter is None else run.diameter / 2 * (1 - (size + 8) * 2.0**-53)
     constants = Constants(
@@ -74,20 +91,20 @@ def arithmetic_of(
         momentum=np.float64(momentum),
         radius=np.float64(radius),
         per_unit=np.float64(2.0**bits.gradient / run.clip_norm),
-        unit=np.float64(run.clip_norm * 2.0**-noise_bits),
-        shift=np.int64(max(0, bits.gradient - noise_bits)),
+        unit=np.float64(unit),
+        shift=np.int64(shift),
         share=np.float64(share),
-        box=np.float64(box),
+        box=np.int64(box),
     )
-    return Arithmetic(bits, constants, noise_bits)
+    return Arithmetic(bits, constants)
 
 
 class Chunk(NamedTuple):
     """What differs between steps, with unused entries after the last of ``steps``.
 
     ``records`` is the padded list of all batches (None: every step uses every record), of which step t takes ``counts[t]`` from
-    ``starts[t]``; ``noise`` (chunk, *weights) is in whole units; the result is the mean of iterates in which a new one gets
-    ``weight[t]`` and the old mean the rest (1: the last iterate itself).
+    ``starts[t]``; ``noise`` (chunk, *weights) is in whole units (see ``Constants``); the result is the mean of iterates in which a
+    new one gets ``weight[t]`` and the old mean the rest (1: the last iterate itself).
     """
 
     steps: int
@@ -117,21 +134,35 @@ class Block(NamedTuple):
 
 def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
     """The state after a step on the summed gradient ``sums``, in whole units."""
-    weights, velocity, mean = state
-    size, divisor, noise = chunk.step_size[step], chunk.divisor[step], chunk.noise[step]
     if bits.trailing:
-        total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
-        grid = size * (constants.unit / divisor)
-        before = jnp.rint((weights - size * (total / divisor + constants.l2 * weights)) / grid)
-        weights = jnp.clip((jnp.clip(before, -LARGEST, LARGEST) + noise) * grid, -constants.box, constants.box)
-    else:
-        rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
-        noisy = (rounded + noise.astype(sums.dtype)).astype(noise.dtype) * constants.unit
-        velocity = constants.momentum * velocity + (noisy / divisor + constants.l2 * weights)
-        weights = weights - size * velocity
+        return _last_iterate_step(state, sums, step, chunk, constants, bits)
+    weights, velocity, mean = state
+    rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
+    noisy = (rounded + chunk.noise[step].astype(sums.dtype)).astype(weights.dtype) * constants.unit
+    velocity = constants.momentum * velocity + (noisy / chunk.divisor[step] + constants.l2 * weights)
+    weights = weights - chunk.step_size[step] * velocity
     weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))
     mean = (1 - chunk.weight[step]) * mean + chunk.weight[step] * weights
     return State(weights, velocity, mean)
+
+
+def _last_iterate_step(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
+    """The same for weights in whole units of their noise: what moves them is rounded, not they."""
+    noise, units = chunk.noise[step], state.weights
+    total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
+    weights = units.astype(noise.dtype) * constants.unit
+    move = chunk.step_size[step] * (total / chunk.divisor[step] + constants.l2 * weights)
+    move = jnp.rint(jnp.clip(move / constants.unit, -LARGEST_MOVE, LARGEST_MOVE))
+    units = jnp.clip(units - move.astype(units.dtype) + noise.astype(units.dtype), -constants.box, constants.box)
+    norm = jnp.linalg.norm(units.astype(noise.dtype)) * constants.unit
+    inside = jnp.rint(units.astype(noise.dtype) * (constants.radius / norm)).astype(units.dtype)
+    units = jnp.where(norm > constants.radius, inside, units)
+    return State(units, state.velocity, units)
+
+
+def _numbers(weights: Array, constants: Constants) -> Array:
+    """The weights of a state as numbers; those of last iterates are whole units."""
+    return weights.astype(jnp.float64) * constants.unit if weights.dtype == jnp.int64 else weights
 
 
 def _in_blocks(
@@ -182,14 +213,14 @@ def run_chunk(
             return integer_sum(loss, whole, unit, rows, constants.per_unit, bits, used), jnp.zeros(())
 
         count = len(data.target) if chunk.records is None else capacity if capacity <= block else chunk.counts[step]
-        return _in_blocks(weights, count, summed, bits, block)[0]
+        return _in_blocks(_numbers(weights, constants), count, summed, bits, block)[0]
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, iterates = carry
         state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits)
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape, state.weights.dtype) if keep else None
+    iterates = jnp.zeros(chunk.noise.shape) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
 
 
@@ -224,9 +255,11 @@ def run_block(
             data, norms = encoded(jnp.where(used[:, None], rows, 0), target, bits, constants.share)
             return integer_sum(loss, whole, unit, data, constants.per_unit, bits, used), jnp.max(norms)
 
-        total, largest = _in_blocks(state.weights, capacity if capacity <= size else chunk.counts[step], summed, bits, size)
+        total, largest = _in_blocks(
+            _numbers(state.weights, constants), capacity if capacity <= size else chunk.counts[step], summed, bits, size
+        )
         state = _stepped(state, total, step, chunk, constants, bits)
         return state, jnp.maximum(longest, largest), None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape, state.weights.dtype) if keep else None
+    iterates = jnp.zeros(chunk.noise.shape) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))

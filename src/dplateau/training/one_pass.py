@@ -82,7 +82,7 @@ def train_one_pass(
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, shape)
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
-    steps = _Steps(run, shape, arithmetic.noise_bits, average, generator)
+    steps = _Steps(run, shape, arithmetic, average, generator)
     outcome = None
     # Raised again outside the handler, so that the error does not lead back to the frames that hold the weights.
     with suppress(KeyboardInterrupt), jax.enable_x64(True):
@@ -109,7 +109,8 @@ def _pass(
     """The released weights, and all iterates where they are kept, after every record was seen."""
     run, constants = steps.run, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
-    state, longest, kept = State(first, np.zeros_like(first), first), np.zeros(()), [first[None]]
+    start = arithmetic.started(first)
+    state, longest, kept = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]]
 
     def check(longest: Any, given: int) -> None:
         if not np.isfinite(largest := float(longest)):
@@ -137,7 +138,7 @@ def _pass(
     finally:
         jax.block_until_ready((state, longest))  # an interrupted process must not end while the loop is at work
         records.close()
-    weights = np.asarray(state.mean)
+    weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(run.n, run.n)
     return weights, np.concatenate(kept) if keep else None
@@ -152,9 +153,11 @@ def _room(rows: int, counts: NDArray[np.int32], capacity: int) -> int:
 class _Steps:
     """The steps of a run, a chunk at a time."""
 
-    def __init__(self, run: Run, shape: tuple[int, ...], noise_bits: int, average: float, generator: SecureGenerator) -> None:
+    def __init__(
+        self, run: Run, shape: tuple[int, ...], arithmetic: Arithmetic, average: float, generator: SecureGenerator
+    ) -> None:
         self.run = run
-        self._how = (shape, noise_bits, average, generator)
+        self._how = (shape, arithmetic, average, generator)
         self._length = chunk_length(run, int(np.prod(shape)))
 
     def chunks(self, d: int) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
