@@ -33,7 +33,7 @@ def problem(seed=0, n=40, d=3):
 
 def grid_of(run, loss, shape, l2=0.0):
     """Distance of two values of a weight before any projection, and how many of them a record may move the weights by."""
-    unit = float(arithmetic_of(run, loss, np.full(shape[0], l2), 0.0, shape).constants.unit)
+    unit = float(arithmetic_of(run, loss, np.full(shape[0], l2), 0.0, np.zeros(shape)).constants.unit)
     return unit, run.step_size * run.clip_norm / run.sampling.divisors(run.n) / unit
 
 
@@ -98,7 +98,7 @@ def test_a_step_misses_the_exact_one_by_less_than_its_bound(loss, changes):
     rows = np.trunc(rows / unit) * unit
     start = np.array([0.3, -0.2, 0.1])
     found = train(run, loss, rows, target, l2=0.05, start=start, generator=Noiseless(insecure_seed=0), dtype="float64").weights
-    arithmetic = arithmetic_of(run, loss, np.full(3, 0.05), 0.0, (3,))
+    arithmetic = arithmetic_of(run, loss, np.full(3, 0.05), 0.0, start)
     share = Fraction(float(arithmetic.constants.share))
     gradient = [Fraction(0)] * 3
     for row, y, scale in zip(rows, target, unit.ravel(), strict=True):
@@ -115,7 +115,7 @@ def test_a_step_misses_the_exact_one_by_less_than_its_bound(loss, changes):
     exact = [Fraction(w) - eta * (g / 40 + l2 * Fraction(w)) for w, g in zip(start, gradient, strict=True)]
     missed = np.sqrt(sum(float(Fraction(x) - y) ** 2 for x, y in zip(found, exact, strict=True)))
     deviation = 0.37 * run.noise_multiplier * 0.6 / 40
-    lattice = lattice_of(run, loss, arithmetic.bits, (3,), 0.05)
+    lattice = lattice_of(run, loss, arithmetic.bits, (3,), 0.05, 0.3)
     bound = round_off(run, loss, arithmetic.bits, lattice, (3,), 0.05)
     assert 0 < missed / deviation <= bound <= ROUND_OFF
 
@@ -144,8 +144,8 @@ def test_one_record_moves_the_rounded_iterate_by_no_more_than_the_noise_counts_o
 def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():
     for changes, shape in (({"diameter": 1e12}, (4,)), ({}, (10_000_000,)), ({"noise_multiplier": 1e-6}, (4,))):
         with pytest.raises(InputError, match=r"rounding would (move|take)"):
-            arithmetic_of(run_of(**changes), Logistic(), np.zeros(shape[0]), 0.0, shape)
-    arithmetic_of(run_of(diameter=1e4), Logistic(), np.zeros(100), 0.0, (100,))
+            arithmetic_of(run_of(**changes), Logistic(), np.zeros(shape[0]), 0.0, np.zeros(shape))
+    arithmetic_of(run_of(diameter=1e4), Logistic(), np.zeros(100), 0.0, np.zeros(100))
 
 
 def test_steps_that_fall_by_a_factor_of_a_hundred_thousand_are_trained():
@@ -153,4 +153,4 @@ def test_steps_that_fall_by_a_factor_of_a_hundred_thousand_are_trained():
     steps = 100_000
     falling = tuple(0.5 * (1 - t / steps) for t in range(steps))
     run = run_of(n=steps, sampling=OnePass(1), steps=steps, step_size=falling)
-    arithmetic_of(run, Logistic(), np.zeros(20), 0.0, (20,))
+    arithmetic_of(run, Logistic(), np.zeros(20), 0.0, np.zeros(20))

@@ -101,7 +101,7 @@ def train(
     shape = (d,) if loss.outputs == 1 else (d, loss.outputs)
     coefficients = checked_l2(l2, d)
     first = checked_start(run, start, shape)
-    arithmetic = arithmetic_of(run, loss, coefficients, momentum, shape)
+    arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     share = float(arithmetic.constants.share)
     room = -(-run.n // BLOCK) * BLOCK if run.is_full_batch and run.n > BLOCK else run.n
     data, norms = encode(rows, labels, arithmetic.bits, share, room)

@@ -55,8 +55,8 @@ class Lattice:
     share: float
 
 
-def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[int, ...], l2: float) -> Lattice:
-    """The grid of a run for weights of ``shape`` and l2 coefficients up to ``l2``.
+def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[int, ...], l2: float, start: float = 0.0) -> Lattice:
+    """The grid of a run for weights of ``shape`` that start below ``start`` and l2 coefficients up to ``l2``.
 
     Raises
     ------
@@ -68,7 +68,9 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     ball = 0.0 if run.diameter is None else run.diameter * 2.0**-_LARGEST_WEIGHT
     wanted = max(deviation.min() * 2.0**-_NOISE_BITS, deviation.max() * 2.0**-_LARGEST_NOISE, ball)
     unit = 2.0 ** math.floor(math.log2(wanted))
-    reach = deviation.max() * 2.0**_ROOM if run.diameter is None else run.diameter
+    # As far as clipped gradients and noise may take a weight, or as far as it is worth following one.
+    far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
+    reach = start + min(deviation.max() * 2.0**_ROOM, far) if run.diameter is None else run.diameter
     box = 1 << min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit)))
     moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm
     share = 1 - moved - 2 * _arithmetic(run, size, l2, box * unit)

@@ -66,20 +66,20 @@ class Arithmetic(NamedTuple):
 
 
 def arithmetic_of(
-    run: Run, loss: GeneralisedLinearLoss, l2: NDArray[np.float64], momentum: float, shape: tuple[int, ...]
+    run: Run, loss: GeneralisedLinearLoss, l2: NDArray[np.float64], momentum: float, start: NDArray[np.float64]
 ) -> Arithmetic:
-    """The arithmetic of a run for weights of ``shape``, with the l2 coefficient of each feature.
+    """The arithmetic of a run from its first weights on, with the l2 coefficient of each feature.
 
     Raises
     ------
     InputError
         See ``bits_of``, ``noise_bits_of`` and ``lattice_of``.
     """
-    size = math.prod(shape)
+    shape, size = start.shape, start.size
     bits = bits_of(run, shape[0], trailing=run.is_last_iterate)
     shift, box = 0, 0
     if bits.trailing:
-        lattice = lattice_of(run, loss, bits, shape, float(l2.max()))
+        lattice = lattice_of(run, loss, bits, shape, float(l2.max()), float(abs(start).max()))
         unit, share, box = lattice.unit, lattice.share, lattice.box
     else:
         noise_bits, share = noise_bits_of(run, bits, size)

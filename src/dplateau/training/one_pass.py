@@ -79,7 +79,7 @@ def train_one_pass(
     shape = (records.d,) if loss.outputs == 1 else (records.d, loss.outputs)
     coefficients = checked_l2(l2, records.d)
     first = checked_start(run, start, shape)
-    arithmetic = arithmetic_of(run, loss, coefficients, momentum, shape)
+    arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
     steps = _Steps(run, shape, arithmetic, average, generator)
