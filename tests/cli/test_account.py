@@ -190,14 +190,20 @@ def test_accounting_does_not_load_what_training_needs(process):
 def certificates(tmp_path):
     """Two certificates of runs on the same records, and one that certifies nothing."""
     from dplateau.report import Testimony, make_certificate
+    from dplateau.spec import Generator
+    from dplateau.spec import assumption as a
+
+    lines = (a.PublicConstants(), a.Batches(scheme="poisson"), a.Noise(grid=True), a.Divisor(), a.Steps(), a.Features())
+    lines += (a.Arithmetic(rounding="exact"), a.Clipping(clip_norm=1.0))
+    secret, seeded = (Generator("AES-256-CTR", key) for key in ("operating-system", "fixed-seed"))
 
     runs = [dp.Run(n=1000, sampling=dp.Poisson(20), steps=30, noise_multiplier=z) for z in (1.5, 2.0)]
     for name, run, delta, generator in (
-        ("a", runs[0], 1e-5, "AES, key from the operating system"),
-        ("b", runs[1], 1e-6, "AES, key from the operating system"),
-        ("seeded", runs[0], 1e-5, "AES, fixed seed"),
+        ("a", runs[0], 1e-5, secret),
+        ("b", runs[1], 1e-6, secret),
+        ("seeded", runs[0], 1e-5, seeded),
     ):
-        made = make_certificate(dp.account(run, delta), Testimony(run, (), generator))
+        made = make_certificate(dp.account(run, delta), Testimony(run, lines, generator))
         made.write(tmp_path / f"{name}.json")
     (tmp_path / "run.json").write_text(runs[0].to_json())
     (tmp_path / "runs.json").write_text(json.dumps(PHASES.to_dict()))

@@ -40,7 +40,7 @@ def test_models_have_their_losses(dplateau, model):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--n", "0"], "n is 0"),
+        (["--n", "0"], "--n is given 2 times"),
         (["--solver", "sgd"], "solver is 'sgd'"),
         (["--model", "tree"], "model is 'tree'"),
         (["--epsilon", "nan"], "epsilon"),

@@ -64,7 +64,7 @@ def test_a_run_from_a_file(dplateau, tmp_path):
         (("--output", "no/a.png"), "is no folder"),
         (("--output", "a.png", "--to", 0), "to is 0"),
         (("--output", "a.png", "--delta", 2), "delta is 2"),
-        (("--output", "a.png", "--n", 0), "n is 0"),
+        (("--output", "a.png", "--n", 0), "--n is given 2 times"),
         (("--output", "a.png", "--epochs", 2), "both given"),
         (("--json", "--adjacency", "near"), "adjacency is 'near'"),
         (("--json", "--run", "none.json"), "none.json cannot be read"),

@@ -53,6 +53,10 @@ class OneVersusRestHinge(GeneralisedLinearLoss):
         hinge, member = self._per_class(target)
         return hinge.residual(scores, member.astype(scores.dtype))
 
+    @property
+    def residual_error(self) -> float:
+        return math.sqrt(self.classes) * SmoothedHinge(self.width).residual_error
+
     def residual_norm(self, residual: jax.Array) -> jax.Array:
         return jnp.linalg.norm(residual, axis=1)
 

@@ -25,7 +25,15 @@ _TABLES: Final = tuple(np.array([math.exp(-i * 2.0 ** (6 - 11 * (k + 1))) for i 
 
 
 def exp_of_minus(values: Array, places: int = 52) -> Array:
-    """``exp(-t)`` of numbers t >= 0 in double precision, on the grid ``2^-places``, at most ``2^-places + ERROR`` off."""
+    """``exp(-t)`` of numbers t >= 0 in double precision, on the grid ``2^-places``, at most ``2^-places + ERROR`` off.
+
+    Raises
+    ------
+    TypeError
+        In single precision the tables would be read in the wrong places.
+    """
+    if values.dtype != jnp.float64:
+        raise TypeError("exp_of_minus takes double precision: call it under jax.enable_x64(True).")
     whole = jnp.rint(jnp.minimum(values, _FURTHEST) * 2.0**_PLACES).astype(jnp.int64)
     first, second, third = (
         jnp.asarray(table).at[(whole >> (44 - 11 * k)) & 2047].get(mode="promise_in_bounds") for k, table in enumerate(_TABLES)

@@ -39,6 +39,7 @@ _WIDEST: Final = 62
 """Bits of a whole number in a double, and in a 64-bit integer."""
 _ROW_BITS: Final = 20
 _GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
+_WEIGHT_BITS: Final = 24
 _LEAST_BITS: Final = 10
 """Of a residual: below, rounding would be felt."""
 _SMALLEST: Final = 1e-100
@@ -93,6 +94,8 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     wide = _bits(d)
     gradient = min(_GRADIENT_BITS, _WIDEST - _bits(run.n))
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
+    if trailing:  # what weights lose counts for every record: leave them bits
+        row = max(_LEAST_BITS, min(row, _DOUBLE - wide - _WEIGHT_BITS))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
     if gradient - row - -(-wide // 2) < _LEAST_BITS or bits.weight < _LEAST_BITS:
         raise InputError(
