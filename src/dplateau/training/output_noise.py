@@ -1,9 +1,10 @@
 """Gaussian noise on the result of a noiseless computation, on one grid with it.
 
 The result and the noise are both rounded to a public grid, 2^-30 times the power of two at or below the noise's standard deviation,
-and then added exactly; ``dplateau.training.grid`` says why, and why the sum is as good as real noise. Rounding moves each of the D
-coordinates of a result by at most half a spacing, so two results move apart by at most ``sqrt(D) * spacing``: a margin that the
-sensitivity has to leave.
+and then added exactly. A floating-point sampler does not reach every number, and which ones ``result + noise`` can reach depends on
+the result (Mironov 2012, "On significance of the least significant bits for differential privacy"); on one grid the sum is "rounded
+result plus real noise, rounded" (``docs/proofs/arithmetic.md``, section 5). Rounding moves each of the D coordinates of a result by
+at most half a spacing, so two results move apart by at most ``sqrt(D) * spacing``: a margin that the sensitivity has to leave.
 """
 
 from __future__ import annotations
