@@ -20,8 +20,7 @@ Each is computed as a trapezoid sum in g. Moving the line of integration by ``i 
 ``exp(a^2/2 + |Im s| a (k mu + b)) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at
 most twice that over ``exp(2 pi a/h) - 1``: the error is exponentially small in 1/h, and explicit.
 
-That these pairs dominate the steps is proved in ``docs/proofs/exact-composition.md`` and, with a shift, in
-``docs/proofs/sampled-last-iterate.md``.
+That these pairs dominate: ``docs/proofs/exact-composition.md`` and, with a shift, ``docs/proofs/sampled-last-iterate.md``.
 """
 
 from __future__ import annotations
@@ -315,9 +314,8 @@ class PoissonReplace(_OnTheLine):
         # On the right A(-g) is small and A(h) large, so both exponents move the mass.
         moved = c * (1 + c) * self.mu * (self.mu / 2 + self.shift)
         bounded = (1 + c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log1p(-self.q) + moved))
-        moving = (1 + 2 * c) * self.mu + math.sqrt(
-            2 * (-log_tolerance - c * math.log(self.q) + 2 * c * (1 + c) * self.mu * (self.mu + self.shift))
-        )
+        pulled = 2 * c * (1 + c) * self.mu * (self.mu + self.shift)
+        moving = (1 + 2 * c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + pulled))
         right = c * self.shift + min(bounded, moving)
         h, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, right, c, omega, log_tolerance)
         return Nodes(h, log_w + self._log_ratio(h), self._loss(h), 4 * math.exp(log_tolerance))
@@ -340,10 +338,8 @@ class PoissonReplace(_OnTheLine):
         if self.shift:
             return _crossing(self._loss, epsilon)
         half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
-        return (
-            np.where(half > 0, np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)), -np.arcsinh(np.abs(half) * np.exp(-epsilon / 2)))
-            + epsilon / 2
-        ) / self.mu
+        rest = np.arcsinh(np.abs(half) * np.exp(-epsilon / 2))
+        return (np.where(half > 0, rest, -rest) + epsilon / 2) / self.mu
 
     def _log_mirrored_above(self, h: Array) -> Array:
         """``log`` of the mass of Q above ``h``."""

@@ -14,8 +14,7 @@ leak. At 2^28 they move mu^2 by 10^-6 even then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ _LARGEST_LOSS: Final = 0.1
 _COUNT_BITS: Final = 4
 
 
-@dataclass(frozen=True)
-class Lattice:
+class Lattice(NamedTuple):
     """The public lattice of one run.
 
     Parameters

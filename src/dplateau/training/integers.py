@@ -19,7 +19,6 @@ noise, weights and residuals are cut to two integers each, one for the leading a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
@@ -50,8 +49,7 @@ _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for a root, a division and a product, each right to 2^-53."""
 
 
-@dataclass(frozen=True)
-class Bits:
+class Bits(NamedTuple):
     """How many bits every number of a run gets; made by ``bits_of``.
 
     Attributes
