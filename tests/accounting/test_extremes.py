@@ -56,8 +56,8 @@ WIDE: dict[tuple[str, int, float, float, float], float] = {
 
 All are of steps that lose almost nothing, some 1e-7, but now and then tens: the contour's transform does not decay, and the
 lattice, whose step must suit the large losses, rounds the small ones. Under add-remove the lower end suffers most, since the loss
-is nearly discrete at log(1 - rate). At delta 1e-15 the rounding of the Fourier transform counts as well: the bound on it holds in the
-worst case, is some hundred times what is typical, and leaves little of the lower end of an epsilon of 1e8.
+is nearly discrete at log(1 - rate). At delta 1e-15 the rounding of the Fourier transform counts as well: the bound on it holds in
+the worst case, is some hundred times what is typical, and leaves little of the lower end of an epsilon of 1e8.
 """
 
 
