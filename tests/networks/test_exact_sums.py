@@ -78,7 +78,7 @@ def test_removing_any_record_moves_the_sum_by_at_most_the_clip_norm_in_any_order
         assert max(lengths) <= 4**lattice.bits
         assert max(lengths) > 0.999 * 4**lattice.bits  # Or more noise than needed would hide it.
         assert lengths[5] == lengths[6] == 0  # Not finite.
-        assert lengths[8] >= lattice.count**2  # All zeros: finite, and counted.
+        assert lengths[8] >= lattice.tally**2  # All zeros: finite, and counted.
 
 
 @pytest.mark.parametrize("microbatch", [1, 3, 16, 50])
@@ -135,7 +135,7 @@ def test_the_lattice_follows_the_noise_and_the_number_of_records():
         lattice = lattice_of(run.replace(noise_multiplier=noise, n=n, sampling=FullBatch()), 1000)
         assert lattice.bits == bits
         assert lattice.unit * 2**bits == 0.7
-        assert lattice.room**2 + lattice.count**2 <= 4**bits < (1 + 1e-9) * (lattice.room**2 + lattice.count**2)
+        assert lattice.room**2 + lattice.tally**2 <= 4**bits < (1 + 1e-9) * (lattice.room**2 + lattice.tally**2)
     with pytest.raises(InputError, match=r"bits are left .* rounding 1000000000 weights .* lower noise_multiplier or the number"):
         lattice_of(run.replace(noise_multiplier=300.0), 10**9)
 

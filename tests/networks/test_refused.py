@@ -240,4 +240,4 @@ def test_default_microbatches_are_whole_blocks(n):
     recorded = record(loss, params, (x[0], y[0]))
     summed = clipped_sums.ClippedSums(run, recorded, params, (x, y), lattice_of(run, 20), None, None)
     assert summed.micro % 8 == 0
-    assert summed(params, np.arange(n, dtype=np.int32))[-1] == n * lattice_of(run, 20).count
+    assert summed(params, np.arange(n, dtype=np.int32))[-1] == n * lattice_of(run, 20).tally

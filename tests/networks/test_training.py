@@ -62,7 +62,7 @@ def test_a_batch_beyond_its_public_room_is_not_cut_off():
         alone = sum(summed(params, np.int32([k])) for k in range(150))
         found = summed(params, np.arange(150, dtype=np.int32))
         np.testing.assert_array_equal(found, alone)
-        assert found[-1] == 150 * lattice.count
+        assert found[-1] == 150 * lattice.tally
         np.testing.assert_array_equal(summed(params, np.int32([])), 0)
         summed.close()
 

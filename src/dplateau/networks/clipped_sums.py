@@ -113,5 +113,5 @@ def _added(
     totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
 ) -> list[Array]:
     sums = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(gradients, found, strict=True)]
-    count = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.count
+    count = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
     return [total + one for total, one in zip(totals, [*sums, count], strict=True)]

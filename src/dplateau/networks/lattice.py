@@ -50,7 +50,7 @@ class Lattice(NamedTuple):
         return math.ldexp(self.clip_norm, -self.bits)
 
     @property
-    def count(self) -> int:
+    def tally(self) -> int:
         """What an example with a finite gradient adds to the last entry of the sum, which counts such examples."""
         return 1 << (self.bits - _COUNT_BITS)
 

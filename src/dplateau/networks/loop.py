@@ -143,7 +143,7 @@ class Loop:
         divisors = window(run.sampling.divisors(run.n), begin, end)
         step_sizes = window(run.step_size or 0.0, begin, end)
         weights = 1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1)
-        dtype, each = self.summed.dtype, self.lattice.count
+        dtype, each = self.summed.dtype, self.lattice.tally
         for k in range(end - begin):
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
