@@ -11,7 +11,7 @@ from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator, train
-from dplateau.training.integers import BLOCK, Rows, bits_of, cut, encode, integer_sum, noise_bits_of
+from dplateau.training.integers import BLOCK, bits_of, cut, encode, integer_sum, noise_bits_of, unpacked
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 
@@ -35,19 +35,19 @@ def double():
 def shares(run, loss, rows, target, weights, trailing=False):
     """What every record adds, in whole units, by itself; shape (n, parts, *weights)."""
     bits = bits_of(run, rows.shape[1], trailing=trailing)
-    data, _ = encode(rows, target, bits, 1.0, len(rows))
+    (data,), _ = encode(rows, target, bits, 1.0, len(rows), together=True)
     whole, unit = cut(weights, bits)
-    one = jax.jit(lambda *row: integer_sum(loss, whole, unit, Rows(*row), 2.0**bits.gradient / run.clip_norm, bits))
-    return np.array([one(*(column[i : i + 1] for column in data)) for i in range(len(rows))]), bits
+    one = jax.jit(lambda row: integer_sum(loss, whole, unit, unpacked((row,)), 2.0**bits.gradient / run.clip_norm, bits))
+    return np.array([one(data[i : i + 1]) for i in range(len(rows))]).swapaxes(2, -1), bits
 
 
 def whole_sum(run, loss, rows, target, weights, order, trailing=False):
     """The same for all records at once, in any order and with rows of nothing between them."""
     bits = bits_of(run, rows.shape[1], trailing=trailing)
-    data, _ = encode(rows[order], target[order], bits, 1.0, len(order))
+    data, _ = encode(rows[order], target[order], bits, 1.0, len(order), together=False)
     whole, unit = cut(weights, bits)
     per_unit = 2.0**bits.gradient / run.clip_norm
-    return np.asarray(jax.jit(lambda *rows: integer_sum(loss, whole, unit, Rows(*rows), per_unit, bits))(*data))
+    return np.asarray(jax.jit(lambda *data: integer_sum(loss, whole, unit, unpacked(data), per_unit, bits))(*data)).swapaxes(1, -1)
 
 
 def hostile(loss, seed, n=60, d=4):

@@ -15,7 +15,7 @@ from dplateau.spec import OnePass, Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
-from dplateau.training.integers import BLOCK, Rows, encode
+from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
@@ -103,8 +103,9 @@ def train(
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     share = float(arithmetic.constants.share)
-    room = -(-run.n // BLOCK) * BLOCK if run.is_full_batch and run.n > BLOCK else run.n
-    data, norms = encode(rows, labels, arithmetic.bits, share, room)
+    block = block_of(d, loss.outputs)
+    room = -(-run.n // block) * block if run.is_full_batch and run.n > block else run.n
+    data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch)
     check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
     parts = chunks(run, shape, arithmetic, average, generator)
@@ -124,7 +125,7 @@ def train(
 def _run_chunks(
     run: Run,
     loss: GeneralisedLinearLoss,
-    data: Rows,
+    data: tuple[NDArray[np.int32], ...],
     first: NDArray[Any],
     arithmetic: Arithmetic,
     parts: Iterator[tuple[int, Chunk]],
@@ -132,7 +133,7 @@ def _run_chunks(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept."""
-    data, constants = Rows(*map(jax.device_put, data)), arithmetic.constants
+    records, constants = jax.device_put(data), arithmetic.constants
     start = arithmetic.started(first)
     state, done, kept = State(start, np.zeros_like(first), start), 0, [first[None]]
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
@@ -141,7 +142,7 @@ def _run_chunks(
             jax.block_until_ready(state)
             if progress is not None:
                 progress(done, run.steps)
-            state, iterates = run_chunk(state, data, chunk, constants, capacity=capacity, **how)
+            state, iterates = run_chunk(state, records, chunk, constants, capacity=capacity, **how)
             done += chunk.steps
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])

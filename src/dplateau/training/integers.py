@@ -19,6 +19,7 @@ noise, weights and residuals are cut to two integers each, one for the leading a
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
@@ -32,7 +33,9 @@ from dplateau.spec import InputError, Run
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
 BLOCK: Final = 2048
-"""Records that are added up in double precision."""
+"""Records that may be added up in double precision."""
+_CLOSE: Final = 1 << 15
+"""Entries of a block: larger ones go to several threads, which costs more than it saves."""
 _DOUBLE: Final = 53
 _WIDEST: Final = 62
 """Bits of a whole number in a double, and in a 64-bit integer."""
@@ -45,8 +48,20 @@ _SMALLEST: Final = 1e-100
 _NOISE_BITS: Final = 28
 """The noise is at most 2 to this power of its units: the law of finer digits would show how normal numbers are computed."""
 _LARGEST_MARGIN: Final = 0.1
+_FACTS: Final = 6
+"""Columns of a stored record that are no features: three doubles."""
+_PART: Final = 1 << 19
+"""Entries that are encoded at a time."""
 _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for a root, a division and a product, each right to 2^-53."""
+
+
+def block_of(d: int, outputs: int) -> int:
+    """How many records of d features are added up at once, for the speed of it.
+
+    One score a record: as many as a processor holds close by. Several: as many as are worth several threads.
+    """
+    return BLOCK if outputs > 1 else min(BLOCK, max(16, 1 << (_CLOSE // d).bit_length() - 1))
 
 
 class Bits(NamedTuple):
@@ -129,7 +144,7 @@ def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
 
 
 class Rows(NamedTuple):
-    """Encoded records: ``features`` (n, d) float32, the integers m; ``target`` (n,); ``scale`` (n,), powers of two with
+    """Encoded records: ``features`` (n, d), the integers m; ``target`` (n,); ``scale`` (n,), powers of two with
     ``row = scale * m``; ``limit`` (n,), the largest whole ``|k|`` of the record. The last three in double precision.
     """
 
@@ -145,15 +160,21 @@ def encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[R
     ``share`` is the part of the clip norm that gradients may use. Entries that are not finite give norms that are not.
     """
     wide = jnp.asarray(features).astype(jnp.float64)
-    # Entries are below 2^exponent: doubles >= 0 are ordered as their bits. Rows below 2^-960 keep only what reaches up to there.
-    largest = jnp.max(jax.lax.bitcast_convert_type(abs(wide), jnp.int64), axis=1)
+    # Entries are below 2^exponent. Rows below 2^-960 keep only what reaches up to there.
+    largest = jax.lax.bitcast_convert_type(jnp.max(abs(wide), axis=1), jnp.int64)
     exponent = jnp.maximum((largest >> 52) - 1022, -960)
     whole = jnp.trunc(wide * _power_of_two(bits.row - exponent)[:, None])  # no row gets longer than it was declared
     squares = jnp.dot(whole * whole, jnp.ones(wide.shape[1]), precision=jax.lax.Precision.HIGHEST)  # exact, and faster than a sum
     norm = jnp.sqrt(squares)
     limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share / norm * _LOWER), 0)
     scale = _power_of_two(exponent - bits.row)
-    return Rows(whole.astype(jnp.float32), jnp.asarray(target).astype(jnp.float64), scale, limit), norm * scale
+    return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit), norm * scale
+
+
+def unpacked(records: tuple[Array, ...]) -> Rows:
+    """The records of ``encode``."""
+    whole, facts = records if len(records) == 2 else (records[0][:, :-_FACTS], records[0][:, -_FACTS:])
+    return Rows(whole, *jax.lax.bitcast_convert_type(facts.reshape(-1, _FACTS // 2, 2), jnp.float64).T)
 
 
 def _power_of_two(exponent: Array) -> Array:
@@ -175,7 +196,7 @@ def cut(weights: Array, bits: Bits) -> tuple[Array, Array]:
 def integer_sum(
     loss: GeneralisedLinearLoss, whole: Array, unit: Array, rows: Rows, per_unit: Array, bits: Bits, used: Array | None = None
 ) -> Array:
-    """The sum of ``k m`` over at most ``BLOCK`` records, in 64-bit integers of shape (1 or 2, *weights).
+    """The sum of ``k m`` over at most ``BLOCK`` records, in 64-bit integers of shape (1 or 2, d) or (1 or 2, K, d).
 
     Parameters
     ----------
@@ -234,27 +255,36 @@ def _shortened(residual: Array, scale: Array, limit: Array) -> Array:
 
 
 def _sum(steps: Array, features: Array) -> Array:
-    """``sum_i steps[i] features[i]``, of shape (d,) or (d, K); every partial sum is a whole number."""
-    return jnp.dot(steps.T, features, precision=jax.lax.Precision.HIGHEST).T.astype(jnp.int64)
+    """``sum_i steps[i] features[i]``, of shape (d,) or (K, d); every partial sum is a whole number."""
+    return jnp.dot(steps.T, features, precision=jax.lax.Precision.HIGHEST).astype(jnp.int64)
 
 
-def encode(features: NDArray[Any], target: NDArray[Any], bits: Bits, share: float, room: int) -> tuple[Rows, NDArray[np.float64]]:
-    """As ``encoded``, for records in memory, a part at a time; rows of zeros are appended up to ``room``."""
+def encode(
+    features: NDArray[Any], target: NDArray[Any], bits: Bits, share: float, room: int, *, together: bool
+) -> tuple[tuple[NDArray[np.int32], ...], NDArray[np.float64]]:
+    """Records in memory, encoded a part at a time, for ``unpacked``, and the norms of their rows, shape (n,).
+
+    A record is its integers m and, bit by bit, its target, scale and limit. ``together`` puts them in one array (room, d + 6),
+    which is faster to gather from, instead of (room, d) and (room, 6). Zeros are appended up to ``room``.
+    """
     n, d = features.shape
-    found = Rows(np.zeros((room, d), np.float32), *(np.zeros(room) for _ in range(3)))
+    found = tuple(np.zeros((room, width), np.int32) for width in ((d + _FACTS,) if together else (d, _FACTS)))
     norms = np.zeros(n)
-    part = min(room, max(BLOCK, (1 << 21) // d))
+    part = min(room, max(1, _PART // d))
     with jax.enable_x64(True):
         for begin in range(0, n, part):
             rows, labels = features[begin : begin + part], target[begin : begin + part]
             count = len(rows)
             if count < part:  # one compiled shape for all
                 rows, labels = np.pad(rows, ((0, part - count), (0, 0))), np.pad(labels, (0, part - count))
-            columns, lengths = jax.device_get(_encoded(rows, labels, bits=bits, share=share))
-            for whole, column in zip(found, columns, strict=True):
-                whole[begin : begin + count] = column[:count]
-            norms[begin : begin + count] = lengths[:count]
+            whole, facts, lengths = jax.device_get(_encoded(rows, labels, bits, share))
+            here = slice(begin, begin + count)
+            found[0][here, :d], found[-1][here, -_FACTS:], norms[here] = whole[:count], facts[:count], lengths[:count]
     return found, norms
 
 
-_encoded = jax.jit(encoded, static_argnames="bits")
+@partial(jax.jit, static_argnames="bits")
+def _encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[Array, Array, Array]:
+    rows, norms = encoded(features, target, bits, share)
+    facts = jax.lax.bitcast_convert_type(jnp.stack(rows[1:], axis=1), jnp.int32).reshape(-1, _FACTS)
+    return rows.features.astype(jnp.int32), facts, norms

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
-from dplateau.training.integers import BLOCK, Array, Bits, Rows, bits_of, cut, encoded, integer_sum, noise_bits_of
+from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 
 
@@ -179,14 +179,17 @@ def _in_blocks(
         return found[0] + total, jnp.maximum(found[1], longest)
 
     if isinstance(count, int) and count <= block:
-        return summed(0, whole, unit)
-    return jax.lax.fori_loop(0, -(-count // block), body, (jnp.zeros(whole.shape, jnp.int64), jnp.zeros(())))
+        found = summed(0, whole, unit)
+    else:
+        nothing = jnp.zeros((len(whole), *whole.shape[:0:-1]), jnp.int64), jnp.zeros(())
+        found = jax.lax.fori_loop(0, -(-count // block), body, nothing)
+    return found[0].swapaxes(1, -1), found[1]
 
 
 @partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
 def run_chunk(
     state: State,
-    data: Rows,
+    data: tuple[Array, ...],
     chunk: Chunk,
     constants: Constants,
     *,
@@ -200,19 +203,20 @@ def run_chunk(
     Batches have room for ``capacity`` records; where every step uses all records, their number is a multiple of the block's, or
     below it. The number of steps is no part of the compiled shape, nor is any batch size.
     """
-    block = min(BLOCK, capacity or len(data.target))
+    block = min(block_of(data[0].shape[1], loss.outputs), capacity or len(data[0]))
+    everything = unpacked(data) if chunk.records is None else ()
 
     def gradient(weights: jax.Array, step: jax.Array) -> jax.Array:
         def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
             if chunk.records is None:
-                rows, used = Rows(*(jax.lax.dynamic_slice_in_dim(column, first, block) for column in data)), None
+                rows, used = Rows(*(jax.lax.dynamic_slice_in_dim(column, first, block) for column in everything)), None
             else:
                 batch = jax.lax.dynamic_slice(chunk.records, (chunk.starts[step] + first,), (block,))
-                rows = Rows(*(column.at[batch].get(mode="promise_in_bounds") for column in data))
+                rows = unpacked(tuple(part.at[batch].get(mode="promise_in_bounds") for part in data))
                 used = jnp.arange(block) < chunk.counts[step] - first
             return integer_sum(loss, whole, unit, rows, constants.per_unit, bits, used), jnp.zeros(())
 
-        count = len(data.target) if chunk.records is None else capacity if capacity <= block else chunk.counts[step]
+        count = len(data[0]) if chunk.records is None else capacity if capacity <= block else chunk.counts[step]
         return _in_blocks(_numbers(weights, constants), count, summed, bits, block)[0]
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
@@ -242,7 +246,7 @@ def run_block(
     ``longest`` is the largest norm of a row so far; the returned one takes the new rows in, and is NaN or infinite if one of them
     is not finite.
     """
-    size = min(BLOCK, capacity)
+    size = min(block_of(block.features.shape[1], loss.outputs), capacity)
 
     def body(step: jax.Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, longest, iterates = carry

@@ -17,7 +17,7 @@ from dplateau.training.batches import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
-from dplateau.training.integers import BLOCK
+from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.result import TrainResult, assumptions_of
@@ -123,7 +123,7 @@ def _pass(
     try:
         for capacity, counts, chunk in steps.chunks(records.d):
             used = int(counts.sum())
-            features, target = records.take(used, _room(used, counts, capacity))
+            features, target = records.take(used, _room(used, counts, capacity, block_of(records.d, loss.outputs)))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             block = jax.device_put(Block(features, target), may_alias=False)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
@@ -144,10 +144,10 @@ def _pass(
     return weights, np.concatenate(kept) if keep else None
 
 
-def _room(rows: int, counts: NDArray[np.int32], capacity: int) -> int:
-    """Rows of a block as the compiled loop sees it: the loop reads ``capacity`` rows from the start of every batch."""
-    whole = capacity <= BLOCK or capacity % BLOCK == 0  # The loop reads such batches without a rest.
-    return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + BLOCK
+def _room(rows: int, counts: NDArray[np.int32], capacity: int, size: int) -> int:
+    """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
+    whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
+    return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
 
 
 class _Steps:
