@@ -8,7 +8,7 @@ import pytest
 
 from dplateau.losses import Logistic, Squared
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, Run
-from dplateau.training import SecureGenerator, train
+from dplateau.training import SecureGenerator, TrainingDiverged, train
 from dplateau.training.last_iterate import lattice_of, round_off
 from dplateau.training.loop import arithmetic_of
 
@@ -154,3 +154,22 @@ def test_steps_that_fall_by_a_factor_of_a_hundred_thousand_are_trained():
     falling = tuple(0.5 * (1 - t / steps) for t in range(steps))
     run = run_of(n=steps, sampling=OnePass(1), steps=steps, step_size=falling)
     arithmetic_of(run, Logistic(), np.zeros(20), 0.0, np.zeros(20))
+
+
+@pytest.mark.parametrize(("sampling", "noise"), [(FullBatch(), 1e-6), (OnePass(1), 1e-10)])
+def test_weights_that_left_their_room_are_not_released(sampling, noise):
+    """They would stand at its end, as if they had converged."""
+    steps = 2000
+    changes = {"noise_multiplier": noise, "clip_norm": 1.0, "smoothness": None, "strong_convexity": None}
+    run = run_of(n=steps, sampling=sampling, steps=steps, **changes)
+    room = arithmetic_of(run, Squared(), np.zeros(1), 0.0, np.zeros(3)).constants
+    assert room.box * room.unit < steps * run.step_size / 10
+    with pytest.raises(TrainingDiverged, match=r"beyond .* diameter"):
+        train(run, Squared(), np.full((steps, 3), 0.1), np.full(steps, 1e6), dtype="float64")
+
+
+def test_weights_have_room_for_all_that_their_gradients_can_move_them_by():
+    """A hundred steps of one clip norm each are no divergence: 2^16 deviations of the noise are 6 of those steps here."""
+    run = run_of(n=10_000, steps=100, noise_multiplier=1.0, step_size=1.0, clip_norm=1.0)
+    room = arithmetic_of(run, Logistic(), np.zeros(1), 0.0, np.zeros(20)).constants
+    assert room.box * room.unit >= 200

@@ -173,14 +173,6 @@ class Arithmetic(Assumption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElementaryFunctions(Assumption):
-    """What bounds on rounding rest on."""
-
-    name = "elementary functions"
-    sentence = "float64 functions are right to 16 units in the last place"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Order(Assumption):
     """The order of the records is public."""
 
@@ -344,7 +336,7 @@ class OneContinuation(Assumption):
 KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
-        *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic, ElementaryFunctions),
+        *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
         *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
         *(Classes, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation),
     )

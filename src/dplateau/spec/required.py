@@ -21,8 +21,6 @@ Who = tuple[How, By]
 ENFORCED: Final[Who] = (How.ENFORCED, By.DPLATEAU)
 DECLARED: Final[Who] = (How.DECLARED, By.CALLER)
 BY_OPACUS: Final[Who] = (How.DECLARED, By.OPACUS)
-ITSELF: Final[Who] = (How.DECLARED, By.DPLATEAU)
-"""What dplateau takes on trust on its own account."""
 SECURE_DRAWS: Final = Generator("AES-256-CTR", Key.OPERATING_SYSTEM)
 """What ``dplateau.interchange.opacus_training.draw_securely`` draws from."""
 LINEAR: Final = (Training.GRADIENT_STEPS, Training.ONLINE, Training.PHASES)
@@ -138,8 +136,6 @@ def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> 
         Training.PHASES: {"rounding": a.Rounding.BOUNDED},
     }
     yield Rule(a.Arithmetic, done if ours else DECLARED, (rounding.get(training, {"rounding": a.Rounding.EXACT}),))
-    if training is Training.PHASES:
-        yield Rule(a.ElementaryFunctions, ITSELF)
 
 
 def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool) -> Iterator[Rule]:

@@ -14,7 +14,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import OnePass, Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
-from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.errors import TrainingInterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
@@ -116,8 +116,7 @@ def train(
     if outcome is None:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     weights, iterates = outcome
-    if not np.isfinite(weights).all():
-        raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
+    arithmetic.check(weights)
     iterates = None if iterates is None else iterates.astype(dtype)
     return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
 

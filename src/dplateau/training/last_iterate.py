@@ -30,7 +30,7 @@ _LARGEST_NOISE: Final = 49
 _LARGEST_WEIGHT: Final = 60
 """Of the unit: weights are 64-bit integers."""
 _ROOM: Final = 16
-"""Weights that are not projected have room for 2 to this power of the largest noise."""
+"""Weights that are not projected have room for at least 2 to this power of the largest noise."""
 LARGEST_MOVE: Final = 2.0**61
 """A move of the weights is cut off there, in units."""
 _LARGEST_MARGIN: Final = 0.1
@@ -68,20 +68,25 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     ball = 0.0 if run.diameter is None else run.diameter * 2.0**-_LARGEST_WEIGHT
     wanted = max(deviation.min() * 2.0**-_NOISE_BITS, deviation.max() * 2.0**-_LARGEST_NOISE, ball)
     unit = 2.0 ** math.floor(math.log2(wanted))
-    # As far as clipped gradients and noise may take a weight, or as far as it is worth following one.
+    # As far as clipped gradients and noise may take a weight, or as far as rounding allows to follow one.
     far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
-    reach = start + min(deviation.max() * 2.0**_ROOM, far) if run.diameter is None else run.diameter
-    box = 1 << min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit)))
-    moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm
-    share = 1 - moved - 2 * _arithmetic(run, size, l2, box * unit)
-    if not share >= 1 - _LARGEST_MARGIN:
+    reach = start + far if run.diameter is None else run.diameter
+    while True:
+        box = 1 << min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit)))
+        moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm
+        found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit))
+        missed = round_off(run, loss, bits, found, shape, l2)
+        fits = found.share >= 1 - _LARGEST_MARGIN and missed <= ROUND_OFF
+        if fits or run.diameter is not None or reach <= 2 * start + deviation.max() * 2.0**_ROOM:
+            break
+        reach /= 2
+    if not found.share >= 1 - _LARGEST_MARGIN:
         raise InputError(
             f"rounding would take more than a tenth of clip_norm ({size} weights, noise_multiplier from {noise.min():g} to "
             f"{noise.max():g}, step sizes from {step.min():g} to {step.max():g}): use fewer weights, a smaller diameter or steps "
             "of more equal sizes."
         )
-    found = Lattice(unit, box, share)
-    if (missed := round_off(run, loss, bits, found, shape, l2)) > ROUND_OFF:
+    if missed > ROUND_OFF:
         raise InputError(
             f"rounding would move {size} weights by {missed:.1g} of the noise, and last-iterate bounds allow {ROUND_OFF:g} "
             f"(diameter {run.diameter}): use fewer weights, a smaller diameter or smaller batches, or released='all'."

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
+from dplateau.training.errors import TrainingDiverged
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 
@@ -63,6 +64,16 @@ class Arithmetic(NamedTuple):
     def released(self, weights: NDArray[Any]) -> NDArray[np.float64]:
         """The weights as numbers."""
         return weights * self.constants.unit if self.bits.trailing else weights
+
+    def check(self, weights: NDArray[np.float64]) -> None:
+        """Raise ``TrainingDiverged`` where released weights are not finite, or stand at the end of their room."""
+        end = float(self.constants.box * self.constants.unit) if self.bits.trailing else math.inf
+        if not (abs(weights) < end).all():
+            room = "" if math.isinf(end) else f" or beyond {end:.3g}, which is all the room that last-iterate bounds leave them"
+            raise TrainingDiverged(
+                f"the weights are no longer finite{room}: lower step_size or momentum, or give the run a diameter. "
+                "Nothing was released."
+            )
 
 
 def arithmetic_of(

@@ -16,7 +16,7 @@ from dplateau.spec import InputError, OnePass, Run
 from dplateau.training.batches import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
-from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.errors import TrainingInterrupted
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
@@ -90,8 +90,7 @@ def train_one_pass(
     if outcome is None:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     weights, iterates = outcome
-    if not np.isfinite(weights).all():
-        raise TrainingDiverged("the weights are no longer finite: lower step_size or momentum, or give the run a diameter.")
+    arithmetic.check(weights)
     iterates = None if iterates is None else iterates.astype(dtype)
     return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
 

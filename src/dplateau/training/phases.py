@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, By, InputError, Run
-from dplateau.spec.assumption import Arithmetic, ElementaryFunctions, Projection, Rounding, Smoothness
+from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec.assumption import Arithmetic, Projection, Rounding, Smoothness
 from dplateau.spec.schedule import per_step
 from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
@@ -89,7 +89,6 @@ def phase_assumptions(run: Run, generator: SecureGenerator, sensitivity: Assumpt
         *shared_assumptions(run, generator),
         sensitivity.enforced(),
         Arithmetic(rounding=Rounding.BOUNDED).enforced(),
-        ElementaryFunctions(by=By.DPLATEAU),
     ]
     if run.diameter is not None:
         found.append(Projection(diameter=run.diameter).enforced())
