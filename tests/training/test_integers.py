@@ -204,6 +204,16 @@ def test_scores_and_rows_are_what_the_proof_says(trailing):
         np.testing.assert_allclose(factors, wanted, rtol=0, atol=1.0 if not trailing else 1e-5)
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "row", "weight", "gradient", "residual"),
+    [(10**6, 100, 20, 26, 42, 18), (10**6, 1000, 20, 23, 42, 17), (10**8, 1000, 17, 26, 35, 13), (10**6, 10**6, 16, 17, 42, 16)],
+)
+def test_bits_are_those_of_the_page(n, d, row, weight, gradient, residual):
+    bits = bits_of(run_of(n), d)
+    assert (bits.row, bits.weight, bits.gradient) == (row, weight, gradient)
+    assert residual == gradient - row - -(-(d - 1).bit_length() // 2)
+
+
 def test_what_no_bits_are_left_for_is_refused():
     assert bits_of(run_of(10), 100).gradient == 42
     assert bits_of(run_of(2**30), 100).gradient == 32
