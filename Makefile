@@ -3,22 +3,29 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test test-papers lint docs clean
 
 help:  ## Show this help.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dplateau needs Python 3.11 or later; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -e .
 	@touch $@
 
-demo: $(VENV)/.ready  ## Train on the bundled Adult rows, print result and certificate, write demo-report.html.
+$(VENV)/.ready: $(VENV)/.installed papers/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -e papers
+	@touch $@
+
+demo: $(VENV)/.installed  ## Train on the bundled Adult rows, print result and certificate, write demo-report.html.
 	@$(BIN)/dplateau demo --report demo-report.html
 
 test: $(VENV)/.ready lint docs  ## Check style, types, layers and docs, then run the tests.
 	$(BIN)/python -m pytest -n auto
+
+test-papers: $(VENV)/.ready  ## Test what the papers print.
+	$(BIN)/python -m pytest -n auto papers/tests
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -56,8 +56,8 @@ def ours(name: str, steps: int) -> Callable[[], object]:
     import jax
 
     from dplateau.networks import noisy_sgd, train_network
-    from dplateau.reproduce import networks
     from dplateau.spec import Poisson, Run
+    from dplateau_papers import networks
 
     network = networks.adult_mlp(outputs=2) if name == "mlp" else networks.mnist_cnn()
     run = Run(

@@ -1,11 +1,16 @@
-"""``dplateau reproduce``: the papers' numbers, computed again."""
+"""``dplateau reproduce``: the papers' numbers, computed again by dplateau-papers, which is a distribution of its own.
+
+A distribution names, as an entry point of the group ``dplateau.papers``, a module with ``ENTRIES``, ``Inputs`` and
+``check_output``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -16,16 +21,19 @@ from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer
 
-if TYPE_CHECKING:
-    from dplateau.reproduce import Entry
-
 TRAINING: Final = "What is trained"
 
 
-def _names(incomplete: str) -> list[str]:
-    from dplateau.reproduce import ENTRIES
+def _papers() -> Any:
+    """The module with what there is to reproduce."""
+    found = [point.load() for point in entry_points(group="dplateau.papers")]
+    if not found:
+        raise InputError("the papers are a package of their own: install dplateau-papers.")
+    return found[0]
 
-    return [name for name in ENTRIES if name.startswith(incomplete)]
+
+def _names(incomplete: str) -> list[str]:
+    return [name for name in _papers().ENTRIES if name.startswith(incomplete)]
 
 
 def reproduce(
@@ -64,29 +72,27 @@ def reproduce(
 
     dplateau reproduce p2-table2 --data-dir data --records trained --seeds 3
     """
-    from dplateau.reproduce import ENTRIES, Inputs
-
+    papers = _papers()
+    entries: dict[str, Any] = papers.ENTRIES
     if name is None or list_all:
         if name is not None or any(given is not None for given in (data_dir, records, seeds, output)):
             raise InputError(
                 "--list takes no name and no option but --json: leave them out, or leave out --list and name an entry."
             )
         if json:
-            show_json({"entries": [entry.to_dict() for entry in ENTRIES.values()]})
+            show_json({"entries": [entry.to_dict() for entry in entries.values()]})
         else:
-            show(_list(ENTRIES.values()))
+            show(_list(entries.values()))
         return
-    if name not in ENTRIES:
-        raise InputError(f"there is no {name!r} to reproduce: expected one of {', '.join(ENTRIES)}.")
+    if name not in entries:
+        raise InputError(f"there is no {name!r} to reproduce: expected one of {', '.join(entries)}.")
     if seeds is not None:
         integer("--seeds", seeds, low=0)
     if output is not None:
-        from dplateau.reproduce.page import check_output
-
-        check_output(output)
-    entry = ENTRIES[name]
+        papers.check_output(output)
+    entry = entries[name]
     with _progress(f"{name}: {entry.takes}") as say, _told(entry, records):
-        inputs = Inputs(data_dir, records, seeds, say)
+        inputs = papers.Inputs(data_dir, records, seeds, say)
         entry.check(inputs)
         found = entry.run(inputs)
         if output is not None:
@@ -113,7 +119,7 @@ def _progress(first: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def _told(entry: Entry, records: Path | None) -> Iterator[None]:
+def _told(entry: Any, records: Path | None) -> Iterator[None]:
     """Say that nothing finished is lost, and tell of a training that failed in one line."""
     try:
         yield
@@ -129,11 +135,11 @@ def _told(entry: Entry, records: Path | None) -> Iterator[None]:
         raise InputError(f"{entry.name}: {error}") from None
 
 
-def _list(entries: Iterable[Entry]) -> RenderableType:
+def _list(entries: Iterable[Any]) -> RenderableType:
     """What there is, paper by paper."""
     from dplateau.report.text import facts
 
-    papers: dict[str, list[Entry]] = {}
+    papers: dict[str, list[Any]] = {}
     for entry in entries:
         papers.setdefault(entry.name.partition("-")[0], []).append(entry)
     parts: list[RenderableType] = []

@@ -1,0 +1,1 @@
+"""What the papers print, computed again: a distribution of its own, found by ``dplateau reproduce``."""

@@ -1,0 +1,1 @@
+"""Privacy of the last iterate of noisy SGD."""

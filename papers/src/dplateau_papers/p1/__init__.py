@@ -1,0 +1,1 @@
+"""Private stochastic convex optimisation in linear time."""

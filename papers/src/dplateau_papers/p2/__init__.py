@@ -1,0 +1,1 @@
+"""Deep learning with Gaussian differential privacy."""

@@ -1,0 +1,1 @@
+"""Noise adapted to the step size."""

@@ -1,0 +1,1 @@
+"""Readers of standard data sets from their own files."""
