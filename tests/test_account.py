@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dplateau as dp
-from dplateau.account import Report, Row
+from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.analyses import ANALYSES
 from dplateau.spec import PrivacyWarning

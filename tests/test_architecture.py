@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("module", ["dplateau", "dplateau.account", "dplateau.analyses", "dplateau.accounting", "dplateau.spec"])
+@pytest.mark.parametrize("module", ["dplateau", "dplateau._account", "dplateau.analyses", "dplateau.accounting", "dplateau.spec"])
 def test_accounting_loads_nothing_heavy(module: str) -> None:
     code = (
         f"import sys, {module}\n"

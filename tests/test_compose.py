@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtr
 
 import dplateau as dp
-from dplateau.account import Report, Row
+from dplateau._account import Report, Row
 from dplateau.accounting import GaussianDP, compositions, gdp_mu
 from dplateau.accounting.gaussian import log_gdp_delta
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.cli import options
 from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax
 from dplateau.planning import SOLVERS, build, plan

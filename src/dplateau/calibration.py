@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, overload
 
-from dplateau.account import checked_delta, leading_analyses, least_epsilon
+from dplateau._account import checked_delta, leading_analyses, least_epsilon
 from dplateau.accounting import NotApplicable, compositions
 from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.roots import root

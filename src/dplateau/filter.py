@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from dplateau.account import checked_delta, leading_analyses
+from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import gdp_epsilon, gdp_mu
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import NoisySGD, adapted_noise, noise_energy, plan_adp_sgd, plan_noisy_sgd, square_root_decay
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.planning import build

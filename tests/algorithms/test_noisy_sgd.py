@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import NoisySGD, plan_noisy_sgd
 from dplateau.calibration import calibrate
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import start_online_sgd
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import InputError

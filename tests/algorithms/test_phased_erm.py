@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms.phased_erm import PhasedERM, plan_phased_erm
 from dplateau.losses import Absolute, Hinge, Logistic, SmoothedHinge, Squared
 from dplateau.spec import InputError

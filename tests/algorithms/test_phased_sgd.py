@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms.localisation import equal_phases, halving_phases
 from dplateau.algorithms.phased_sgd import PhasedSGD, plan_phased_sgd
 from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import plan_pnsgd
 from dplateau.algorithms.constants import gaussian_mu
 from dplateau.algorithms.pnsgd import best_time, tail_noise

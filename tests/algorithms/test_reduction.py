@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms.phased_erm import PhasedERM
 from dplateau.algorithms.phased_sgd import PhasedSGD
 from dplateau.algorithms.reduction import part_sizes, plan_reduction

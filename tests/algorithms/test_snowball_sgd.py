@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import plan_snowball_sgd
 from dplateau.algorithms.constants import gaussian_mu
 from dplateau.losses import Logistic, SmoothedHinge

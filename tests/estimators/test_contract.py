@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dplateau.report import verify
 from dplateau.spec import FullBatch, InputError

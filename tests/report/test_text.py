@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import dplateau as dp
-from dplateau.account import Report, Row
+from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.report.text import as_text, certificate_text, report_text, rounded_up, run_facts
 from dplateau.spec import By

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.accounting import GaussianDP
 from dplateau.spec import Cyclic, InputError, OnePass, Run
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.report.picture import COLOURS, TEXT, figure_type, style_axes
 
 if TYPE_CHECKING:

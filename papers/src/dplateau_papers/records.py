@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.spec import InputError, Run, Runs
 
 try:

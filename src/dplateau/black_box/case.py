@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.audit.separation import Separation, curve_of, separate
 from dplateau.black_box.neighbours import Neighbours
 from dplateau.black_box.scores import Releases, Score, along, scored

@@ -42,7 +42,7 @@ def account(
     dplateau account --run first/certificate.json --run second/certificate.json
     """
     given = o.given_in(locals())
-    from dplateau.account import account
+    from dplateau._account import account
     from dplateau.report.text import report_text
 
     start, usual = o.runs_in(run)

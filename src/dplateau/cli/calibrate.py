@@ -47,7 +47,7 @@ def calibrate(
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
     given = o.given_in(locals())
-    from dplateau.account import account
+    from dplateau._account import account
     from dplateau.calibration import calibrate
     from dplateau.report.text import calibration_text
 

@@ -26,6 +26,7 @@ from dplateau.cli.train import train
 from dplateau.cli.ui import ui
 from dplateau.report import ContradictionError
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec.missing import remedy
 
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
 """The base of what the parser raises; typer exports it under no name of its own."""
@@ -88,6 +89,8 @@ def status(arguments: list[str] | None = None) -> int:
             return _failed(str(error), CHECK_FAILED)
         except (InputError, UncertifiedError) as error:
             return _failed(str(error))
+        except ModuleNotFoundError as error:
+            return _crashed(error) if (said := remedy(error)) is None else _failed(said)
         except (KeyboardInterrupt, typer.Abort):
             result = INTERRUPTED
         except BrokenPipeError:

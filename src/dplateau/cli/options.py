@@ -112,7 +112,7 @@ def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, 
     InputError
         A file cannot be read, one of several is a certificate that certifies nothing, or they are not about the same records.
     """
-    from dplateau.account import compose
+    from dplateau._account import compose
     from dplateau.report import Certificate
 
     found = [(file, one) for file in files or () if (one := run_in(file)) is not None]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import PNSGD, NoisySGD
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.data import clip_rows

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from dplateau.account import Report, Row
+from dplateau._account import Report, Row
 from dplateau.accounting import Enclosure
 from dplateau.report.files import write_file
 from dplateau.report.outward import outward, up

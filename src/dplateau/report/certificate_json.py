@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dplateau.account import Row
+from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.report import format_1
 from dplateau.report.beside import check_beside

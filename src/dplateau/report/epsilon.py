@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import Report, account
+from dplateau._account import Report, account
 from dplateau.analyses import GdpClt, MomentsAccountant
 from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED

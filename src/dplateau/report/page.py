@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from dplateau.account import Report, account
+from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words

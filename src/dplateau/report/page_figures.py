@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import Report
+from dplateau._account import Report
 from dplateau.accounting.attack import accuracy, true_positive_rate
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff

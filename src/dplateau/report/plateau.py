@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import checked_delta
+from dplateau._account import checked_delta
 from dplateau.accounting import NotApplicable
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import Cyclic, FixedSize, InputError, OnePass, Poisson, Run, Shuffled

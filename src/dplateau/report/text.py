@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dplateau.account import Report
+from dplateau._account import Report
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.report.certificate import Certificate

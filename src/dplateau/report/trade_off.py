@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import Report, account
+from dplateau._account import Report, account
 from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import TradeOff, epsilon_delta, trade_off

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from dplateau.account import Report, account
+from dplateau._account import Report, account
 from dplateau.report.certificate import Certificate, best_of, pair
 from dplateau.report.outward import confirms_lower, confirms_upper
 from dplateau.report.strict_json import same

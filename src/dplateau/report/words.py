@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from dplateau.account import Report
+from dplateau._account import Report
 from dplateau.report.format_1 import Stated
 from dplateau.spec import Assumption, By, How, Run, Runs
 from dplateau.spec.schedule import Schedule

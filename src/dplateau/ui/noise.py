@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.account import leading_analyses
+from dplateau._account import leading_analyses
 from dplateau.accounting import Bound, GaussianDP, Guarantee
 from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.mixture import MixtureOfGaussianDP

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.accounting import Bound, gdp_delta, gdp_epsilon, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.zcdp import ZeroConcentratedDP

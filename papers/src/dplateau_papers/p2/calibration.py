@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.accounting import Enclosure, RenyiDP, compositions, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import ExactCompositionAnalysis

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from dplateau.account import Report, account
+from dplateau._account import Report, account
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee, RenyiDP, compositions
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import least_mu

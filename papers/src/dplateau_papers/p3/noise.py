@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.algorithms.noise_allocation import adaptation_gain, noise_energy, printed_sigma
 from dplateau.algorithms.step_schedules import polynomial_decay, square_root_decay

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any, Final
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.algorithms import DPSGLD, NoisySGD, plan_dp_sgld, printed_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sklearn.linear_model import LogisticRegression
 
-from dplateau.account import account
+from dplateau._account import account
 from dplateau.planning import Algorithm
 from dplateau_papers.page import Inputs
 from dplateau_papers.records import Records

@@ -1,0 +1,30 @@
+"""What is said where a package is missing that only a part of the library needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+EXTRAS: Final = {
+    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "train"),
+    "matplotlib": "plots",
+}
+"""Packages by the name of their import, and the extra that installs them."""
+
+
+def remedy(missing: ModuleNotFoundError) -> str | None:
+    """What installs the missing package; None where it is none of ours."""
+    package = (missing.name or "").partition(".")[0]
+    return f"this needs {package}: pip install 'dplateau[{EXTRAS[package]}]'." if package in EXTRAS else None
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turns the error of a missing package into one that names the remedy."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (said := remedy(error)) is None:
+            raise
+        raise ModuleNotFoundError(said, name=error.name) from None
