@@ -11,7 +11,7 @@ help:  ## Show this help.
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dplateau needs Python 3.11 or later; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[train]'
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.installed papers/pyproject.toml

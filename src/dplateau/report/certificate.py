@@ -90,6 +90,11 @@ class Testimony:
         Working precision.
     weights : tree of arrays, optional
         What was released. The certificate is bound to it.
+
+    Raises
+    ------
+    InputError
+        The generator or an assumption is no such value but, say, a sentence.
     """
 
     run: Run | Runs
@@ -98,6 +103,15 @@ class Testimony:
     dtype: str = "float64"
     weights: Any = None
     training: ClassVar[Training] = Training.DECLARED
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.generator, Generator):
+            raise InputError(
+                f"generator is of type {type(self.generator).__name__}: expected dplateau.spec.Generator(algorithm, key), where key "
+                "is 'operating-system', 'fixed-seed' or 'not-cryptographic'."
+            )
+        if wrong := [type(one).__name__ for one in self.assumptions if not isinstance(one, Assumption)]:
+            raise InputError(f"an assumption is of type {wrong[0]}: expected those of dplateau.spec.assumption.")
 
 
 @dataclass(frozen=True, repr=False)

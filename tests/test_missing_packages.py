@@ -1,0 +1,74 @@
+"""Accounting needs few packages; what is missing for the rest is named, with what installs it."""
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+TRAINING = ["jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly", "pandas", "matplotlib"]
+
+
+def python(code, missing=TRAINING):
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing=missing) + code], capture_output=True, text=True, timeout=120
+    )
+
+
+def command(*arguments, missing=TRAINING):
+    return python(f"from dplateau.cli.main import run; run({list(arguments)!r})", missing)
+
+
+RUN = ("--n", "1000", "--batch-size", "100", "--steps", "10")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("account", *RUN, "--noise-multiplier", "2", "--delta", "1e-5"),
+        ("calibrate", *RUN, "--epsilon", "1", "--delta", "1e-5"),
+        ("audit", "--settings", "3"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_accounting_needs_numpy_and_scipy_only(arguments):
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_command_that_trains_names_the_extra():
+    done = command("demo")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.endswith("pip install 'dplateau[train]'.\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_name_that_trains_names_the_extra():
+    done = python("import dplateau; dplateau.PrivateLogisticRegression")
+    assert done.returncode == 1
+    assert "ModuleNotFoundError: this needs sklearn: pip install 'dplateau[train]'." in done.stderr
+
+
+def test_other_missing_modules_are_told_as_they_are():
+    done = python("from dplateau.spec.missing import explained\nwith explained():\n    import no_such_module")
+    assert "No module named 'no_such_module'" in done.stderr
+
+
+def test_a_run_needs_numpy_only():
+    done = python("import dplateau as dp; dp.Run(n=9, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0)", ["scipy"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_account_is_the_function_whatever_was_imported_before():
+    done = python("import dplateau._account, dplateau as dp; print(callable(dp.account), callable(dp.compose))")
+    assert done.stdout == "True True\n", done.stderr
