@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     generators = Generator("AES-256-CTR", "operating-system"), Generator("insecure" + 300 * "x", "fixed-seed")
     for name, generator in zip(PAGES, generators, strict=True):
-        certificate = make_certificate(dp.account(RUN), reports.Testimony(RUN, ASSUMPTIONS, generator))
+        certificate = make_certificate(dp.account(RUN), reports.DeclaredTraining(RUN, ASSUMPTIONS, generator))
         write_page(certificate, folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in PAGES}
 

@@ -189,7 +189,7 @@ def test_accounting_does_not_load_what_training_needs(process):
 @pytest.fixture
 def certificates(tmp_path):
     """Two certificates of runs on the same records, and one that certifies nothing."""
-    from dplateau.report import Testimony, make_certificate
+    from dplateau.report import DeclaredTraining, make_certificate
     from dplateau.spec import Generator
     from dplateau.spec import assumption as a
 
@@ -203,7 +203,7 @@ def certificates(tmp_path):
         ("b", runs[1], 1e-6, secret),
         ("seeded", runs[0], 1e-5, seeded),
     ):
-        made = make_certificate(dp.account(run, delta), Testimony(run, lines, generator))
+        made = make_certificate(dp.account(run, delta), DeclaredTraining(run, lines, generator))
         made.write(tmp_path / f"{name}.json")
     (tmp_path / "run.json").write_text(runs[0].to_json())
     (tmp_path / "runs.json").write_text(json.dumps(PHASES.to_dict()))

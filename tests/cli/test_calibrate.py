@@ -110,14 +110,14 @@ def test_bad_input_is_one_line(dplateau, options, message):
 
 
 def test_the_run_of_a_certificate(dplateau, tmp_path):
-    from dplateau.report import Testimony, make_certificate
+    from dplateau.report import DeclaredTraining, make_certificate
     from dplateau.spec import Generator
     from dplateau.spec import assumption as a
 
     run = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=9.0)
     lines = a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True)
     facts = (*lines, a.Steps(), a.Features(), a.Arithmetic(rounding="exact"))
-    elsewhere = Testimony(run, facts, Generator("AES-256-CTR", "operating-system"))
+    elsewhere = DeclaredTraining(run, facts, Generator("AES-256-CTR", "operating-system"))
     make_certificate(dp.account(run), elsewhere).write(tmp_path / "certificate.json")
     found = answer(dplateau, "--epsilon", 0.1, "--run", tmp_path / "certificate.json")
     assert found["epsilon"] <= 0.1

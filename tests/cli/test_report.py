@@ -22,7 +22,7 @@ def declared():
 
 
 def certified(generator: str = SECRET) -> Certificate:
-    return make_certificate(dp.account(RUN, 1e-6), reports.Testimony(RUN, declared(), generator))
+    return make_certificate(dp.account(RUN, 1e-6), reports.DeclaredTraining(RUN, declared(), generator))
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 class Trained(Protocol):
     """The facts of a training result that a certificate records.
 
-    ``dplateau.training.TrainResult`` has them, so has ``dplateau.interchange.opacus_training.OpacusTraining``, and ``Testimony``
-    holds them for any other loop.
+    ``dplateau.training.TrainResult`` has them, so has ``dplateau.interchange.opacus_training.OpacusTraining``, and
+    ``DeclaredTraining`` holds them for any other loop.
     """
 
     @property
@@ -75,7 +75,7 @@ class Trained(Protocol):
 
 
 @dataclass(frozen=True)
-class Testimony:
+class DeclaredTraining:
     """What somebody says of a training that ran elsewhere: the facts of ``Trained``, vouched for by whoever writes them down.
 
     Attributes
@@ -107,8 +107,8 @@ class Testimony:
     def __post_init__(self) -> None:
         if not isinstance(self.generator, Generator):
             raise InputError(
-                f"generator is of type {type(self.generator).__name__}: expected dplateau.spec.Generator(algorithm, key), where key "
-                "is 'operating-system', 'fixed-seed' or 'not-cryptographic'."
+                f"generator is of type {type(self.generator).__name__}: expected dplateau.spec.Generator(algorithm, key), "
+                "with a key of 'operating-system', 'fixed-seed' or 'not-cryptographic'."
             )
         if wrong := [type(one).__name__ for one in self.assumptions if not isinstance(one, Assumption)]:
             raise InputError(f"an assumption is of type {wrong[0]}: expected those of dplateau.spec.assumption.")
@@ -303,7 +303,7 @@ def make_certificate(report: Report, result: Trained, *, estimator: Estimator | 
     ----------
     report : Report
         What ``dplateau.account`` says of ``result.run``.
-    result : TrainResult, NetworkResult, OpacusTraining or Testimony
+    result : TrainResult, NetworkResult, OpacusTraining or DeclaredTraining
         What ran, what was enforced, and what was released: the certificate is bound to these weights.
     estimator : {"classifier", "regressor"}, optional
         What the rows and targets were prepared for, where an estimator of dplateau trained.

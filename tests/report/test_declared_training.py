@@ -3,7 +3,8 @@
 import pytest
 
 import dplateau as dp
-from dplateau.report import Testimony
+from dplateau import report
+from dplateau.report import DeclaredTraining
 from dplateau.spec import Generator
 from dplateau.spec.assumption import Divisor
 
@@ -19,4 +20,11 @@ RUN = dp.Run(n=100, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0)
 )
 def test_sentences_in_place_of_facts_are_refused(assumptions, generator, message):
     with pytest.raises(dp.InputError, match=message):
-        Testimony(run=RUN, assumptions=assumptions, generator=generator)
+        DeclaredTraining(run=RUN, assumptions=assumptions, generator=generator)
+
+
+def test_the_old_name_warns():
+    with pytest.warns(DeprecationWarning, match="DeclaredTraining now"):
+        assert report.Testimony is DeclaredTraining
+    with pytest.raises(AttributeError, match="no attribute 'Affidavit'"):
+        _ = report.Affidavit
