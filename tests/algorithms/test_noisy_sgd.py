@@ -149,7 +149,7 @@ def test_plain_steps_are_certified_by_the_last_iterate_where_that_is_less(sampli
     rows = rng.normal(size=(200, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     result = planned.fit(rows, rows[:, 0] > 0, dtype="float64")
-    assert np.linalg.norm(result.weights) <= 2.5 * (1 + 1e-12)
+    assert np.linalg.norm(result.weights) <= 2.5 * (1 + 1e-9)  # the projection is rounded to the grid of the noise
     with pytest.raises(InputError, match="double precision"):
         planned.fit(rows, rows[:, 0] > 0)
 

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import jax
 import numpy as np
@@ -32,13 +33,19 @@ def double():
         yield
 
 
+@partial(jax.jit, static_argnames=("loss", "bits"))
+def compiled_sum(loss, whole, unit, data, per_unit, bits):
+    return integer_sum(loss, whole, unit, unpacked(data), per_unit, bits)
+
+
 def shares(run, loss, rows, target, weights, trailing=False):
     """What every record adds, in whole units, by itself; shape (n, parts, *weights)."""
     bits = bits_of(run, rows.shape[1], trailing=trailing)
     (data,), _ = encode(rows, target, bits, 1.0, len(rows), together=True)
     whole, unit = cut(weights, bits)
-    one = jax.jit(lambda row: integer_sum(loss, whole, unit, unpacked((row,)), 2.0**bits.gradient / run.clip_norm, bits))
-    return np.array([one(data[i : i + 1]) for i in range(len(rows))]).swapaxes(2, -1), bits
+    per_unit = 2.0**bits.gradient / run.clip_norm
+    each = [compiled_sum(loss, whole, unit, (data[i : i + 1],), per_unit, bits) for i in range(len(rows))]
+    return np.array(each).swapaxes(2, -1), bits
 
 
 def whole_sum(run, loss, rows, target, weights, order, trailing=False):
@@ -47,7 +54,7 @@ def whole_sum(run, loss, rows, target, weights, order, trailing=False):
     data, _ = encode(rows[order], target[order], bits, 1.0, len(order), together=False)
     whole, unit = cut(weights, bits)
     per_unit = 2.0**bits.gradient / run.clip_norm
-    return np.asarray(jax.jit(lambda *data: integer_sum(loss, whole, unit, unpacked(data), per_unit, bits))(*data)).swapaxes(1, -1)
+    return np.asarray(compiled_sum(loss, whole, unit, data, per_unit, bits)).swapaxes(1, -1)
 
 
 def hostile(loss, seed, n=60, d=4):
@@ -162,7 +169,7 @@ def test_a_residual_does_not_depend_on_its_place(loss):
     shape = () if loss.outputs == 1 else (loss.outputs,)
     scores, target = rng.normal(size=(67, *shape)) * 3, rng.integers(0, 2, 67).astype(float)
     wanted = np.asarray(residual(scores, target))
-    for count in range(1, 67):
+    for count in (*range(1, 18), 31, 32, 33, 47, 63, 64, 65, 66):
         np.testing.assert_array_equal(residual(scores[:count], target[:count]), wanted[:count])
         np.testing.assert_array_equal(residual(scores[count:], target[count:]), wanted[count:])
 
