@@ -72,3 +72,9 @@ def test_a_run_needs_numpy_only():
 def test_account_is_the_function_whatever_was_imported_before():
     done = python("import dplateau._account, dplateau as dp; print(callable(dp.account), callable(dp.compose))")
     assert done.stdout == "True True\n", done.stderr
+
+
+def test_help_loads_neither_scipy_nor_what_reports():
+    done = command("--help", missing=[*TRAINING, "scipy"])
+    assert done.returncode == 0, done.stderr
+    assert "account" in done.stdout

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.report import Certificate
 from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    from dplateau.report import Certificate
 
 
 def account(
@@ -43,6 +47,7 @@ def account(
     """
     given = o.given_in(locals())
     from dplateau._account import account
+    from dplateau.report import Certificate
     from dplateau.report.text import report_text
 
     start, usual = o.runs_in(run)

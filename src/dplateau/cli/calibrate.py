@@ -6,7 +6,6 @@ from typing import Annotated
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.report import Certificate
 from dplateau.spec import FixedSize, InputError, Poisson
 
 VARY = ("noise-multiplier", "steps", "batch-size")
@@ -49,6 +48,7 @@ def calibrate(
     given = o.given_in(locals())
     from dplateau._account import account
     from dplateau.calibration import calibrate
+    from dplateau.report import Certificate
     from dplateau.report.text import calibration_text
 
     delta = o.DELTA if delta is None else delta

@@ -24,8 +24,7 @@ from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.cli.ui import ui
-from dplateau.report import ContradictionError
-from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.missing import remedy
 
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]

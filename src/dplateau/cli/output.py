@@ -7,8 +7,6 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from dplateau.report.text import as_text
-
 WIDEST = 100
 
 
@@ -16,6 +14,8 @@ def show(content: RenderableType) -> None:
     """Print for a person: in colour on a terminal that has any, never wider than is easy to read; plain text into a pipe."""
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
+        from dplateau.report.text import as_text
+
         print(as_text(content))
         return
     console.width = min(console.width, WIDEST)

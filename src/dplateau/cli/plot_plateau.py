@@ -9,7 +9,6 @@ from rich.console import Console
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show_json
-from dplateau.report import Certificate
 from dplateau.spec import InputError
 
 Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
@@ -53,6 +52,7 @@ def plot_plateau(
     --strong-convexity 0.004 --released last --output plateau.svg
     """
     given = o.given_in(locals())
+    from dplateau.report import Certificate
     from dplateau.report.picture import check_picture
     from dplateau.report.plateau import plateau, step_numbers
     from dplateau.report.plateau_picture import plot_plateau

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.report import Certificate
 
 Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
 Log = Annotated[
@@ -51,6 +50,7 @@ def plot_trade_off(
     --noise-multiplier 1.1 --output trade-off.svg
     """
     given = o.given_in(locals())
+    from dplateau.report import Certificate
     from dplateau.report.picture import check_picture
     from dplateau.report.trade_off import trade_offs
     from dplateau.report.trade_off_picture import plot_trade_off
