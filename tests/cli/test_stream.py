@@ -209,7 +209,8 @@ def command(output, file="rows.parquet"):
 
 
 def on_a_terminal(long, output, interrupt=False):
-    """What the command shows on a terminal, its exit status; interrupted as soon as it has shown a number of rows, or not."""
+    """What the command shows on a terminal, its exit status; interrupted as soon as it has shown its bar, or not. Later may be too
+    late: on a busy machine the training can be over before the signal comes."""
     terminal, other_end = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110"}
     with subprocess.Popen(command(output), cwd=long, stdout=subprocess.PIPE, stderr=other_end, env=environment) as process:
@@ -218,7 +219,7 @@ def on_a_terminal(long, output, interrupt=False):
         with suppress(OSError):  # how Linux tells that the other end is closed
             while part := os.read(terminal, 4096):
                 shown += part
-                if interrupt and re.search(rb"[1-9]\d*/200000", shown):
+                if interrupt and re.search(rb"\d+/(\?|200000)", shown):
                     process.send_signal(signal.SIGINT)
                     interrupt = False
         assert process.stdout is not None
@@ -239,13 +240,8 @@ def test_the_bar_shows_rows_and_rows_a_second(long, tmp_path):
 
 
 def test_an_interrupt_leaves_nothing(long, tmp_path):
-    for attempt in range(10):  # On a busy machine the training may be over before the signal comes.
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        plain, code = on_a_terminal(long, folder / "model", interrupt=True)
-        if code:
-            break
+    plain, code = on_a_terminal(long, tmp_path / "model", interrupt=True)
     assert code == 130
     assert plain.rstrip().endswith("dplateau: interrupted; nothing was released.")
     assert "Traceback" not in plain
-    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
