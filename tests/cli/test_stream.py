@@ -205,12 +205,12 @@ def long(tmp_path_factory):
 
 def command(output, file="rows.parquet"):
     arguments = ("train", file, "--schema", "schema.toml", "--epsilon", "1", "--stream", "--output", str(output))
-    return [sys.executable, "-c", "from dplateau.cli.main import run; run()", *arguments]
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also if the tests run in the background
+    return [sys.executable, "-c", f"{listening}; from dplateau.cli.main import run; run()", *arguments]
 
 
 def on_a_terminal(long, output, interrupt=False):
-    """What the command shows on a terminal, its exit status; interrupted as soon as it has shown its bar, or not. Later may be too
-    late: on a busy machine the training can be over before the signal comes."""
+    """What the command shows on a terminal, its exit status; interrupted as soon as it has shown its bar, or not."""
     terminal, other_end = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110"}
     with subprocess.Popen(command(output), cwd=long, stdout=subprocess.PIPE, stderr=other_end, env=environment) as process:
