@@ -26,12 +26,12 @@ from dplateau.training.batches import largest_likely_size
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
-_CACHED: Final = 1 << 20
+_CACHED: Final = 1 << 21
 """Numbers of a microbatch that fit a processor's cache."""
+_SHARED: Final = 1 << 20
+"""Numbers of a batch from which on a second thread saves time."""
 _MOST: Final = 128
 """Examples of a microbatch, at most: more are no faster on a processor."""
-
-
 _BLOCK: Final = 8
 
 
@@ -52,7 +52,7 @@ class ClippedSums:
         likely = min(run.n, largest_likely_size(run.sampling, max(sizes) if isinstance(sizes, tuple) else sizes))
         cpu = jax.default_backend() == "cpu"
         footprint = max(1, recorded.footprint(params, examples))
-        self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _CACHED) if cpu else 1)
+        self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
         share = -(-likely // self._workers)
         fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
         # Kernels treat what is left over of a block in another way: by default nothing is.

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.rounded import Factors
 from dplateau.spec import InputError
 
 Tree: TypeAlias = Any
@@ -83,7 +84,9 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
 
 def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
     """All that the sum is made of, for each example, NaN equal to NaN."""
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(summed.contributions(params, rows))]
+    gradients, *rest = summed.contributions(params, rows)
+    turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, rest))]
     return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
 
 

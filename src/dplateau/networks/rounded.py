@@ -37,7 +37,7 @@ class Formed(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Gradients of B examples as products of an input (B, K) and a derivative (B, O)."""
+    """Gradients of B examples as products of an input and a derivative: (K, B) and (B, O), as their matrix product wants them."""
 
     inputs: Array
     values: Array
@@ -96,7 +96,7 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     shares = [magnitude / largest for _, magnitude in found]
     squared, lost = jnp.zeros(len(used), jnp.float64), jnp.zeros(len(used), jnp.float64)
     for gradient, (how, _), share in zip(gradients, found, shares, strict=True):
-        weight = _squares(_multiples(gradient, how)) if isinstance(gradient, Factors) else 1.0
+        weight = jnp.sum(_multiples(gradient, how) ** 2, axis=0) if isinstance(gradient, Factors) else 1.0
         squared += weight * _squares(_values(gradient, how)) * share**2
         lost += weight * math.prod(gradient.values.shape[1:])
     room = lattice.room - jnp.sqrt(lost) * (0.5 * (1 + _SLACK))
@@ -115,8 +115,7 @@ def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
     integers = jnp.where(_across(valid, values), jnp.rint(values * _across(how.values, values)), 0.0)
     match gradient:
         case Factors():
-            multiples = jnp.where(valid[:, None], _multiples(gradient, how), 0.0)
-            return jax.lax.dot_general(multiples, integers, (((0,), (0,)), ((), ())), precision="highest")
+            return jnp.matmul(jnp.where(valid, _multiples(gradient, how), 0.0), integers, precision="highest")
         case Rows(height=height):
             width = integers.shape[-1]
             table = jnp.zeros((height, width), jnp.float64)
@@ -130,7 +129,7 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
     ones = jnp.ones(len(gradient.values), jnp.float64)
     power, inputs, magnitude = None, None, ones
     if gradient.values.dtype == jnp.float64:  # Squares of single precision stay within the range of double precision.
-        power, magnitude = _inverse(gradient.values)
+        power, magnitude = _inverse(_flat(gradient.values).T)
     if isinstance(gradient, Factors):
         inverse, height = _inverse(gradient.inputs.astype(jnp.float64))
         inputs, magnitude = inverse * 2.0**bits, height * 2.0**-bits * magnitude
@@ -138,11 +137,11 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
 
 
 def _inverse(values: Array) -> tuple[Array, Array]:
-    """For each example the inverse of the power of two at or above its largest entry, and that power.
+    """For each example, a column of ``values``, the inverse of the power of two at or above its largest entry, and that power.
 
     What is below 2^-1000 is taken for 0, what is above 2^1000 for infinite, which leaves the example out.
     """
-    largest = jnp.max(jnp.abs(values.reshape(len(values), -1)), axis=1, initial=0.0)
+    largest = jnp.max(jnp.abs(values), axis=0, initial=0.0)
     exponent = jnp.clip(jnp.frexp(largest)[1], -1000, 1000)
     power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest > 2.0**1000, jnp.inf, jnp.ldexp(1.0, exponent)))
     return jnp.ldexp(1.0, -exponent), power
@@ -154,12 +153,15 @@ def _values(gradient: Gradient, how: Multipliers) -> Array:
 
 
 def _multiples(gradient: Factors, how: Multipliers) -> Array:
-    return jnp.rint(gradient.inputs.astype(jnp.float64) * _across(how.inputs, gradient.inputs))
+    return jnp.rint(gradient.inputs.astype(jnp.float64) * how.inputs)
 
 
 def _squares(values: Array) -> Array:
-    flat = values.reshape(len(values), -1)
-    return jnp.sum(flat * flat, axis=1)
+    return jnp.sum(_flat(values) ** 2, axis=1)
+
+
+def _flat(values: Array) -> Array:
+    return values.reshape(len(values), -1)
 
 
 def _across(each: Array, values: Array) -> Array:
