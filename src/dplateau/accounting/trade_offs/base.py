@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -25,13 +26,18 @@ from dplateau.accounting.roots import root
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 
-if TYPE_CHECKING:
-    from dplateau.accounting.trade_offs.piecewise import Piecewise
-
 _FAR: Final = 600.0
 """The largest |epsilon| that is looked at."""
 _ROOM: Final = 1e-11
 """Room for rounding in enclosures of closed forms."""
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {}
+_Operation = TypeVar("_Operation", bound=Callable[..., Any])
+
+
+def operation(function: _Operation) -> _Operation:
+    """Use ``function`` in the methods of every trade-off function. They stand here; what they make is defined on top of it."""
+    _OPERATIONS[function.__name__] = function
+    return function
 
 
 class TradeOff(ABC):
@@ -133,31 +139,23 @@ class TradeOff(ABC):
         value = self(alpha)
         return Enclosure(max(value - _ROOM, 0.0), min(value + _ROOM, 1.0))
 
-    def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Piecewise:
-        """The maximum of supporting lines: a piecewise linear function that is nowhere above f, and touches it ``points`` times.
+    def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Any:
+        """The maximum of supporting lines: a ``Piecewise`` that is nowhere above f, and touches it ``points`` times.
 
         ``least`` is the smallest delta that decides the range of epsilons.
         """
-        from dplateau.accounting.trade_offs.piecewise import envelope
-
-        sides = [_spread(side, points // 2, least) for side in (self, self.inverse)]
-        epsilon = np.unique(np.concatenate([sides[0], -sides[1]]))
-        return envelope(epsilon, np.exp(self.log_delta(epsilon)), np.exp(self.inverse.log_delta(-epsilon)))
+        return _OPERATIONS["supported"](self, points, least)
 
     # New ones from old ones.
 
     def subsampled(self, p: float) -> TradeOff:
         """``f_p = p f + (1 - p) Id``: P against the mixture of P and Q that a record sampled with probability p leads to."""
-        from dplateau.accounting.trade_offs.operations import Subsampled
-
-        return self if p == 1 else Subsampled(self, p)
+        return _OPERATIONS["subsampled"](self, p)
 
     @property
     def symmetrized(self) -> TradeOff:
         """``min{f, f^-1}**``: what holds in both orders of P and Q if f does in one (P2, section 2.2)."""
-        from dplateau.accounting.trade_offs.operations import minimum
-
-        return minimum(self, self.inverse)
+        return _OPERATIONS["minimum"](self, self.inverse)
 
     def amplified(self, p: float) -> TradeOff:
         """``C_p(f) = min{f_p, f_p^-1}**``."""
@@ -169,15 +167,11 @@ class TradeOff(ABC):
 
     def __matmul__(self, other: TradeOff) -> TradeOff:
         """``f @ g``: the tensor product ``T(P x P', Q x Q')``."""
-        from dplateau.accounting.trade_offs.product import product
-
-        return product([(self, 1), (other, 1)])
+        return _OPERATIONS["product"]([(self, 1), (other, 1)])
 
     def __pow__(self, times: int) -> TradeOff:
         """``f ** n``: the n-fold tensor product."""
-        from dplateau.accounting.trade_offs.product import product
-
-        return product([(self, times)])
+        return _OPERATIONS["product"]([(self, times)])
 
 
 def probability(name: str, value: float) -> float:
@@ -186,22 +180,3 @@ def probability(name: str, value: float) -> float:
     if value > 1:
         raise InputError(f"{name} is {value:g}: expected a probability in (0, 1].")
     return value
-
-
-def _spread(f: TradeOff, points: int, least: float) -> Array:
-    """Epsilons >= 0 whose deltas run from delta(0) to ``least``: dense where the curve bends."""
-    last = f.epsilon(min(max(least, f.certain * (1 + 1e-9) + least), 0.5))
-    last = min(last, f.greatest) if math.isfinite(f.greatest) else last
-    if not 0 < last < math.inf:
-        return np.zeros(1)
-    # Between two lines f is missed by about (e^epsilon |d alpha / d epsilon|) step^2 / 8: most points go where that is large, the
-    # others evenly, and evenly in the fourth root of alpha, for plots on a logarithmic scale.
-    fine = np.linspace(0.0, last, 20 * points)
-    alpha = np.exp(f.log_alpha_above(fine))
-    fallen = np.maximum(-np.diff(alpha), 0.0)
-    found = [np.linspace(0.0, last, points // 4 + 2)]
-    for share, density in ((2, np.sqrt(np.exp(fine[1:]) * fallen)), (4, -np.diff(alpha**0.25))):
-        place = np.append(0.0, np.cumsum(density))
-        if place[-1] > 0:
-            found.append(np.interp(np.linspace(0, place[-1], points // share), place, fine))
-    return np.unique(np.concatenate(found))

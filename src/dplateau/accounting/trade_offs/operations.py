@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff, probability
+from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
 from dplateau.accounting.trade_offs.smooth import Smooth
 from dplateau.spec import InputError
@@ -163,6 +163,13 @@ class Mixture(Smooth):
         return max(member.greatest for member in self.members)
 
 
+@operation
+def subsampled(f: TradeOff, p: float) -> TradeOff:
+    """``f_p``; f itself for p = 1."""
+    return f if p == 1 else Subsampled(f, p)
+
+
+@operation
 def minimum(*members: TradeOff) -> TradeOff:
     """``min{f_1, f_2, ...}**``."""
     if not members:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff, probability
+from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
 
@@ -194,6 +194,33 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
         betas.append(1 - delta[kept[-1]])
     alpha, beta = np.clip(alphas[::-1], 0.0, 1.0), np.clip(betas[::-1], 0.0, 1.0)
     return corners(alpha, beta)
+
+
+@operation
+def supported(f: TradeOff, points: int, least: float) -> Piecewise:
+    """The maximum of ``points`` supporting lines of f; ``least`` is the smallest delta that decides the range of epsilons."""
+    sides = [_spread(side, points // 2, least) for side in (f, f.inverse)]
+    epsilon = np.unique(np.concatenate([sides[0], -sides[1]]))
+    return envelope(epsilon, np.exp(f.log_delta(epsilon)), np.exp(f.inverse.log_delta(-epsilon)))
+
+
+def _spread(f: TradeOff, points: int, least: float) -> Array:
+    """Epsilons >= 0 whose deltas run from delta(0) to ``least``: dense where the curve bends."""
+    last = f.epsilon(min(max(least, f.certain * (1 + 1e-9) + least), 0.5))
+    last = min(last, f.greatest) if math.isfinite(f.greatest) else last
+    if not 0 < last < math.inf:
+        return np.zeros(1)
+    # Between two lines f is missed by about (e^epsilon |d alpha / d epsilon|) step^2 / 8: most points go where that is large, the
+    # others evenly, and evenly in the fourth root of alpha, for plots on a logarithmic scale.
+    fine = np.linspace(0.0, last, 20 * points)
+    alpha = np.exp(f.log_alpha_above(fine))
+    fallen = np.maximum(-np.diff(alpha), 0.0)
+    found = [np.linspace(0.0, last, points // 4 + 2)]
+    for share, density in ((2, np.sqrt(np.exp(fine[1:]) * fallen)), (4, -np.diff(alpha**0.25))):
+        place = np.append(0.0, np.cumsum(density))
+        if place[-1] > 0:
+            found.append(np.interp(np.linspace(0, place[-1], points // share), place, fine))
+    return np.unique(np.concatenate(found))
 
 
 def epsilon_delta(epsilon: float, delta: float) -> Piecewise:

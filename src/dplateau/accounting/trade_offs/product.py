@@ -14,7 +14,7 @@ import numpy as np
 
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.lattice import Law, Step, beyond, convolved, dots, tangents
-from dplateau.accounting.trade_offs.base import TradeOff
+from dplateau.accounting.trade_offs.base import TradeOff, operation
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
@@ -30,6 +30,7 @@ _POINTS: Final = 600
 """Epsilons that are kept."""
 
 
+@operation
 def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
     """``f_1^n_1 x f_2^n_2 x ...``, enclosed; Gaussian factors alone give a Gaussian.
 
