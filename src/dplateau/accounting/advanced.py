@@ -1,7 +1,7 @@
 """Advanced composition of (epsilon, delta) steps, and of Gaussian steps that are amplified by sampling.
 
-Sources: Kairouz, Oh, Viswanath 2017, Theorem 3.5, printed as Lemma 2.2 in Wu et al. 2021 (P3); Balle, Barthe, Gaboardi 2018
-(amplification), in a looser form Lemma A.1 of P3. Proof: ``docs/proofs/advanced-composition.md``.
+Sources: Kairouz, Oh, Viswanath 2017, Theorem 3.5, printed as Lemma 2.2 in Wu et al. 2021; Balle, Barthe, Gaboardi 2018
+(amplification), in a looser form Lemma A.1 of Wu et al. 2021. Proof: ``docs/proofs/advanced-composition.md``.
 """
 
 from __future__ import annotations

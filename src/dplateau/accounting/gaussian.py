@@ -1,6 +1,6 @@
 """Gaussian differential privacy: the trade-off between N(0, 1) and N(mu, 1), in closed form.
 
-Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); P2, section 2.3.
+Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); Bu, Dong, Long, Su 2020, section 2.3.
 """
 
 from __future__ import annotations

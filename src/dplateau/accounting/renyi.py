@@ -46,7 +46,8 @@ class RenyiDP(Guarantee):
     classical : bool
         Use the moments accountant's conversion instead of the sharper one.
     orders : tuple of float, optional
-        Try only these, as implementations of the moments accountant do (delta_nMA of P2, Appendix B.3), instead of searching.
+        Try only these, as implementations of the moments accountant do (Bu, Dong, Long, Su 2020, Appendix B.3: delta_nMA), and do
+        not search.
     """
 
     directions: tuple[Composition, ...]

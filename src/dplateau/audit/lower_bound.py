@@ -27,7 +27,7 @@ def random_walks(run: Run) -> Instance:
 
     Setting: any run on an interval. The start is 0, the record sits where the last step sees it, and a required strong
     convexity comes from an l2 term, which makes the walks autoregressive (the theorem itself is for convex losses).
-    Source: Altschuler, Talwar 2022 (P0), section 4 and Appendix A.4.
+    Source: Altschuler, Talwar 2022, section 4 and Appendix A.4.
     """
     _, _, convexity = check_run(run)
     first = None if run.adjacency == "add-remove" else ZERO

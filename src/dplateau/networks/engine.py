@@ -146,8 +146,8 @@ def train_network(
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
     loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
-        stand = loop.run_from(state)
-    ledger = stand.ledger
+        reached = loop.run_from(state)
+    ledger = reached.ledger
     found = gradient_assumptions(run, generator)
     if validation is not None:
         found.append(validation.assumption)
@@ -156,7 +156,7 @@ def train_network(
         found += [LostSteps(steps=lost).enforced(), Restarts()]
     if checkpoint is not None:
         found.append(OneContinuation())
-    keep_best = validation is not None and validation.keep_best and stand.scores
-    model = stand.best if keep_best else stand.state.model
-    scores = tuple(stand.scores)
-    return NetworkResult(model, stand.state.params, ledger.runs(run), tuple(found), generator.source, dtype, ledger.done, scores)
+    keep_best = validation is not None and validation.keep_best and reached.scores
+    model = reached.best if keep_best else reached.state.model
+    scores = tuple(reached.scores)
+    return NetworkResult(model, reached.state.params, ledger.runs(run), tuple(found), generator.source, dtype, ledger.done, scores)

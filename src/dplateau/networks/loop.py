@@ -41,7 +41,7 @@ class State(NamedTuple):
         return self.mean if jax.tree.leaves(self.mean) else self.params
 
 
-class Stand(NamedTuple):
+class Progress(NamedTuple):
     """Where a run stands at the end of a chunk of steps: all that a checkpoint needs."""
 
     state: State
@@ -86,11 +86,11 @@ class Loop:
     progress: Callable[[int, int], None] | None
     finite: NoisyCount = field(default_factory=NoisyCount)
 
-    def run_from(self, state: State) -> Stand:
+    def run_from(self, state: State) -> Progress:
         """All steps, from the first or from the checkpoint."""
-        stand = first = self._resumed(Stand(state, state.model, [], Ledger(), self.generator.drawn))
+        reached = first = self._resumed(Progress(state, state.model, [], Ledger(), self.generator.drawn))
         try:
-            for stand in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
+            for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
                 pass
         except KeyboardInterrupt:
             finished = False
@@ -100,39 +100,39 @@ class Loop:
             self.summed.close()
         if not finished:
             # What was computed since the last chunk is forgotten and was never seen: nothing is lost.
-            if self.checkpoint and stand.ledger.done % interval(self.run, 1) == 0:
-                self._write(stand, stand.ledger.done)
+            if self.checkpoint and reached.ledger.done % interval(self.run, 1) == 0:
+                self._write(reached, reached.ledger.done)
             raise TrainingInterrupted("training was interrupted: nothing was released but the checkpoint and the scores, if any.")
         if self.progress is not None:
-            self.progress(stand.ledger.done, self.run.steps)
-        return stand
+            self.progress(reached.ledger.done, self.run.steps)
+        return reached
 
-    def _chunks(self, stand: Stand) -> Iterator[Stand]:
+    def _chunks(self, reached: Progress) -> Iterator[Progress]:
         """Where the run stands at its start, and after each chunk of steps."""
         every = self.checkpoint and interval(self.run, self.checkpoint.every)
-        done, run = stand.ledger.done, self.run
+        done, run = reached.ledger.done, self.run
         # It divides ``done`` too: a run may go on with other intervals than it had, and must still meet all their multiples.
         common = math.gcd(every or 0, self.validation.every if self.validation else 0, done)
         length = _divisor(common, chunk_length(run, self.weights))
         plans: Iterator[Any] | None = None
-        stand = self._scored(stand)
-        while done < run.steps and not (self.validation and self.validation.gives_up(stand.scores)):
-            if every and done >= stand.ledger.reserved:
-                stand = self._write(stand, min(done + every, run.steps))
-            yield stand
+        reached = self._scored(reached)
+        while done < run.steps and not (self.validation and self.validation.gives_up(reached.scores)):
+            if every and done >= reached.ledger.reserved:
+                reached = self._write(reached, min(done + every, run.steps))
+            yield reached
             if plans is None:  # No random number before the first reservation.
                 plans = None if isinstance(run.sampling, FullBatch) else batches(run, length, self.generator, done)
-            stand = self._chunk(stand, min(done + length, run.steps), plans)
-            done = stand.ledger.done
-            yield stand  # Before anybody looks at it: what was seen must not be forgotten by an interrupt.
-            stand = self._scored(stand)
+            reached = self._chunk(reached, min(done + length, run.steps), plans)
+            done = reached.ledger.done
+            yield reached  # Before anybody looks at it: what was seen must not be forgotten by an interrupt.
+            reached = self._scored(reached)
         if self.checkpoint:
-            stand = self._write(stand, done)
-        yield stand
+            reached = self._write(reached, done)
+        yield reached
 
-    def _chunk(self, stand: Stand, end: int, plans: Iterator[Batches] | None) -> Stand:
+    def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         """Steps up to ``end``."""
-        run, begin, state = self.run, stand.ledger.done, stand.state
+        run, begin, state = self.run, reached.ledger.done, reached.state
         if plans is None:
             records = [np.arange(run.n, dtype=np.int32)] * (end - begin)
         else:
@@ -154,48 +154,48 @@ class Loop:
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         self.finite.check(end)
-        return Stand(state, stand.best, stand.scores, replace(stand.ledger, done=end), self.generator.drawn)
+        return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), self.generator.drawn)
 
-    def _scored(self, stand: Stand) -> Stand:
+    def _scored(self, reached: Progress) -> Progress:
         """With the score of the iterate, where one is due and there is none."""
-        scores, done = stand.scores, stand.ledger.done
+        scores, done = reached.scores, reached.ledger.done
         if not self.validation or not done or (scores and scores[-1].steps == done):
-            return stand
+            return reached
         if done % self.validation.every and done != self.run.steps:
-            return stand
-        score = self.validation.scored(stand.state.model, done)
+            return reached
+        score = self.validation.scored(reached.state.model, done)
         better = not scores or score.score > max(one.score for one in scores)
-        return stand._replace(best=stand.state.model if better else stand.best, scores=[*scores, score])
+        return reached._replace(best=reached.state.model if better else reached.best, scores=[*scores, score])
 
-    def _write(self, stand: Stand, reserved: int) -> Stand:
+    def _write(self, reached: Progress, reserved: int) -> Progress:
         """Save where the run stands, and that noise may be drawn up to step ``reserved``."""
         assert self.checkpoint is not None
-        stand = stand._replace(ledger=replace(stand.ledger, reserved=reserved))
-        notes = {"scores": [list(score) for score in stand.scores]}
-        saved = Saved(stand.ledger, self._arrays(stand), notes, self.generator.insecure, stand.drawn)
+        reached = reached._replace(ledger=replace(reached.ledger, reserved=reserved))
+        notes = {"scores": [list(score) for score in reached.scores]}
+        saved = Saved(reached.ledger, self._arrays(reached), notes, self.generator.insecure, reached.drawn)
         write(self.checkpoint.path, self.run, saved)  # type: ignore[arg-type]
-        return stand
+        return reached
 
-    def _arrays(self, stand: Stand) -> list[NDArray[Any]]:
-        best = stand.best if self.validation else ()
-        return [np.asarray(leaf) for leaf in jax.tree.leaves((stand.state, best))]
+    def _arrays(self, reached: Progress) -> list[NDArray[Any]]:
+        best = reached.best if self.validation else ()
+        return [np.asarray(leaf) for leaf in jax.tree.leaves((reached.state, best))]
 
-    def _resumed(self, stand: Stand) -> Stand:
+    def _resumed(self, reached: Progress) -> Progress:
         """Where the checkpoint left the run, if there is one."""
         if self.checkpoint is None:
-            return stand
+            return reached
         interval(self.run, self.checkpoint.every)
-        saved = read(self.checkpoint.path, self.run, self._arrays(stand), self.generator)  # type: ignore[arg-type]
+        saved = read(self.checkpoint.path, self.run, self._arrays(reached), self.generator)  # type: ignore[arg-type]
         if saved is None:
-            return stand
+            return reached
         if saved.insecure and saved.drawn < self.generator.drawn:
             raise InputError("the generator was used before: pass a new one with the seed that the checkpoint was made with.")
         self.generator.skip(saved.drawn - self.generator.drawn)
-        structure = jax.tree.structure((stand.state, stand.best if self.validation else ()))
+        structure = jax.tree.structure((reached.state, reached.best if self.validation else ()))
         state, best = structure.unflatten([jnp.asarray(array) for array in saved.arrays])
         scores = [Score(int(steps), float(score)) for steps, score in saved.notes["scores"]]
         ledger = saved.ledger.resumed() if saved.ledger.done < self.run.steps else saved.ledger
-        return Stand(state, best if self.validation else state.model, scores, ledger, saved.drawn)
+        return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 
 def _divisor(number: int, most: int) -> int:

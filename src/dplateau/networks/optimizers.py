@@ -23,7 +23,7 @@ def _rate(learning_rate: Rate) -> Rate:
 def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTransformation:
     """NoisySGD: steps along the noisy gradient, with heavy-ball momentum if wanted.
 
-    Source: Bu et al. 2020 (P2), Algorithm 1, with the public batch size as divisor.
+    Source: Bu et al. 2020, Algorithm 1, with the public batch size as divisor.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def noisy_adam(
     ``m <- b1 m + (1 - b1) g``, ``u <- b2 u + (1 - b2) g^2``, ``theta <- theta - eta m / (sqrt(u) + xi)``. ``optax.adam`` corrects
     the bias, and is as private.
 
-    Source: Bu et al. 2020 (P2), Algorithm 2, with the public batch size as divisor.
+    Source: Bu et al. 2020, Algorithm 2, with the public batch size as divisor.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def adagrad_norm(
     The paper takes |g| from the gradient *before* noise is added; its step sizes then tell of the records, and its guarantee does
     not cover them. Here g is the noisy gradient.
 
-    Source: Wu et al. 2021 (P3), section 5.2, with noisy gradients.
+    Source: Wu et al. 2021, section 5.2, with noisy gradients.
 
     Parameters
     ----------

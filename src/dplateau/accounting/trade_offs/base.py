@@ -8,7 +8,7 @@
 and back again ``f(alpha) = sup over epsilon of 1 - delta(epsilon) - e^epsilon alpha``. A closed form for epsilon >= 0, of f and of
 its inverse ``T(Q, P)``, is all that a class has to give: ``delta(-e) = 1 - e^-e + e^-e delta_inverse(e)``.
 
-Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); Bu, Dong, Long, Su 2020 (P2), sections 2.1, 2.2, Appendix A.
+Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); Bu, Dong, Long, Su 2020, sections 2.1, 2.2, Appendix A.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class TradeOff(ABC):
 
     @property
     def symmetrized(self) -> TradeOff:
-        """``min{f, f^-1}**``: what holds in both orders of P and Q if f does in one (P2, section 2.2)."""
+        """``min{f, f^-1}**``: what holds in both orders of P and Q if f does in one (Bu et al. 2020, section 2.2)."""
         return _OPERATIONS["minimum"](self, self.inverse)
 
     def amplified(self, p: float) -> TradeOff:

@@ -14,7 +14,7 @@ functional            plain: mean under P    tilded: mean under Q
 They are integrated from the two errors of all likelihood ratio tests, by Gauss-Legendre quadrature: approximations, to about nine
 digits, for limits that are approximations themselves.
 
-Source: Bu, Dong, Long, Su 2020 (P2), Appendix B.2: Theorem 7, Lemmas B.1 to B.3.
+Source: Bu, Dong, Long, Su 2020, Appendix B.2: Theorem 7, Lemmas B.1 to B.3.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def limit_mu(parts: list[tuple[TradeOff, float]]) -> float:
 
 
 def subsampled_limit_mu(f: TradeOff, p: float, steps: float) -> float:
-    """``p sqrt(T chi^2(f))``: what T steps of ``f_p`` approach as p falls like ``1/sqrt(T)`` (P2, Theorem 6). **Asymptotic.**
+    """``p sqrt(T chi^2(f))``: what T steps of ``f_p`` approach as p falls like ``1/sqrt(T)``. **Asymptotic.**
 
-    For ``f = G_(1/z)`` it is ``p sqrt(T (e^(1/z^2) - 1))`` (P2, equation 3.1).
+    For ``f = G_(1/z)`` it is ``p sqrt(T (e^(1/z^2) - 1))`` (Bu et al. 2020, Theorem 6 and equation 3.1).
     """
     return p * math.sqrt(steps * functionals(f).chi2)

@@ -21,7 +21,7 @@ from dplateau.spec import InputError
 
 @dataclass(frozen=True)
 class Subsampled(Smooth):
-    """``f_p = p f + (1 - p) Id`` (P2, Proposition A.1): the null against a mixture with p of the alternative.
+    """``f_p = p f + (1 - p) Id`` (Bu et al. 2020, Proposition A.1): the null against a mixture with p of the alternative.
 
     ``delta_p(epsilon) = p delta(log(1 + (e^epsilon - 1)/p))``; of the inverse ``(1 - (1 - p) e^epsilon) delta_inverse(e')`` with
     ``e^e' = p / (e^-epsilon - 1 + p)``, 0 from ``epsilon = -log(1 - p)`` on.

@@ -224,7 +224,7 @@ def _spread(f: TradeOff, points: int, least: float) -> Array:
 
 
 def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
-    """``f_{epsilon, delta}``: what (epsilon, delta)-DP says (P2, equation 2.1; Wasserman, Zhou 2010).
+    """``f_{epsilon, delta}``: what (epsilon, delta)-DP says (Bu et al. 2020, equation 2.1; Wasserman, Zhou 2010).
 
     Parameters
     ----------
@@ -241,12 +241,14 @@ def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
 
 
 def of_table(epsilons: Array, deltas: Array) -> Piecewise:
-    """``sup over i of f_{epsilon_i, delta_i}``: every row of a table of (epsilon, delta) statements holds (P2, Theorem 1).
+    """``sup over i of f_{epsilon_i, delta_i}``: every row of a table of (epsilon, delta) statements holds.
 
     Parameters
     ----------
     epsilons, deltas : array of shape (k,)
         epsilons >= 0, deltas in [0, 1].
+
+    Source: Bu, Dong, Long, Su 2020, Theorem 1.
     """
     epsilon, delta = np.asarray(epsilons, dtype=float), np.asarray(deltas, dtype=float)
     if epsilon.shape != delta.shape or epsilon.ndim != 1 or not epsilon.size:
