@@ -72,10 +72,12 @@ class Nodes:
         x = c * self.loss
         p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
         real = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
+        scale = 6 + np.abs(self.log_p) + np.abs(x)
+        if not omega.any():  # A moment, and no more.
+            return np.full(omega.shape, real.sum() + 0j), np.full(omega.shape, ULP * (scale @ np.abs(real)))
         half = np.multiply.outer(omega / 2, self.loss)
         sine = np.sin(half)
         value = real.sum() - 2 * (sine**2 @ tilted) + 2j * ((sine * np.cos(half)) @ tilted)
-        scale = 6 + np.abs(self.log_p) + np.abs(x)
         rounding = ULP * (scale @ np.abs(real) + 3 * omega * ((scale * tilted) @ np.abs(self.loss)))
         return value, rounding
 
