@@ -9,6 +9,7 @@ import dplateau as dp
 from dplateau_papers.p3 import adaptive as p3_adaptive
 from dplateau_papers.p3 import networks as p3_networks
 from dplateau_papers.p3 import printed as p3_printed
+from dplateau_papers.p3 import settings as p3_settings
 from dplateau_papers.page import Inputs
 from dplateau_papers.records import Records
 
@@ -18,10 +19,8 @@ SHOWN = (*p3_adaptive.COMPARISONS.values(), p3_adaptive.ADAGRAD, p3_adaptive.FAL
 @pytest.fixture
 def brief(monkeypatch):
     """Twelve images, three steps an epoch, two epochs."""
-    monkeypatch.setattr(p3_adaptive, "IMAGES", 12)
-    monkeypatch.setattr(p3_adaptive, "BATCH", 4)
-    monkeypatch.setattr(p3_adaptive, "ADAGRAD_EPOCHS", 2)
-    monkeypatch.setattr(p3_adaptive, "FALLING_EPOCHS", 2)
+    for name, value in {"IMAGES": 12, "BATCH": 4, "ADAGRAD_EPOCHS": 2, "FALLING_EPOCHS": 2}.items():
+        monkeypatch.setattr(p3_settings, name, value)
 
 
 def result(last):
@@ -31,9 +30,9 @@ def result(last):
 @pytest.mark.usefixtures("brief")
 def test_adp_and_dp_cost_the_same():
     for schedule in ("linear", "polynomial"):
-        runs = [p3_adaptive.compared(schedule, method, 2, 1.0, 1.2) for method in ("DP", "ADP")]
+        runs = [p3_settings.compared(schedule, method, 2, 1.0, 1.2) for method in ("DP", "ADP")]
         for run in runs:
-            assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_adaptive.DELTA).epsilon <= 1.2
+            assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
         assert runs[0].step_size == runs[1].step_size
         assert np.ptp(runs[0].noise_multiplier) == 0
         noise = np.array(runs[1].noise_multiplier)
@@ -42,23 +41,23 @@ def test_adp_and_dp_cost_the_same():
 
 @pytest.mark.usefixtures("brief")
 def test_noise_for_steps_of_adagrad_norm():
-    equal, falling = (p3_adaptive.adagrad(growth, 1.0, 1.2) for growth in (None, 1.0))
+    equal, falling = (p3_settings.adagrad(growth, 1.0, 1.2) for growth in (None, 1.0))
     for run in (equal, falling):
-        assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_adaptive.DELTA).epsilon <= 1.2
+        assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
         assert run.step_size is None
     noise = np.array(falling.noise_multiplier)
     np.testing.assert_allclose((noise / noise[0]) ** 4, (20 + np.arange(1, 7)) / 21, rtol=1e-9)
 
 
 def test_steps_of_section_f3():
-    run = p3_adaptive.falling(0.1, 3.2)
+    run = p3_settings.falling(0.1, 3.2)
     assert run.steps == 5859
     assert run.step_size[:2] == pytest.approx((2.1**-0.5, 2.2**-0.5))
-    assert np.ptp(p3_adaptive.falling(0.0, 3.2).step_size) == 0
+    assert np.ptp(p3_settings.falling(0.0, 3.2).step_size) == 0
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("run", [lambda: p3_adaptive.falling(0.1, 3.2), lambda: p3_adaptive.adagrad(None, 1.0, 1.2)])
+@pytest.mark.parametrize("run", [lambda: p3_settings.falling(0.1, 3.2), lambda: p3_settings.adagrad(None, 1.0, 1.2)])
 def test_a_training(data_dir, run):
     b0_squared = None if run().step_size else 20.0
     found = p3_networks.train(data_dir / "mnist", run(), 0, b0_squared)

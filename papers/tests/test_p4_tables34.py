@@ -8,9 +8,10 @@ import pytest
 
 import dplateau as dp
 from dplateau.losses import Logistic, Softmax
+from dplateau_papers.p4 import fine_tuning as p4_fine_tuning
 from dplateau_papers.p4 import table3 as p4_table3
 from dplateau_papers.p4 import table4 as p4_table4
-from dplateau_papers.p4.table3 import BLOCK, HEAD, ROWS, Row
+from dplateau_papers.p4.fine_tuning import BLOCK, HEAD, IMAGES, ROWS, Row, run_of
 from dplateau_papers.page import Inputs
 from dplateau_papers.records import Records
 
@@ -20,12 +21,13 @@ from dplateau_papers.records import Records
 @pytest.fixture
 def brief(monkeypatch):
     """Twenty-four images, batches of four, two epochs."""
-    from dplateau_papers.p4 import fine_tuning as p4_fine_tuning
+    from dplateau_papers.p4 import networks as p4_networks
 
-    monkeypatch.setattr(p4_table3, "IMAGES", 24)
-    monkeypatch.setattr(p4_table3, "BATCH", 4)
-    monkeypatch.setattr(p4_table3, "EPOCHS", 2)
-    monkeypatch.setattr(p4_fine_tuning, "public_network", lambda _: untrained())
+    for module in (p4_fine_tuning, p4_table3):
+        monkeypatch.setattr(module, "IMAGES", 24)
+        monkeypatch.setattr(module, "BATCH", 4)
+        monkeypatch.setattr(module, "EPOCHS", 2)
+    monkeypatch.setattr(p4_networks, "public_network", lambda _: untrained())
 
 
 @cache
@@ -45,14 +47,14 @@ def inputs(data_dir, tmp_path):
 
 
 def test_the_runs_cost_epsilon_one():
-    runs = [p4_table3.run_of(row, p4_table3.IMAGES) for row in ROWS if row.private]
+    runs = [run_of(row, IMAGES) for row in ROWS if row.private]
     assert [run.clip_norm for run in runs] == [row.clip_norm for row in ROWS if row.private]
     for run in runs:
         assert run.steps == 293
         assert run.released == "all"
         assert run.adjacency == "add-remove"
         assert 1 - 1e-6 <= dp.account(run, delta=1e-5).epsilon <= 1
-    held = p4_table3.run_of(ROWS[-1], 50_000)
+    held = run_of(ROWS[-1], 50_000)
     assert held.n == 50_000
     assert held.sampling.batch_size / held.n == pytest.approx(1024 / 60_000, rel=1e-12)
     assert held.noise_multiplier == runs[0].noise_multiplier
@@ -69,7 +71,7 @@ def test_every_row_is_in_its_grid():
 @pytest.mark.usefixtures("brief")
 def test_both_heads_are_the_same_function(inputs):
     from dplateau_papers import networks
-    from dplateau_papers.p4.fine_tuning import task
+    from dplateau_papers.p4.networks import task
 
     head, block = task(inputs, HEAD), task(inputs, BLOCK)
     assert set(head.params) == {"out"}
@@ -85,7 +87,7 @@ def test_both_heads_are_the_same_function(inputs):
 
 @pytest.mark.usefixtures("brief")
 def test_held_out_records_are_not_trained_on(inputs):
-    from dplateau_papers.p4.fine_tuning import task
+    from dplateau_papers.p4.networks import task
 
     whole = task(inputs, HEAD)
     held = whole.held_out()
@@ -96,7 +98,7 @@ def test_held_out_records_are_not_trained_on(inputs):
 
 @pytest.mark.usefixtures("brief")
 def testplaces_without_privacy():
-    from dplateau_papers.p4.fine_tuning import places
+    from dplateau_papers.p4.networks import places
 
     found = places(24, 0)
     assert found.shape == (12, 4)
@@ -107,7 +109,7 @@ def testplaces_without_privacy():
 
 @pytest.mark.usefixtures("brief")
 def test_training_without_privacy_learns_the_records(inputs):
-    from dplateau_papers.p4.fine_tuning import task, train
+    from dplateau_papers.p4.networks import task, train
 
     target = np.arange(24, dtype=np.int32) % 10
     records = np.eye(129, dtype=np.float32)[target], target
@@ -118,11 +120,11 @@ def test_training_without_privacy_learns_the_records(inputs):
 
 @pytest.mark.usefixtures("brief")
 def test_an_entry_trains(inputs, monkeypatch):
-    from dplateau_papers.p4 import fine_tuning as p4_fine_tuning
+    from dplateau_papers.p4 import networks as p4_networks
 
     trained = []
-    original = p4_fine_tuning.train_network
-    monkeypatch.setattr(p4_fine_tuning, "train_network", lambda run, *a, **k: trained.append(run) or original(run, *a, **k))
+    original = p4_networks.train_network
+    monkeypatch.setattr(p4_networks, "train_network", lambda run, *a, **k: trained.append(run) or original(run, *a, **k))
     found = p4_table3.reproduce(Inputs(inputs.data_dir, inputs.records, 1))
     rows = found.numbers["rows"]
     assert [len(row["scores"]) for row in rows] == [1, 1, 1, 1]

@@ -12,11 +12,14 @@ from dplateau.losses import Logistic, Softmax
 from dplateau_papers.entries import ENTRIES
 from dplateau_papers.p4 import tables12 as p4_tables12
 from dplateau_papers.page import Inputs
+from dplateau_papers.study import PROBLEMS
 from dplateau_papers.study import entry as study
 from dplateau_papers.study import features as study_features
 from dplateau_papers.study import langevin as study_langevin
 from dplateau_papers.study import methods as study_methods
+from dplateau_papers.study import pictures as study_pictures
 from dplateau_papers.study import sweep as study_sweep
+from dplateau_papers.study import tables as study_tables
 from dplateau_papers.study.features import Problem
 from dplateau_papers.study.methods import METHODS, Facts
 
@@ -104,14 +107,13 @@ def test_the_printed_noise_is_the_papers_and_the_certified_one_costs_what_it_say
 def small(monkeypatch):
     """Few methods, settings and epsilons."""
     chosen = tuple(BY_NAME[name] for name in ("noisy-sgd", "dp-gld", "pnsgd"))
-    for module in (study_methods, study_sweep):
-        monkeypatch.setattr(module, "METHODS", chosen)
+    few = {"METHODS": chosen, "EPSILONS": (4.0,), "TUNED_AT": (4.0,), "CLAIMS": ((0.1, 200),)}
+    for module in (study_methods, study_sweep, study_langevin, study_pictures, study_tables):
+        for name in few.keys() & vars(module).keys():
+            monkeypatch.setattr(module, name, few[name])
     monkeypatch.setattr(study_methods, "FULL_STEPS", 5)
-    for name in ("EPSILONS", "TUNED_AT"):
-        monkeypatch.setattr(study_sweep, name, (4.0,))
     monkeypatch.setattr(study_sweep, "SEEDS", 2)
     monkeypatch.setattr(study_langevin, "PENALTIES", (0.1, 0.01))
-    monkeypatch.setattr(study_langevin, "CLAIMS", ((0.1, 200),))
     monkeypatch.setattr(study_langevin, "BATCH", 200)
     monkeypatch.setattr(study_langevin, "EPOCHS", 5)
     # Certified in milliseconds, where batches that are drawn take seconds.
@@ -122,7 +124,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch, problem, small):
-    for name in p4_tables12.PROBLEMS:
+    for name in PROBLEMS:
         monkeypatch.setattr(study_features, name, lambda _: problem)
     return Inputs(None, tmp_path / "records")
 
@@ -164,7 +166,7 @@ def test_the_study_trains_once_and_shows_what_it_found(inputs, monkeypatch):
     for _, draw in found.pictures.values():
         assert draw().axes
     # Everything is in the records: nothing is trained, nor are the data read.
-    for name in p4_tables12.PROBLEMS:
+    for name in PROBLEMS:
         monkeypatch.setattr(study_features, name, unread)
     again = study.run(inputs)
     assert again.markdown() == found.markdown()

@@ -8,9 +8,9 @@ from dplateau_papers.p2.privacy import P2_PRIVACY
 from dplateau_papers.p2.tables import P2_TABLES
 from dplateau_papers.p3.adaptive import P3_ADAPTIVE
 from dplateau_papers.p3.schedules import P3_FIGURE_1, P3_FIGURE_2
-from dplateau_papers.p4.privacy import P4_PRIVACY
 from dplateau_papers.p4.table3 import P4_TABLE3
 from dplateau_papers.p4.table4 import P4_TABLE4
+from dplateau_papers.p4.tables import P4_PRIVACY
 from dplateau_papers.p4.tables12 import P4_TABLES12
 from dplateau_papers.page import Entry as Entry
 from dplateau_papers.page import Inputs as Inputs

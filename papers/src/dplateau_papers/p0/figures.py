@@ -9,7 +9,9 @@ from typing import Final
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.spec import FixedSize
+from dplateau_papers.p0 import PAPER
 from dplateau_papers.p0.curves import COMPOSED, OURS, PRINTED, TURNED, WALKS, Curve, Panel, panel
+from dplateau_papers.p0.pictures import first_picture, second_picture
 from dplateau_papers.p0.settings import (
     CONVEXITY,
     DELTA,
@@ -18,7 +20,6 @@ from dplateau_papers.p0.settings import (
     FIGURE_2,
     FIGURE_2_STEPS,
     ORDER,
-    PAPER,
     N,
     Setting,
 )
@@ -37,8 +38,6 @@ def second_figure(steps: Sequence[int] = FIGURE_2_STEPS) -> dict[float, tuple[Pa
 
 def first_page(panels: Sequence[Panel]) -> Reproduction:
     """Tables, sentences and the picture."""
-    from dplateau_papers.p0.pictures import first_picture
-
     tables = tuple(steps_table(each) for each in panels)
     what = "Renyi divergence and epsilon against steps: composition, the printed bound, ours, and two exact random walks"
     numbers = {"paper": PAPER, "delta": DELTA, "order": ORDER, "settings": [each.to_dict() for each in panels]}
@@ -99,8 +98,6 @@ def _short(curve: Curve, i: int, digits: int = 3) -> str:
 
 def second_page(panels: dict[float, tuple[Panel, ...]]) -> Reproduction:
     """Tables, sentences and the picture."""
-    from dplateau_papers.p0.pictures import second_picture
-
     tables = (*(schemes_table(m, each) for m, each in panels.items()), ends_table(panels))
     what = "Epsilon against steps for cyclic, shuffled, random and full batches, convex and strongly convex"
     numbers = {

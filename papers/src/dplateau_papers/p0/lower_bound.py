@@ -6,16 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.accounting import gdp_epsilon
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import Analysis, FixedOrder, SampledLastIterate
 from dplateau.audit import final_laws, printed_lower_bound, random_walks
 from dplateau.audit.lower_bound import C_SIGMA, ORDER
+from dplateau.report.picture import COLOURS, MARKERS, TEXT, figure_type, style_axes
 from dplateau.spec import FixedSize, FullBatch
-from dplateau_papers.p0.settings import DELTA, PAPER, bounded, turned_walks
+from dplateau_papers.p0 import PAPER
+from dplateau_papers.p0.settings import DELTA, bounded, turned_walks
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SHORT: Final = 0.75
 """T_bar of Theorem 4.1 is this times D n/(L eta)."""
@@ -125,8 +130,6 @@ def compute(
 
 def page(insides: Sequence[Inside], plateaus: Sequence[Plateau]) -> Reproduction:
     """Tables, sentences and the picture."""
-    from dplateau_papers.p0.pictures import tightness_picture
-
     numbers = {"paper": PAPER, "delta": DELTA, "inside": [r.to_dict() for r in insides], "plateau": [r.to_dict() for r in plateaus]}
     what = "Epsilon on the plateau against noise: certified, and exact on two pairs of data sets"
     pictures = {"p0-theorem41": (what, partial(tightness_picture, plateaus))}
@@ -197,6 +200,30 @@ def plateau_table(rows: Sequence[Plateau]) -> Table:
         else "Nothing useful is certified in these rows.",
     )
     return Table("Long after T_bar: how tight is the plateau?", heads, lines, sentences)
+
+
+def tightness_picture(rows: Sequence[Plateau]) -> Figure:
+    """Epsilon on the plateau against the noise."""
+    figure = figure_type()(figsize=(6.4, 4.4))
+    axes = figure.add_axes((0.11, 0.12, 0.87, 0.85))
+    style_axes(axes)
+    for k, batches in enumerate(dict.fromkeys(row.batches for row in rows)):
+        chosen = [row for row in rows if row.batches == batches]
+        places = [row.ratio for row in chosen]
+        lines: tuple[tuple[str, list[float], Any], ...] = (
+            ("certified (Proved)", [row.certified for row in chosen], "-"),
+            ("exact, turned", [row.turned for row in chosen], (0, (4, 2))),
+            ("exact, 4.1", [row.walks for row in chosen], (0, (1, 1.5))),
+        )
+        for what, values, dash in lines:
+            style: dict[str, Any] = {"color": COLOURS[k], "marker": MARKERS[k], "markersize": 4.5, "linewidth": 1.3}
+            axes.plot(places, values, **style, linestyle=dash, label=f"{batches.split(',')[0]} batches: {what}")
+    axes.axvspan(5e-4, 1e-3, color="0.9", zorder=0)
+    axes.annotate("Theorem 4.1", (1e-3, 0.03), (4, 0), ("data", "axes fraction"), "offset points", fontsize=TEXT)
+    axes.set(xscale="log", yscale="log", xlim=(5e-4, 200), xlabel="r = sigma^2 eta^2 T_bar / D^2")
+    axes.set_ylabel(f"epsilon at delta = {DELTA:g}")
+    axes.legend(frameon=False, fontsize=TEXT)
+    return figure
 
 
 def run(_: Inputs) -> Reproduction:

@@ -1,4 +1,4 @@
-"""The pictures of the ``p0`` entries."""
+"""The pictures of ``p0-figure1`` and ``p0-figure2``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from dplateau_papers.p0.settings import DELTA, ORDER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from dplateau_papers.p0.lower_bound import Plateau
 
 _PLACES = (COMPOSED, PRINTED, OURS, WALKS, TURNED)
 
@@ -78,28 +76,4 @@ def second_picture(panels: dict[float, tuple[Panel, ...]]) -> Figure:
     figure.subplots_adjust(left=0.075, right=0.985, top=0.94, bottom=0.29, wspace=0.06)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=TEXT, handlelength=2.6)
-    return figure
-
-
-def tightness_picture(rows: Sequence[Plateau]) -> Figure:
-    """Epsilon on the plateau against the noise."""
-    figure = figure_type()(figsize=(6.4, 4.4))
-    axes = figure.add_axes((0.11, 0.12, 0.87, 0.85))
-    style_axes(axes)
-    for k, batches in enumerate(dict.fromkeys(row.batches for row in rows)):
-        chosen = [row for row in rows if row.batches == batches]
-        places = [row.ratio for row in chosen]
-        lines: tuple[tuple[str, list[float], Any], ...] = (
-            ("certified (Proved)", [row.certified for row in chosen], "-"),
-            ("exact, turned", [row.turned for row in chosen], (0, (4, 2))),
-            ("exact, 4.1", [row.walks for row in chosen], (0, (1, 1.5))),
-        )
-        for what, values, dash in lines:
-            style: dict[str, Any] = {"color": COLOURS[k], "marker": MARKERS[k], "markersize": 4.5, "linewidth": 1.3}
-            axes.plot(places, values, **style, linestyle=dash, label=f"{batches.split(',')[0]} batches: {what}")
-    axes.axvspan(5e-4, 1e-3, color="0.9", zorder=0)
-    axes.annotate("Theorem 4.1", (1e-3, 0.03), (4, 0), ("data", "axes fraction"), "offset points", fontsize=TEXT)
-    axes.set(xscale="log", yscale="log", xlim=(5e-4, 200), xlabel="r = sigma^2 eta^2 T_bar / D^2")
-    axes.set_ylabel(f"epsilon at delta = {DELTA:g}")
-    axes.legend(frameon=False, fontsize=TEXT)
     return figure

@@ -8,7 +8,6 @@ from typing import Final
 from dplateau.audit import Gradient, Instance, random_walks
 from dplateau.spec import Cyclic, FixedSize, FullBatch, Run, Sampling, Shuffled
 
-PAPER: Final = "Altschuler, Talwar, Privacy of noisy stochastic gradient descent (NeurIPS 2022)"
 DELTA: Final = 1e-5
 ORDER: Final = 8.0
 """The order of the Renyi divergences that are shown."""

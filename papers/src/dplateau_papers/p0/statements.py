@@ -13,7 +13,8 @@ from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses import NoisySgd, PrintedNoisySgd
 from dplateau.audit import final_laws
 from dplateau.spec import Poisson, Run
-from dplateau_papers.p0.settings import DELTA, PAPER, bounded, turned_walks
+from dplateau_papers.p0 import PAPER
+from dplateau_papers.p0.settings import DELTA, bounded, turned_walks
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 
 STEPS: Final = ((0.1, 4.0, 8.0), (0.1, 4.0, 32.0), (0.5, 1.0, 8.0), (0.01, 1.0, 8.0), (0.01, 10.0, 32.0))

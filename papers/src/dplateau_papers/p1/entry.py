@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from dplateau_papers.p1 import PAPER
 from dplateau_papers.page import Entry, Inputs, Reproduction
-
-PAPER: Final = "Feldman, Koren, Talwar, Private stochastic convex optimization: optimal rates in linear time (STOC 2020)"
 
 
 def run(_: Inputs) -> Reproduction:

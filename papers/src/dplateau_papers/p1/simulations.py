@@ -8,7 +8,7 @@ from typing import Any
 from dplateau.accounting import gdp_epsilon
 from dplateau.algorithms import PNSGD, PhasedSGD
 from dplateau.calibration import calibrate
-from dplateau_papers.p1.entry import PAPER
+from dplateau_papers.p1 import PAPER
 from dplateau_papers.p1.measure import Measured, Sweep, measure, measure_worst, sweep
 from dplateau_papers.p1.privacy import Privacy, privacy
 from dplateau_papers.p1.problems import Linear, OneHot, Problem, linear_family

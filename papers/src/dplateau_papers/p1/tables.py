@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
-from dplateau_papers.p1.entry import PAPER
+from dplateau_papers.p1 import PAPER
 from dplateau_papers.p1.measure import Measured, Sweep, slope
+from dplateau_papers.p1.pictures import free_picture, slope_picture
 from dplateau_papers.p1.privacy import privacy_tables
 from dplateau_papers.p1.settings import SIGNAL, STRENGTH, THEOREMS, Sizes, Theorem
 from dplateau_papers.p1.simulations import Equal, Found, Free, Risk
@@ -17,8 +18,6 @@ from dplateau_papers.page import Reproduction, Table
 
 def page(found: Found) -> Reproduction:
     """Tables, sentences and pictures."""
-    from dplateau_papers.p1.pictures import free_picture, slope_picture
-
     tables = (
         printed_table(THEOREMS),
         risk_table(found.risks, found.sizes),

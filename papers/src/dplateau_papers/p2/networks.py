@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dplateau.data.read_libsvm import read_libsvm
 from dplateau.networks import Validation, noisy_adam, noisy_sgd, train_network
 from dplateau_papers import networks
-from dplateau_papers.p2.tables import Training
+from dplateau_papers.p2.settings import Training
 from dplateau_papers.readers.idx import read_mnist
 from dplateau_papers.readers.imdb import read_imdb
 from dplateau_papers.readers.movielens import read_movielens

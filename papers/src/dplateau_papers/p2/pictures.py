@@ -1,4 +1,4 @@
-"""The pictures of ``p2-privacy``: Figures 2, 3 and 4 of Bu, Dong, Long and Su 2020, with the certified curves."""
+"""Pictures: Figures 2, 3 and 4 of Bu, Dong, Long and Su 2020, with the certified curves, and scores of its networks by epochs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dplateau._account import Report, account
 from dplateau.report.epsilon import against_delta, against_runs
 from dplateau.report.epsilon_picture import draw_epsilon
-from dplateau.report.picture import TEXT, figure_type
+from dplateau.report.picture import COLOURS, TEXT, figure_type
 from dplateau.report.trade_off import compared
 from dplateau.report.trade_off_picture import draw_trade_off
-from dplateau_papers.p2.settings import CALIBRATION_DELTA, SETTINGS, trained
+from dplateau_papers.network_pictures import band, curves, finish
+from dplateau_papers.p2.calibration import Calibrated
+from dplateau_papers.p2.settings import CALIBRATION_DELTA, SETTINGS, Setting, Shown, trained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dplateau_papers.p2.calibration import Calibrated
-    from dplateau_papers.p2.privacy import Row
+    from dplateau_papers.records import Records
 
 
-def trade_off_panels(rows: Sequence[Row]) -> Figure:
+def trade_off_panels(models: Sequence[tuple[Setting, Report]]) -> Figure:
     """Figure 3: one panel for each MNIST model."""
-    rows = [row for row in rows if row.setting.name.startswith("MNIST")]
+    models = [(setting, report) for setting, report in models if setting.name.startswith("MNIST")]
     figure = figure_type()(figsize=(9.2, 7.0))
     panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
-    for axes, row in zip(panels, rows, strict=True):
-        draw_trade_off(axes, compared(row.report))
-        what = f"sigma = {row.setting.noise_multiplier:g}, {row.setting.epochs:g} epochs"
-        title = f"{what}\nepsilon {row.certified.upper:.2f} certified, {row.setting.clt:.2f} claimed"
+    for axes, (setting, report) in zip(panels, models, strict=True):
+        draw_trade_off(axes, compared(report))
+        what = f"sigma = {setting.noise_multiplier:g}, {setting.epochs:g} epochs"
+        title = f"{what}\nepsilon {report.epsilon:.2f} certified, {setting.clt:.2f} claimed"
         axes.set_title(title, loc="left", fontsize=TEXT, color="0.3")
         axes.label_outer()
     for text in (text for axes in panels for text in (axes.xaxis.label, axes.yaxis.label)):
@@ -91,3 +93,40 @@ def _legend(figure: Figure, axes: Any, *, top: float, bottom: float) -> None:
     labels = ["the certified (epsilon, delta) alone" if "alone" in label else label.split(":")[0] for label in labels]
     labels = [f"{label}: no guarantee)" if "Asymptotic" in label else label for label in labels]
     figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=TEXT, handlelength=2.6)
+
+
+def by_epochs(shown: Shown, records: Records) -> Figure:
+    """Scores by epochs, and what is printed for the last iterate."""
+    figure = figure_type()(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for k, one in enumerate(shown.trainings):
+        if results := records.results(shown.key_of(k + 1)):
+            steps, scores = curves(results)
+            epochs = steps / steps[-1] * one.setting.epochs
+            band(axes, epochs, scores, f"row {k + 1}: z = {one.setting.noise_multiplier:g}, {len(results)} runs", k)
+            if one.printed is not None:
+                axes.axhline(one.printed, color=COLOURS[k], linestyle=":", linewidth=1)
+    axes.set(xlabel="epochs", ylabel=f"{shown.what} (dotted: printed)")
+    finish(axes)
+    return figure
+
+
+def by_epsilon(shown: Shown, records: Records) -> Figure:
+    """Scores by epochs, and by what was spent, certified and by the limit theorem."""
+    figure = figure_type()(figsize=(9.2, 4.0), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for k, one in enumerate(shown.trainings):
+        if not (results := records.results(shown.key_of(k + 1))):
+            continue
+        steps, scores = curves(results)
+        label = f"z = {one.setting.noise_multiplier:g}"
+        band(left, steps / steps[-1] * one.setting.epochs, scores, label, k)
+        costs = [account(one.setting.run.replace(steps=int(done)), one.setting.delta) for done in steps]
+        band(right, np.array([cost.epsilon for cost in costs]), scores, f"{label}, certified", k)
+        limit = [next(row.epsilon for row in cost.bounds if row.name == "gdp-clt") for cost in costs]
+        band(right, np.array([each.upper for each in limit if each]), scores, f"{label}, limit theorem (no bound)", k, "--")
+    left.set(xlabel="epochs", ylabel=shown.what, ylim=(85, None))
+    right.set(xlabel="epsilon at delta 1e-5")
+    for axes in (left, right):
+        finish(axes)
+    return figure

@@ -13,8 +13,10 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import least_mu
 from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, GdpClt
 from dplateau.spec import Run
+from dplateau_papers.p2 import PAPER
 from dplateau_papers.p2.calibration import Calibrated, calibrated, calibration_table
-from dplateau_papers.p2.settings import CALIBRATIONS, ORDERS, PAPER, SETTINGS, Setting
+from dplateau_papers.p2.pictures import epsilons, spending, trade_off_panels
+from dplateau_papers.p2.settings import CALIBRATIONS, ORDERS, SETTINGS, Setting
 from dplateau_papers.p2.theorems import Errors, Inequality, Limit, theorem_tables, theorems
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 
@@ -200,16 +202,15 @@ def _names(rows: Sequence[Row]) -> str:
 
 def page(found: Privacy) -> Reproduction:
     """Tables, sentences and pictures."""
-    from dplateau_papers.p2.pictures import epsilons, spending, trade_off_panels
-
     tables = (
         columns_table(found.rows),
         costs_table(found.rows),
         calibration_table(found.calibrations),
         *theorem_tables(found.limits, found.inequalities, found.errors),
     )
+    models = [(each.setting, each.report) for each in found.rows]
     pictures = {
-        "trade-offs": ("The trade-off curves of the six MNIST models, as in Figure 3", partial(trade_off_panels, found.rows)),
+        "trade-offs": ("The trade-off curves of the six MNIST models, as in Figure 3", partial(trade_off_panels, models)),
         "epsilon": ("Epsilon against delta, epochs and noise, as in Figure 2", epsilons),
         "spending": ("Epsilon while training, as in Figure 4", partial(spending, found.calibrations)),
     }

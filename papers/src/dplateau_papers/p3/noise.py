@@ -19,7 +19,7 @@ from dplateau.calibration import calibrate
 from dplateau.report.plateau import first_steps
 from dplateau.spec import Poisson, Run
 from dplateau_papers.p2.privacy import moments_accountant
-from dplateau_papers.p3.schedules import PAPER
+from dplateau_papers.p3 import PAPER
 from dplateau_papers.page import Reproduction, Table
 
 if TYPE_CHECKING:

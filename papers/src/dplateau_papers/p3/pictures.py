@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from dplateau.report.picture import TEXT, figure_type
 from dplateau_papers.network_pictures import band, curves, finish
-from dplateau_papers.p3 import adaptive as p3
+from dplateau_papers.p3 import settings as p3
+from dplateau_papers.records import Records, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from dplateau_papers.records import Records, Setting
 
 
 def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
@@ -47,10 +46,10 @@ def comparison(shown: p3.Experiment, records: Records) -> Figure:
     return figure
 
 
-def adaptive_steps(records: Records) -> Figure:
+def adaptive_steps(shown: p3.Experiment, records: Records) -> Figure:
     """Steps of AdaGrad-norm: one panel for each budget and clip norm."""
     figure, panels = _panels(len(p3.BUDGETS), len(p3.ADAGRAD_CLIPS))
-    for setting in p3.ADAGRAD.settings:
+    for setting in shown.settings:
         axes = panels[p3.BUDGETS.index(setting["epsilon"]), p3.ADAGRAD_CLIPS.index(setting["clip_norm"])]
         growth = setting["growth"]
         label = "DP" if growth is None else f"ADP, C = {growth:g}"
@@ -62,10 +61,10 @@ def adaptive_steps(records: Records) -> Figure:
     return figure
 
 
-def falling_steps(records: Records) -> Figure:
+def falling_steps(shown: p3.Experiment, records: Records) -> Figure:
     """Constant and falling steps: one panel for each noise."""
     figure, panels = _panels(2, 2)
-    for setting in p3.FALLING.settings:
+    for setting in shown.settings:
         axes = panels.ravel()[p3.NOISES.index(setting["noise"])]
         growth = setting["growth"]
         _line(axes, records, setting, p3.FALLING_EPOCHS, f"c = {growth:g}", p3.GROWTHS.index(growth))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-PAPER: Final = "Wu, Wang, Cristali, Gu, Willett, Adaptive differentially private empirical risk minimization (2021)"
 EPOCHS: Final = (60, 120, 200)
 Gaps: TypeAlias = dict[tuple[float, float], tuple[float | None, ...]]
 """For an epsilon-bar and a clip norm: "Gap", accuracy of ADP-SGD less that of DP-SGD in points, after each of ``EPOCHS``."""

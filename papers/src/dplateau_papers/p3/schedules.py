@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from dplateau_papers.p3 import PAPER
 from dplateau_papers.page import Entry, Inputs, Reproduction
-
-PAPER: Final = "Wu, Wang, Cristali, Gu, Willett, Adaptive differentially private empirical risk minimization (2021)"
 
 
 def run_first(_: Inputs) -> Reproduction:

@@ -1,133 +1,97 @@
-"""The trainings of ``p4-table3``: an output layer on frozen features, or with the second convolution below it, on MNIST.
-
-The network was trained on Fashion-MNIST, which counts as public (``study_features``). Its first block stays as it is, so what it
-gives is computed once. The head is the same in both: the 512 outputs of the second block are centred, rotated and scaled with what
-was learnt from the public images, every row is scaled to norm 1 with a constant entry for the intercept, and 129 numbers go to 10
-classes. Where the second convolution is frozen too, this is a logistic regression.
-"""
+"""The ways to train of ``p4-table3``, and their runs."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from numpy.typing import NDArray
+from dplateau.calibration import calibrate
+from dplateau.spec import Poisson, Run
 
-from dplateau.networks import noisy_sgd, train_network
-from dplateau_papers import networks
-from dplateau_papers.networks import Apply, Loss, Network, Params
-from dplateau_papers.p4.table3 import HEAD, MOMENTUM, Row, batch_size, run_of, steps
-from dplateau_papers.page import Inputs
-from dplateau_papers.readers.idx import read_mnist
-from dplateau_papers.study.features import INTERCEPT, PublicNetwork, public_network, second_block
-
-Array: TypeAlias = NDArray[Any]
-Part: TypeAlias = tuple[Array, NDArray[np.int32]]
-
-CLASSES: Final = 10
-
-
-class Task(NamedTuple):
-    """Records to train on, others to score on, the first weights, the outputs for one example, and the loss."""
-
-    train: Part
-    test: Part
-    params: Params
-    apply: Apply
-    loss: Loss
-
-    def score(self, params: Params) -> float:
-        """Accuracy in per cent."""
-        return 100 * networks.accuracy(self.apply, params, *self.test)
-
-    def held_out(self) -> Task:
-        """The same with a sixth of the records to train on in place of those to score on, to choose hyperparameters with."""
-        x, y = self.train
-        kept, held = networks.split(len(y), len(y) // 6, 0)
-        return self._replace(train=(x[kept], y[kept]), test=(x[held], y[held]))
+IMAGES: Final = 60_000
+"""Training images of MNIST."""
+BATCH: Final = 1024
+EPOCHS: Final = 5
+MOMENTUM: Final = 0.9
+EPSILON: Final = 1.0
+DELTA: Final = 1e-5
+HEAD: Final = "output layer"
+BLOCK: Final = "second convolution too"
+GRID: Final[dict[tuple[str, bool], dict[float | None, tuple[float, ...]]]] = {
+    (HEAD, False): {None: (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)},
+    (BLOCK, False): {None: (0.1, 0.25, 0.5, 1.0, 2.0)},
+    (HEAD, True): {0.5: (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 1.0: (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)},
+    (BLOCK, True): {0.5: (0.5, 1.0), 1.0: (0.25, 0.5, 1.0, 2.0, 4.0)},
+}
+"""The step sizes that were tried with each clip norm, for what is trained, with privacy or without."""
+PRINTED: Final = {(HEAD, False): 70.7, (BLOCK, False): 77.0, (HEAD, True): 68.0, (BLOCK, True): 67.8}
+"""Tables 1 and 3 of the paper: ResNet18 on CIFAR-10, 30 epochs."""
 
 
-def linear(params: Params, x: jax.Array) -> jax.Array:
-    """Features to classes."""
-    return x @ params["out"]
+@dataclass(frozen=True)
+class Row:
+    """One way to train.
+
+    Attributes
+    ----------
+    layers : str
+        What is trained: ``HEAD`` or ``BLOCK``.
+    private : bool
+        With clipping and noise, or without both.
+    rate : float
+        Step size of momentum SGD.
+    clip_norm : float, optional
+        Of the gradients, with privacy.
+    """
+
+    layers: str
+    private: bool
+    rate: float
+    clip_norm: float | None = None
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What the trainings are kept under; other hyperparameters are other trainings."""
+        return asdict(self) | {"epochs": EPOCHS, "batch_size": BATCH}
+
+    @property
+    def printed(self) -> float:
+        """What the paper has for it, in per cent."""
+        return PRINTED[self.layers, self.private]
+
+    def tried(self) -> tuple[Row, ...]:
+        """The grid from which this row was chosen."""
+        grid = GRID[self.layers, self.private]
+        return tuple(replace(self, rate=rate, clip_norm=clip) for clip, rates in grid.items() for rate in rates)
 
 
-def fine_tuned(mean: jax.Array, components: jax.Array) -> Apply:
-    """Outputs of the first block to classes, through a second convolution that is trained too."""
+ROWS: Final = (
+    Row(HEAD, False, 64.0),
+    Row(BLOCK, False, 2.0),
+    Row(HEAD, True, 16.0, 0.5),
+    Row(BLOCK, True, 1.0, 1.0),
+)
+"""The best of each grid on 10,000 held-out training images."""
 
-    def apply(params: Params, x: jax.Array) -> jax.Array:
-        values = (second_block(params["conv2"], x) - mean) @ components
-        squared = jnp.maximum(values @ values, 1e-24)
-        return jnp.append(values * jax.lax.rsqrt(squared / (1 - INTERCEPT**2)), INTERCEPT) @ params["out"]
 
-    return apply
+def steps() -> int:
+    """The same for all rows."""
+    return round(EPOCHS * IMAGES / BATCH)
+
+
+def batch_size(n: int) -> float:
+    """Expected records in a batch of n records: at the same rate for any n, so that it costs the same."""
+    return BATCH * n / IMAGES
+
+
+def run_of(row: Row, n: int) -> Run:
+    """The run of a private row, its noise calibrated exactly."""
+    run = _calibrated(IMAGES, BATCH, steps())
+    return run.replace(n=n, sampling=Poisson(batch_size(n)), clip_norm=row.clip_norm)
 
 
 @cache
-def task(inputs: Inputs, layers: str) -> Task:
-    """MNIST, as the frozen part of the public network sees it; an output layer of zeros."""
-    network, folder = public_network(inputs), inputs.folder("mnist")
-    seen: Callable[[Array], Array] = network.features if layers == HEAD else network.blocks
-    read = [read_mnist(folder, part) for part in ("train", "test")]
-    train, test = ((seen(part.x).astype(np.float32), part.y.astype(np.int32)) for part in read)
-    params, apply = started(network, layers)
-    return Task(train, test, params, apply, networks.cross_entropy(Network(lambda _: params, apply)))
-
-
-def started(network: PublicNetwork, layers: str) -> tuple[Params, Apply]:
-    """The first weights, which are public, and what they do."""
-    mean, components = (jnp.asarray(each, jnp.float32) for each in (network.mean, network.components))
-    out = jnp.zeros((components.shape[1] + 1, CLASSES), jnp.float32)
-    return ({"out": out}, linear) if layers == HEAD else ({"conv2": network.conv2, "out": out}, fine_tuned(mean, components))
-
-
-def train(task: Task, row: Row, seed: int) -> dict[str, float]:
-    """Train once.
-
-    Parameters
-    ----------
-    task : Task
-        The records.
-    row : Row
-        The hyperparameters.
-    seed : int
-        Of the order of the records where there is no privacy. Private trainings draw fresh batches and fresh noise.
-
-    Returns
-    -------
-    dict
-        ``score``: accuracy of the last iterate in per cent.
-    """
-    optimizer = noisy_sgd(row.rate, momentum=MOMENTUM)
-    if not row.private:
-        return {"score": task.score(_plain(task, optimizer, seed))}
-    run = run_of(row, len(task.train[1]))
-    return {"score": task.score(train_network(run, task.loss, task.params, task.train, optimizer=optimizer).last)}
-
-
-def _plain(task: Task, optimizer: optax.GradientTransformation, seed: int) -> Params:
-    """As many steps on as many records, without clipping and without noise."""
-    (x, y), params = task.train, task.params
-    state = optimizer.init(params)
-    for chosen in places(len(y), seed):
-        params, state = networks.plain_step(params, state, x[chosen], y[chosen], optimizer=optimizer, loss=task.loss)
-    return params
-
-
-def places(n: int, seed: int) -> Array:
-    """Places of the records of every step: equal parts of one order of all records after another."""
-    size, count, random = max(1, round(batch_size(n))), steps(), np.random.default_rng(seed)
-    orders = [random.permutation(n) for _ in range(math.ceil(count * size / n))]
-    return np.concatenate(orders)[: count * size].reshape(count, size)
-
-
-def tried(task: Task, row: Row, seed: int = 0) -> dict[Row, float]:
-    """Scores on held-out records over the grid of a row: this is how the constants of ``p4_table3`` were chosen."""
-    held = task.held_out()
-    return {each: train(held, each, seed)["score"] for each in row.tried()}
+def _calibrated(n: int, batch_size: int, steps: int) -> Run:
+    run = Run(n=n, sampling=Poisson(batch_size), steps=steps, noise_multiplier=1.0, clip_norm=1.0, update="post-processed")
+    return calibrate(run, epsilon=EPSILON, delta=DELTA)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dplateau.report.picture import COLOURS, MARKERS, TEXT, figure_type, style_axes
+from dplateau_papers.p4.privacy import Full, Privacy
 from dplateau_papers.p4.settings import DELTA, halved_laws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure
-
-    from dplateau_papers.p4.privacy import Full, Privacy
 
 _CLAIMS = tuple(np.geomspace(0.1, 4.0, 9).tolist())
 

@@ -1,4 +1,4 @@
-"""``p4-privacy``: Theorem 3.2, its corollaries and the noise of Theorems 4.2 and 4.4, for minibatches and for full batches."""
+"""The numbers of ``p4-privacy``: Theorem 3.2, its corollaries and the noise of Theorems 4.2 and 4.4; minibatches, full batches."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from dplateau.analyses import (
     SampledLastIterateRenyi,
 )
 from dplateau.spec import Run
+from dplateau_papers.p4 import PAPER
 from dplateau_papers.p4.settings import (
     DELTA,
     FLAT,
     FLAT_EPSILON,
     FLAT_ROWS,
     MINIBATCHES,
-    PAPER,
     flat_mu,
     flat_run,
     halved_laws,
     halved_run,
 )
-from dplateau_papers.page import Entry, Inputs, Reproduction
 
 PROVED: Final[tuple[Analysis, ...]] = (FixedOrder(), SampledLastIterateRenyi(), ExactCompositionAnalysis())
 """Those that take no seconds; ``account`` asks ``sampled-last-iterate`` too."""
@@ -240,21 +239,3 @@ def compute(minibatches: Sequence[tuple[int, int, float]] = MINIBATCHES, ks: Seq
     constant = tuple(full(k, falling=False) for k in ks)
     falling = tuple(full(k, falling=True) for k in ks if k <= LONGEST)
     return Privacy(tuple(minibatch(*each) for each in minibatches), constant, falling, tuple(growth(n) for n in NS))
-
-
-def run(_: Inputs) -> Reproduction:
-    """Everything."""
-    from dplateau_papers.p4.tables import page
-
-    return page(compute())
-
-
-P4_PRIVACY: Final = Entry(
-    "p4-privacy",
-    PAPER,
-    "Theorem 3.2, Corollaries 3.2 and 3.3, the noise and the K of Theorems 4.2 and 4.4: printed, exact and certified, for "
-    "minibatches (refuted) and full batches",
-    "nothing; matplotlib for the pictures of --output",
-    "half a minute",
-    run,
-)

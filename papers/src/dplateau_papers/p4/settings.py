@@ -9,7 +9,6 @@ from typing import Final
 from dplateau.audit import Gradient, Instance, Laws, final_laws
 from dplateau.spec import FixedSize, FullBatch, Run, per_step
 
-PAPER: Final = "Ryffel, Bach, Pointcheval, Differential privacy guarantees for stochastic gradient Langevin dynamics (2022)"
 DELTA: Final = 1e-5
 MINIBATCHES: Final = ((1000, 10, 1.0), (1000, 10, 4.0), (10_000, 100, 1.0), (300, 1, 1.0), (1000, 1000, 1.0))
 """n, m and the epsilon that Theorem 4.2 claims."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau_papers.p4.settings import PAPER
+from dplateau_papers.p4 import PAPER
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 
 if TYPE_CHECKING:

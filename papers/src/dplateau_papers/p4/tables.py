@@ -1,20 +1,21 @@
-"""The page of ``p4-privacy``: tables and sentences."""
+"""``p4-privacy``: its page, with tables and sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from dplateau.accounting.enclosure import rounded_up
-from dplateau_papers.p4.privacy import DIMENSION, Full, Growth, Minibatch, Privacy
-from dplateau_papers.p4.settings import DELTA, FLAT, FLAT_EPSILON, FLAT_ROWS, HALVED, PAPER, STEPS
-from dplateau_papers.page import Reproduction, Table
+from dplateau_papers.p4 import PAPER
+from dplateau_papers.p4.pictures import langevin_picture
+from dplateau_papers.p4.privacy import DIMENSION, Full, Growth, Minibatch, Privacy, compute
+from dplateau_papers.p4.settings import DELTA, FLAT, FLAT_EPSILON, FLAT_ROWS, HALVED, STEPS
+from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 
 
 def page(found: Privacy) -> Reproduction:
     """Tables, sentences and the picture."""
-    from dplateau_papers.p4.pictures import langevin_picture
-
     tables = (
         minibatch_table(found.minibatches),
         full_table(found.constant, found.falling),
@@ -147,3 +148,19 @@ def growth_table(rows: Sequence[Growth]) -> Table:
         "that composition grows with the logarithm of K only.",
     )
     return Table("How K grows", heads, lines, sentences)
+
+
+def run(_: Inputs) -> Reproduction:
+    """Everything."""
+    return page(compute())
+
+
+P4_PRIVACY: Final = Entry(
+    "p4-privacy",
+    PAPER,
+    "Theorem 3.2, Corollaries 3.2 and 3.3, the noise and the K of Theorems 4.2 and 4.4: printed, exact and certified, for "
+    "minibatches (refuted) and full batches",
+    "nothing; matplotlib for the pictures of --output",
+    "half a minute",
+    run,
+)

@@ -8,36 +8,23 @@ Steps, epochs and batch sizes are the same for all methods; the l2 coefficient i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.accounting.enclosure import rounded_up
+from dplateau_papers.p4 import PAPER
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 from dplateau_papers.records import spread
+from dplateau_papers.study import DATA, PROBLEMS
 
 if TYPE_CHECKING:
     from dplateau_papers.study.langevin import Langevin
 
-PAPER: Final = "Ryffel, Bach, Pointcheval, Differential privacy guarantees for stochastic gradient Langevin dynamics (2022)"
 STEPS: Final = {1: "constant", 2: "decaying"}
 PRINTED: Final = {
     1: {"DP-SGLD": (70.3, 57.5, 58.8), "DP-SGD": (68.0, 56.4, 58.8), "No DP": (70.7, 57.7, 59.3)},
     2: {"DP-SGLD": (70.1, 57.3, 58.8), "DP-SGD": (68.1, 56.4, 58.8), "No DP": (70.2, 57.6, 59.3)},
 }
 """Accuracies in per cent: CIFAR-10 with ResNet18, with AlexNet, and Pneumonia with ResNet18."""
-PROBLEMS: Final = {"mnist": "MNIST features", "adult": "Adult"}
-DATA: Final = ("fashion-mnist", "mnist", "a9a")
-
-
-def trainings(inputs: Inputs) -> dict[str, Langevin]:
-    """The trainings on each problem."""
-    # Training loads JAX, which a list of entries does not need.
-    from dplateau_papers.study import features as study_features
-    from dplateau_papers.study.langevin import Langevin
-
-    return {
-        name: Langevin(inputs, f"study-{name}-langevin", cache(partial(getattr(study_features, name), inputs))) for name in PROBLEMS
-    }
 
 
 def printed_table(number: int) -> Table:
@@ -51,7 +38,7 @@ def printed_table(number: int) -> Table:
 
 def scores_table(number: int, found: Langevin, title: str) -> Table:
     """What the trainings reached, and what they cost."""
-    from dplateau_papers.study.langevin import KINDS
+    from dplateau_papers.study.langevin import KINDS, cost
 
     lines: list[tuple[str, ...]] = []
     scores: dict[str, list[float]] = {}
@@ -64,12 +51,6 @@ def scores_table(number: int, found: Langevin, title: str) -> Table:
         lines.append((name, f"{asked['l2']:g}" if results else "", claim, *costs, spread(scores[kind]), str(len(results))))
     heads = ("", "l2", "claimed", "certified, add-remove", "certified, replace", "accuracy", "runs")
     return Table(f"{title}: accuracy in per cent", heads, tuple(lines), tuple(_gaps(scores)))
-
-
-def cost(results: Iterable[dict[str, Any]], adjacency: str) -> str:
-    """The certified epsilon of trainings that are alike."""
-    found = [result[adjacency] for result in results if adjacency in result]
-    return rounded_up(max(found), 3) if found else "none"
 
 
 def _gaps(scores: dict[str, list[float]]) -> Iterable[str]:
@@ -107,6 +88,9 @@ def page(number: int, found: dict[str, Langevin]) -> Reproduction:
 
 def reproduce(number: int, inputs: Inputs) -> Reproduction:
     """Train what is missing, and show everything."""
+    # Training loads JAX, which a list of entries does not need.
+    from dplateau_papers.study.langevin import trainings
+
     found = trainings(inputs)
     for one in found.values():
         one.tables((STEPS[number],))

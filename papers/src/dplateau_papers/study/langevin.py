@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any, Final
 
 from dplateau._account import account
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.algorithms import DPSGLD, NoisySGD, plan_dp_sgld, printed_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import Algorithm
 from dplateau.spec import FixedSize, Poisson
+from dplateau_papers.page import Inputs
+from dplateau_papers.study import PROBLEMS, features
 from dplateau_papers.study.features import Problem
-from dplateau_papers.study.methods import DELTA, EPOCHS, Setting
-from dplateau_papers.study.sweep import Trainings, best
+from dplateau_papers.study.methods import DELTA, EPOCHS, METHODS, Setting
+from dplateau_papers.study.sweep import EPSILONS, Sweep, Trainings, best
 
 EPSILON: Final = 1.0
 BATCH: Final = 256
@@ -116,3 +119,29 @@ def _asked(kind: str, l2: float, batch: int, step: str) -> Setting:
 def claimed(l2: float, batch: int, kind: str) -> Setting:
     """What is in the records for a cell of ``CLAIMS``."""
     return _asked(kind, l2, batch, "constant")
+
+
+def trainings(inputs: Inputs) -> dict[str, Langevin]:
+    """The trainings on each of ``PROBLEMS``."""
+    return {name: Langevin(inputs, f"study-{name}-langevin", cache(partial(getattr(features, name), inputs))) for name in PROBLEMS}
+
+
+def cost(results: Iterable[dict[str, Any]], adjacency: str) -> str:
+    """The certified epsilon of trainings that are alike."""
+    found = [result[adjacency] for result in results if adjacency in result]
+    return rounded_up(max(found), 3) if found else "none"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Finished trainings on one problem."""
+
+    title: str
+    sweep: Sweep
+    langevin: Langevin
+
+    @cached_property
+    def means(self) -> Mapping[tuple[str, float], float]:
+        """Mean score of every method at every epsilon that was trained."""
+        found = {(one.name, epsilon): self.sweep.scores(one, epsilon) for one in METHODS for epsilon in EPSILONS}
+        return {key: sum(values) / len(values) for key, values in found.items() if values}

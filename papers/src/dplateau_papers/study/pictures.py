@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.report.picture import COLOURS, figure_type, style_axes
 from dplateau_papers.network_pictures import LEGEND
-from dplateau_papers.study.langevin import CLAIMS, claimed
+from dplateau_papers.study.langevin import CLAIMS, Study, claimed
 from dplateau_papers.study.methods import METHODS
 from dplateau_papers.study.sweep import EPSILONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from dplateau_papers.study.entry import Study
 
 LINES: Final = {"composition": "-", "last iterate": "--", "one pass": ":"}
 MARKS: Final = ("o", "s", "^", "v", "D", "x")
