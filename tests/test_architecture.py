@@ -46,3 +46,13 @@ def test_files_are_short() -> None:
         if (lines := len(file.read_text().splitlines())) > 400
     }
     assert not long
+
+
+def test_a_circle_is_found(circle, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("if TYPE_CHECKING:\n    from b import B\n")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "__init__.py").write_text("from b import c\nfrom elsewhere import d\n")
+    (tmp_path / "b" / "c.py").write_text("")
+    assert circle(tmp_path) == []
+    (tmp_path / "b" / "c.py").write_text("def lazily():\n    import a\n")
+    assert set(circle(tmp_path)) == {"a", "b", "b.c"}

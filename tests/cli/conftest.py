@@ -1,11 +1,5 @@
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-
-from dplateau.cli.main import status
 
 SCHEMA = """
 [columns.age]
@@ -19,31 +13,6 @@ values = ["red", "blue"]
 type = "target"
 classes = ["no", "yes"]
 """
-
-
-@pytest.fixture
-def dplateau(capfd):
-    """Run a command line in this process; returns the exit status, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = status([str(argument) for argument in arguments])
-        return code, *capfd.readouterr()
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def process():
-    """Run Python code, or a command line, in a process of its own."""
-
-    def call(*arguments: object, code: str | None = None, **options) -> subprocess.CompletedProcess[str]:
-        start = ["-c", code] if code is not None else ["-c", "from dplateau.cli.main import run; run()"]
-        environment = {**os.environ, "COLUMNS": "80", **options.pop("env", {})}
-        command = [sys.executable, *start, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
-
-    return call
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,62 @@
+"""What the tests of the library and of the papers share."""
+
+import ast
+import os
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def dplateau(capfd):
+    """Run a command line in this process; returns the exit status, standard output and standard error."""
+    from dplateau.cli.main import status
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = status([str(argument) for argument in arguments])
+        return code, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def process():
+    """Run Python code, or a command line, in a process of its own."""
+
+    def call(*arguments: object, code: str | None = None, **options) -> subprocess.CompletedProcess[str]:
+        start = ["-c", code] if code is not None else ["-c", "from dplateau.cli.main import run; run()"]
+        environment = {**os.environ, "COLUMNS": "80", **options.pop("env", {})}
+        command = [sys.executable, *start, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, **options)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def circle():
+    """Find files that import each other in a circle: names in order, or nothing. Imports for types and inside functions count."""
+
+    def imported(file: Path, files: dict[str, Path]) -> set[str]:
+        found = set[str]()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                # A name is a file of its own, or stands in the package's.
+                found |= {name if (name := f"{node.module}.{each.name}") in files else node.module for each in node.names}
+            elif isinstance(node, ast.Import):
+                found |= {each.name for each in node.names}
+        return found & files.keys()
+
+    def find(source: Path) -> list[str]:
+        paths = {path: path.relative_to(source).with_suffix("").parts for path in source.rglob("*.py")}
+        files = {".".join(parts).removesuffix(".__init__"): path for path, parts in paths.items()}
+        try:
+            TopologicalSorter({name: imported(path, files) - {name} for name, path in files.items()}).prepare()
+        except CycleError as error:
+            return error.args[1]
+        return []
+
+    return find
