@@ -56,8 +56,7 @@ def steps_table(found: Panel) -> Table:
     refuted = ", ".join(f"{steps:,}" for steps in found.refuted_at)
     sentences = (
         f"n = {run.n:,}, batches of {run.sampling.batch_size:g} drawn at random, noise multiplier {run.noise_multiplier:g}, L = M "
-        "= "
-        f"eta = 1, D = {run.diameter:g}, replace. Left: epsilon at delta {DELTA:g}; right: the Renyi divergence of order "
+        f"= eta = 1, D = {run.diameter:g}, replace. Left: epsilon at delta {DELTA:g}; right: the Renyi divergence of order "
         f"{ORDER:g}.",
         _when(found),
         f"{printed.by} is {printed.status}: "
@@ -123,11 +122,9 @@ def schemes_table(convexity: float, panels: Sequence[Panel]) -> Table:
         f"Epsilon at delta {DELTA:g}, n = {N:,}, L = M = eta = 1, D = {run.diameter:g}, m = {convexity:g}; batches of 100 with "
         "noise "
         "multiplier 20, full batches with 200: the same noise on the mean gradient. All: composition of all iterates; ours: the "
-        "last "
-        f"one, Proved. As printed: {', '.join(dict.fromkeys(prints))}.",
+        f"last one, Proved. As printed: {', '.join(dict.fromkeys(prints))}.",
         f"After {steps[0]} steps a cyclic order costs {first['cyclic'] / first['random']:.2g} times what random batches do: the "
-        "initial "
-        f"phase of Figure 2(a). A shuffled one costs {first['shuffled'] / first['random']:.2g} times as much.",
+        f"initial phase of Figure 2(a). A shuffled one costs {first['shuffled'] / first['random']:.2g} times as much.",
         f"In the end: {', '.join(f'{name} {rounded_up(value, 3)}' for name, value in ends.items())}.",
     )
     return Table(f"Figure 2: {'strongly convex' if convexity else 'convex'} losses, m = {convexity:g}", heads, rows, sentences)

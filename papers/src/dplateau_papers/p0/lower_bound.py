@@ -189,13 +189,11 @@ def plateau_table(rows: Sequence[Plateau]) -> Table:
         "T_bar the "
         f"drift is {math.sqrt(_SHORT**2 / C_SIGMA):.1f} deviations of the noise or more, as much as an epsilon of {edge:.0f}.",
         f"At r = {least.ratio:g} the walks have epsilon {least.walks:.0f} and what is certified is {least.factor:.2g} times the "
-        "exact "
-        f"epsilon; at r = {most.ratio:g} it is {most.factor:.2g} times.",
+        f"exact epsilon; at r = {most.ratio:g} it is {most.factor:.2g} times.",
         "So where the theorem's conditions hold, the plateau protects nobody. (D at least 1000 eta L is not met here; laws on so "
         "long an interval are out of reach.) Where less than 10 is certified "
         f"(r from {min(r.ratio for r in useful):g} on), the walks forget after (D/(eta sigma))^2 steps, before T_bar, and lose "
-        "less: the "
-        f"factor between is {min(r.factor for r in useful):.2g} to {max(r.factor for r in useful):.2g}, and open."
+        f"less: the factor between is {min(r.factor for r in useful):.2g} to {max(r.factor for r in useful):.2g}, and open."
         if useful
         else "Nothing useful is certified in these rows.",
     )

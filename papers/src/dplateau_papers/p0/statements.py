@@ -226,8 +226,7 @@ def step_table(rows: Sequence[Step], lemma: tuple[float, int]) -> Table:
         f"{len(broken)} of {len(rows)} rows: Refuted. The larger direction of the same pair is "
         f"{'large enough in all of them' if kept else 'not always large enough'}.",
         f"Lemma 2.12, S_a at most 2 a q^2/s^2, also holds for the larger direction at all of {lemma[1]} places that were tried "
-        "within "
-        f"its conditions, by a factor of {1 / lemma[0]:.2g} at least: so the rates of the theorems stand."
+        f"within its conditions, by a factor of {1 / lemma[0]:.2g} at least: so the rates of the theorems stand."
         if lemma[0] <= 1
         else f"Lemma 2.12 fails for the larger direction, by a factor of {lemma[0]:.3g}.",
     )
@@ -245,8 +244,7 @@ def claim_table(rows: Sequence[Claim]) -> Table:
         f"n = 1,000, Poisson batches, replace, one step on a wide set; epsilon at delta {DELTA:g}. (B.2) as printed is "
         f"{PrintedNoisySgd.status.__name__}: below the exact epsilon in {len(broken)} of {len(rows)} rows, by a factor of up to "
         f"{max(r.exact / r.printed for r in rows):.3g}. Repaired (noisy-sgd) it is {NoisySgd.status.__name__}. (B.3) and (5.7) "
-        "are the "
-        "same for one step.",
+        "are the same for one step.",
     )
     return Table("(B.2) as printed, one step", heads, lines, sentences)
 
@@ -268,8 +266,7 @@ def look_table(rows: Sequence[Look]) -> Table:
     heads = ("c", "Q", "T~ printed", "with 1 - c^2", "best", "bound, printed", "with 1 - c^2", "times the best")
     sentences = (
         "Order 8, D = 2, eta sigma_1 = 0.2. The best look-back of (B.3) is printed with (1 - c)^2 in beta, where 1 - c^2 belongs. "
-        "Any "
-        "look-back gives a valid bound; the printed one gives one that is up to "
+        "Any look-back gives a valid bound; the printed one gives one that is up to "
         f"{max(r.bounds[0] / r.bounds[2] for r in rows):.3g} "
         f"times larger than the best, the right one {max(r.bounds[1] / r.bounds[2] for r in rows):.4g} times.",
     )

@@ -8,7 +8,6 @@ more, because every iterate is accounted for.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Final
 
@@ -29,14 +28,10 @@ def scores_table(shown: Shown, records: Records) -> Table:
         hyper = (one.rate, one.clip_norm, one.setting.noise_multiplier, one.setting.epochs)
         printed = "" if one.printed is None else f"{one.printed:.{digits if digits == 3 else 1}f}"
         lines.append(
-            (str(row), *(f"{value:g}" for value in hyper), printed, *(spread(each, digits) for each in found), _runs(found))
+            (str(row), *(f"{value:g}" for value in hyper), printed, *(spread(each, digits) for each in found), str(len(found[0])))
         )
     heads = ("row", "rate", "clip", "z", "epochs", "printed", "last iterate", "mean of the last fifth", "runs")
     return Table(f"{shown.what[0].upper()}{shown.what[1:]}", heads, tuple(lines), ("Mean ± standard deviation.",))
-
-
-def _runs(found: Sequence[Sequence[float]]) -> str:
-    return str(len(found[0]))
 
 
 @cache

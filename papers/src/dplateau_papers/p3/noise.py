@@ -233,8 +233,7 @@ def along_table(pair: tuple[Along, Along]) -> Table:
         f"eta_t = 1/sqrt(20 + t), T = {steps:,} (120 epochs), batches of {BATCH} of {N:,}, delta {DELTA:g}. DP: alpha = 1; ADP: "
         "alpha = "
         f"1/sqrt(eta). sigma is equation (6)'s for epsilon {C_EPSILON * FIGURE_BUDGET:g}, which is {FIGURE_BUDGET:g} after the "
-        "division by "
-        f"{C_EPSILON:g}. Noise: eta_t alpha_t sigma over the clip norm. Printed: the same formula for t steps.",
+        f"division by {C_EPSILON:g}. Noise: eta_t alpha_t sigma over the clip norm. Printed: the same formula for t steps.",
         f"As printed both end at {one.printed[-1]:.3g}. Certified, they end at {rounded_up(one.certified[-1], 3)} and "
         f"{rounded_up(other.certified[-1], 3)}: the theorem's own epsilon is "
         f"{C_EPSILON * one.printed[-1] / one.certified[-1]:.0f} and "
@@ -242,8 +241,7 @@ def along_table(pair: tuple[Along, Along]) -> Table:
         f"privacy. The conditions of the theorem (adaptive-noise) {_conditions(pair)}.",
         f"ADP has less noise in the first steps and more in the last ones; its sum of squares is {1 / ratio:.2f} of DP's, and its "
         f"certified epsilon {other.certified[-1] / one.certified[-1]:.2f} of DP's. After half of the steps (t = {half:,}) it has "
-        "spent "
-        f"{_share(other):.0%} of it, DP {_share(one):.0%}.",
+        f"spent {_share(other):.0%} of it, DP {_share(one):.0%}.",
     )
     return Table("Figure 1: noise and privacy along the run", heads, rows, sentences)
 
@@ -329,11 +327,9 @@ def gain_table(gains: Sequence[Gain]) -> Table:
     guesses = [math.log1p(g.steps / 20) / 4 for g in gains if g.schedule == "1/sqrt(20 + t)"]
     sentences = (
         "M_dp/M_adp: by what adapted noise lowers the noise term where a step costs 1/alpha^2, as the paper accounts; the other "
-        "columns: "
-        f"by what it lowers the squared noise in the iterate at the same certified epsilon (delta {DELTA:g}).",
+        f"columns: by what it lowers the squared noise in the iterate at the same certified epsilon (delta {DELTA:g}).",
         f"The gain is log(1 + T c/a)/4 = {', '.join(f'{value:.2f}' for value in guesses)} for the first schedule, not 2 log(1 + T "
-        "c/a), "
-        "as the ratio of (9) and (10) suggests.",
+        "c/a), as the ratio of (9) and (10) suggests.",
         f"Adapted noise is worse than constant noise in {len(worse)} of {len(gains) * len(EQUAL)} places"
         + (f": {'; '.join(f'{g.schedule}, T = {g.steps:,}, epsilon {e:g}' for g, e in worse)}." if worse else "."),
     )

@@ -54,8 +54,7 @@ def minibatch_table(rows: Sequence[Minibatch]) -> Table:
         f"Losses x^2/2 + a x on [-2, 2], |a| at most 3, L = {HALVED.lipschitz:g}, {STEPS} steps of size 1/2, sigma from Theorem "
         "4.2 "
         f"at delta {DELTA:g}; z is that noise as a multiple of L on the sum. Exact: the last iterate's laws for a = 3 and a = -3, "
-        "all "
-        "other a being 0.",
+        "all other a being 0.",
         f"The claim is false in {len(broken)} of {len(rows)} rows, the minibatches: there the exact epsilon is "
         f"{min(r.exact / r.claimed for r in broken):.2g} to {max(r.exact / r.claimed for r in broken):.3g} times what is claimed, "
         f"and delta {min(r.delta / DELTA for r in broken):.2g} to {max(r.delta / DELTA for r in broken):,.0f} times."
@@ -63,8 +62,7 @@ def minibatch_table(rows: Sequence[Minibatch]) -> Table:
         else "No claim is false in these rows.",
         *(
             f"With full batches (n = {r.n:,}) it holds: {r.exact:.3f} for a claimed {r.claimed:g}, and {r.factor:.2f} times the "
-            "noise "
-            "is enough."
+            "noise is enough."
             for r in kept
         ),
         "Noise, times: by what the printed noise must be multiplied until the claimed epsilon is Proved "
@@ -117,8 +115,7 @@ def factor_table(constant: Sequence[Full], falling: Sequence[Full]) -> Table:
     sentences = (
         f"The numbers before a L^2/(lambda n^2 sigma^2) in the divergence of order a. Many steps: printed {last.units[0]:.3g}, "
         f"proved {last.units[1]:.4g}, exact {last.units[2]:.4g} (2 - lambda/(2 beta) for ours; times (a/L)^2, a = {FLAT.slope:g}, "
-        "for "
-        "quadratic losses). So the 4 of the discussion should be a 2.",
+        "for quadratic losses). So the 4 of the discussion should be a 2.",
         f"Few steps: the printed bound is {first.units[0] / first.units[3]:.2f} times composition (the paper says 2).",
     )
     return Table("The factors of section 3's discussion", heads, lines, sentences)
