@@ -9,6 +9,7 @@ from scipy.special import expit
 from dplateau.estimators.link import unclipped_probability
 from dplateau.losses import Logistic
 
+RESIDUAL = jax.jit(Logistic().residual)
 SCORES = np.linspace(-12, 12, 101)
 
 
@@ -26,7 +27,7 @@ def test_without_clipping_it_is_the_sigmoid():
 def test_the_expected_clipped_residual_is_zero(score, largest):
     probability = float(unclipped_probability(np.array([score]), np.array([largest]))[0])
     with jax.enable_x64(True):
-        residuals = np.array([float(Logistic().residual(np.float64(score), y)) for y in (0, 1)])
+        residuals = np.array([float(RESIDUAL(np.float64(score), y)) for y in (0, 1)])
     assert abs(np.array([1 - probability, probability]) @ np.clip(residuals, -largest, largest)) < 1e-6
 
 

@@ -21,7 +21,7 @@ def test_it_is_the_sum_of_the_binary_losses():
 
 
 def test_the_residual_is_the_gradient_of_the_value():
-    gradient = jax.grad(lambda s: LOSS.value(s, TARGET).sum())(jnp.asarray(SCORES))
+    gradient = jax.jit(jax.grad(lambda s: LOSS.value(s, TARGET).sum()))(jnp.asarray(SCORES))
     residual = LOSS.residual(SCORES, TARGET)
     np.testing.assert_allclose(residual, gradient, atol=1e-5)
     np.testing.assert_allclose(LOSS.residual_norm(residual), np.linalg.norm(gradient, axis=1), rtol=1e-5)

@@ -31,8 +31,8 @@ def double_precision():
 @pytest.mark.parametrize("loss", LOSSES, ids=names)
 def test_residual_is_the_derivative_of_the_value(loss):
     scores, target = examples(loss)
-    slope = jax.grad(lambda s: loss.value(s, jnp.asarray(target)).sum())(jnp.asarray(scores))
-    np.testing.assert_allclose(loss.residual(jnp.asarray(scores), jnp.asarray(target)), slope, atol=1e-12)
+    slope = jax.jit(jax.grad(lambda s: loss.value(s, jnp.asarray(target)).sum()))(jnp.asarray(scores))
+    np.testing.assert_allclose(jax.jit(loss.residual)(jnp.asarray(scores), jnp.asarray(target)), slope, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=names)
@@ -50,14 +50,14 @@ def test_values_match_the_textbook(loss):
         wanted = np.where(u <= 0, 0, np.where(u <= 0.5, u**2, u - 0.25))
     else:
         wanted = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y.astype(int)]
-    np.testing.assert_allclose(loss.value(jnp.asarray(scores), jnp.asarray(y)), wanted, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(loss.value)(jnp.asarray(scores), jnp.asarray(y)), wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=names)
 def test_lipschitz_constant_is_reached_but_not_exceeded(loss):
     scores, target = examples(loss, scale=50.0)
-    norms = np.asarray(loss.residual_norm(loss.residual(jnp.asarray(scores), jnp.asarray(target))))
-    flat = np.asarray(loss.residual(jnp.asarray(scores), jnp.asarray(target))).reshape(len(target), -1)
+    residual = jax.jit(loss.residual)(jnp.asarray(scores), jnp.asarray(target))
+    norms, flat = np.asarray(jax.jit(loss.residual_norm)(residual)), np.asarray(residual).reshape(len(target), -1)
     np.testing.assert_allclose(norms, np.linalg.norm(flat, axis=1), rtol=1e-12)
     if isinstance(loss, Squared):
         assert loss.lipschitz(3.0) == math.inf
@@ -72,11 +72,12 @@ def test_smoothness_constant_is_reached_but_not_exceeded(loss):
     if loss.outputs == 1:
         scores = np.linspace(-3, 3, 4001)
         target = jnp.zeros(len(scores))
-        slopes = jax.vmap(jax.grad(jax.grad(lambda s, y: loss.value(s[None], y[None])[0])))(jnp.asarray(scores), target)
+        curvature = jax.vmap(jax.grad(jax.grad(lambda s, y: loss.value(s[None], y[None])[0])))
+        slopes = jax.jit(curvature)(jnp.asarray(scores), target)
         largest = float(slopes.max())
     else:  # two equally likely classes that exclude the others are the extreme case
         scores = np.vstack([examples(loss)[0], [0, 0, -60, -60]])
-        hessians = jax.vmap(jax.hessian(lambda s: loss.value(s[None], jnp.zeros(1))[0]))(jnp.asarray(scores))
+        hessians = jax.jit(jax.vmap(jax.hessian(lambda s: loss.value(s[None], jnp.zeros(1))[0])))(jnp.asarray(scores))
         largest = float(np.linalg.eigvalsh(hessians).max())
     assert 4 * largest == pytest.approx(loss.smoothness(2.0), rel=1e-6)
 

@@ -27,7 +27,7 @@ def examples(loss):
 
 
 def value(loss, scores, target):
-    return np.asarray(loss.value(jnp.asarray(scores), jnp.asarray(target)))
+    return np.asarray(jax.jit(loss.value)(jnp.asarray(scores), jnp.asarray(target)))
 
 
 def test_values_match_the_textbook():
@@ -41,12 +41,12 @@ def test_values_match_the_textbook():
 def test_the_residual_is_a_subgradient_everywhere_and_the_slope_off_the_corner(loss):
     scores, target = examples(loss)
     scores[:50] = loss.corners(target[:50]).corner
-    slope = np.asarray(loss.residual(jnp.asarray(scores), jnp.asarray(target)))
+    slope = np.asarray(jax.jit(loss.residual)(jnp.asarray(scores), jnp.asarray(target)))
     assert slope.dtype == np.float64
     for shift in (-2.0, -1e-6, 1e-6, 0.7):
         above = value(loss, scores + shift, target) - value(loss, scores, target) - slope * shift
         assert above.min() >= -1e-14
-    smooth = jax.grad(lambda s: loss.value(s, jnp.asarray(target)).sum())(jnp.asarray(scores))
+    smooth = jax.jit(jax.grad(lambda s: loss.value(s, jnp.asarray(target)).sum()))(jnp.asarray(scores))
     np.testing.assert_allclose(slope[50:], smooth[50:], atol=1e-15)
 
 
@@ -74,7 +74,7 @@ def test_the_conjugate_is_the_largest_of_slope_times_score_less_the_value(loss):
 @pytest.mark.parametrize("loss", LOSSES, ids=names)
 def test_constants(loss):
     scores, target = examples(loss)
-    slopes = abs(np.asarray(loss.residual(jnp.asarray(scores), jnp.asarray(target))))
+    slopes = abs(np.asarray(jax.jit(loss.residual)(jnp.asarray(scores), jnp.asarray(target))))
     assert 3 * slopes.max() == loss.lipschitz(3.0)
     assert loss.smoothness(1.0) == math.inf
     assert loss.smoothness(0.0) == 0
