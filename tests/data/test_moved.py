@@ -9,7 +9,7 @@ from dplateau import data
 def test_readers_that_moved_warn_and_work(name):
     papers = pytest.importorskip("dplateau_papers.readers")
     assert papers
-    with pytest.warns(DeprecationWarning, match=f"{name} has moved to dplateau_papers.readers"):
+    with pytest.warns(DeprecationWarning, match=rf"dplateau.data.{name} is dplateau_papers.readers.\w+.{name} now"):
         found = getattr(data, name)
     assert found.__name__ == name
 

@@ -1,9 +1,5 @@
 """Readers, public schemas, and an encoding that learns nothing from private rows."""
 
-import warnings
-from importlib import import_module
-from typing import Any, Final
-
 from dplateau.data.encode import Dataset as Dataset
 from dplateau.data.encode import encode as encode
 from dplateau.data.encode import feature_names as feature_names
@@ -28,24 +24,16 @@ from dplateau.data.schema_file import schema_from_toml as schema_from_toml
 from dplateau.data.schema_file import schema_to_toml as schema_to_toml
 from dplateau.data.stream import open_stream as open_stream
 from dplateau.data.template import schema_template as schema_template
+from dplateau.spec.deprecated import moved
 
-_MOVED: Final = {
-    "read_idx": "idx",
-    "read_mnist": "idx",
-    "read_cifar": "cifar",
-    "read_imdb": "imdb",
-    "read_movielens": "movielens",
-    "Ratings": "movielens",
-}
-"""Readers of standard data sets; they are part of dplateau-papers now."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MOVED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = f"dplateau_papers.readers.{_MOVED[name]}"
-    warnings.warn(f"dplateau.data.{name} has moved to {module}, in dplateau-papers.", DeprecationWarning, stacklevel=2)
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError:
-        raise AttributeError(f"dplateau.data.{name} is in {module} now: install dplateau-papers.") from None
+__getattr__ = moved(
+    __name__,
+    {
+        "read_idx": "dplateau_papers.readers.idx.read_idx",
+        "read_mnist": "dplateau_papers.readers.idx.read_mnist",
+        "read_cifar": "dplateau_papers.readers.cifar.read_cifar",
+        "read_imdb": "dplateau_papers.readers.imdb.read_imdb",
+        "read_movielens": "dplateau_papers.readers.movielens.read_movielens",
+        "Ratings": "dplateau_papers.readers.movielens.Ratings",
+    },
+)

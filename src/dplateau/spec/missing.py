@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-EXTRAS: Final = {
-    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "train"),
-    "matplotlib": "plots",
+INSTALLS: Final = {
+    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'dplateau[train]'"),
+    "matplotlib": "'dplateau[plots]'",
+    "dplateau_papers": "dplateau-papers",
 }
-"""Packages by the name of their import, and the extra that installs them."""
+"""Packages by the name of their import, and what installs them."""
 
 
 def remedy(missing: ModuleNotFoundError) -> str | None:
     """What installs the missing package; None where it is none of ours."""
     package = (missing.name or "").partition(".")[0]
-    return f"this needs {package}: pip install 'dplateau[{EXTRAS[package]}]'." if package in EXTRAS else None
+    return f"this needs {package}: pip install {INSTALLS[package]}." if package in INSTALLS else None
 
 
 @contextmanager
