@@ -205,9 +205,9 @@ def test_a_blow_while_training(table, tmp_path, blow, code):
     """The process tells when it trains, and listens to SIGINT even if the tests run in the background."""
     script = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import dplateau.training.engine as engine; from dplateau.cli.main import status; old = engine.run_chunk\n"
+        "import dplateau.training.engine as engine; from dplateau.cli.main import run; old = engine.run_chunk\n"
         "def run_chunk(*a, **k):\n    print('training', flush=True)\n    return old(*a, **k)\n"
-        "engine.run_chunk = run_chunk; sys.exit(status(sys.argv[1:]))"
+        "engine.run_chunk = run_chunk; run(sys.argv[1:])"
     )
     command = ["train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", "1", "--steps", "10000000"]
     process = subprocess.Popen(
