@@ -64,6 +64,18 @@ def test_other_missing_modules_are_told_as_they_are():
     assert "No module named 'no_such_module'" in done.stderr
 
 
+def test_names_that_moved_say_which_package_is_missing():
+    old = "from dplateau.data import read_idx"
+    assert "this needs dplateau_papers: pip install dplateau-papers." in python(old, ["dplateau_papers"]).stderr
+    assert "No module named 'gzip'" in python(old, ["gzip"]).stderr
+
+
+def test_weights_have_a_digest_without_jax():
+    digest = "from dplateau.certificate import weights_digest\n"
+    assert len(python(digest + "print(weights_digest({'w': [1.0, 2.0]}))").stdout) == 65
+    assert "the weights hold a object: expected arrays" in python(digest + "weights_digest({'w': object()})").stderr
+
+
 def test_a_run_needs_numpy_only():
     done = python("import dplateau as dp; dp.Run(n=9, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0)", ["scipy"])
     assert done.returncode == 0, done.stderr

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dplateau as dp
-from dplateau import report as reports
-from dplateau.report import make_certificate, write_page
+from dplateau.certificate import DeclaredTraining, make_certificate
+from dplateau.report import write_page
 from dplateau.spec import Generator
 from dplateau.spec import assumption as a
 
@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     generators = Generator("AES-256-CTR", "operating-system"), Generator("insecure" + 300 * "x", "fixed-seed")
     for name, generator in zip(PAGES, generators, strict=True):
-        certificate = make_certificate(dp.account(RUN), reports.DeclaredTraining(RUN, ASSUMPTIONS, generator))
+        certificate = make_certificate(dp.account(RUN), DeclaredTraining(RUN, ASSUMPTIONS, generator))
         write_page(certificate, folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in PAGES}
 

@@ -189,7 +189,7 @@ def test_accounting_does_not_load_what_training_needs(process):
 @pytest.fixture
 def certificates(tmp_path):
     """Two certificates of runs on the same records, and one that certifies nothing."""
-    from dplateau.report import DeclaredTraining, make_certificate
+    from dplateau.certificate import DeclaredTraining, make_certificate
     from dplateau.spec import Generator
     from dplateau.spec import assumption as a
 

@@ -110,7 +110,7 @@ def test_bad_input_is_one_line(dplateau, options, message):
 
 
 def test_the_run_of_a_certificate(dplateau, tmp_path):
-    from dplateau.report import DeclaredTraining, make_certificate
+    from dplateau.certificate import DeclaredTraining, make_certificate
     from dplateau.spec import Generator
     from dplateau.spec import assumption as a
 

@@ -4,8 +4,8 @@ import os
 import pytest
 
 import dplateau as dp
-from dplateau import report as reports
-from dplateau.report import Certificate, certificate_page, make_certificate, read_certificate
+from dplateau.certificate import Certificate, DeclaredTraining, make_certificate, read_certificate
+from dplateau.report import certificate_page
 from dplateau.spec import Generator
 from dplateau.spec import assumption as a
 
@@ -22,7 +22,7 @@ def declared():
 
 
 def certified(generator: str = SECRET) -> Certificate:
-    return make_certificate(dp.account(RUN, 1e-6), reports.DeclaredTraining(RUN, declared(), generator))
+    return make_certificate(dp.account(RUN, 1e-6), DeclaredTraining(RUN, declared(), generator))
 
 
 @pytest.fixture

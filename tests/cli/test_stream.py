@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from dplateau.certificate import verify
 from dplateau.estimators.table_model import load_model
-from dplateau.report import verify
 
 N = 4_000
 CLASSES = 'classes = ["0", "1"]'

@@ -10,8 +10,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from dplateau.certificate import certificate_schema, read_certificate, verify
 from dplateau.estimators.table_model import TableModel, load_model
-from dplateau.report import certificate_schema, read_certificate, verify
 from dplateau.training import TrainingDiverged, TrainingInterrupted
 
 SEED = 987654321

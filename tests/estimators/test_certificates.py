@@ -7,8 +7,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from dplateau.certificate import Certificate, certificate_schema, verify
 from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dplateau.report import Certificate, certificate_schema, verify
 
 N = 500
 KINDS = {

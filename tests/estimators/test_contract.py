@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dplateau._account import account
+from dplateau.certificate import verify
 from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dplateau.report import verify
 from dplateau.spec import FullBatch, InputError
 from dplateau.training import SecureGenerator
 

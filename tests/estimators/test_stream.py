@@ -8,9 +8,9 @@ import pytest
 from sklearn.base import clone
 
 from dplateau import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dplateau.certificate import verify
 from dplateau.data import array_stream, block_stream, open_stream, schema_from_toml, schema_to_toml
 from dplateau.estimators.table_model import TableModel, load_model
-from dplateau.report import verify
 from dplateau.spec import InputError
 from dplateau.training import TrainingInterrupted
 

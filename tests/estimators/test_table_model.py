@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dplateau.certificate import check_weights, read_certificate, weights_digest
 from dplateau.cli.main import status
 from dplateau.data import schema_from_toml
 from dplateau.estimators.table_model import TableModel, load_model
-from dplateau.report import check_weights, read_certificate, weights_digest
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning
 
 COLUMNS = """
@@ -179,7 +179,7 @@ def test_a_certificate_that_names_no_weights_is_refused(saved, tmp_path):
         load_model(folder)
 
 
-OLD = Path(__file__).parents[1] / "report" / "format-1" / "secret.json"
+OLD = Path(__file__).parents[1] / "certificate" / "format-1" / "secret.json"
 
 
 def test_models_of_format_1_load_with_a_warning(saved, tmp_path):

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import dplateau as dp
-from dplateau.report import Certificate, ContradictionError, check_weights, make_certificate, verify
-from dplateau.spec import Generator, PrivacyWarning, Runs
+from dplateau.certificate import Certificate, check_weights, make_certificate, verify
+from dplateau.spec import ContradictionError, Generator, PrivacyWarning, Runs
 
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")

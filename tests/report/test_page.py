@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import dplateau as dp
-from dplateau.report import Certificate, certificate_page, read_certificate, verify, write_page
-from dplateau.report.outward import up
+from dplateau.certificate import Certificate, read_certificate, verify
+from dplateau.certificate.outward import up
+from dplateau.report import certificate_page, write_page
 from dplateau.report.page_words import FEW, one_in, run_in_brief
 from dplateau.report.pages import plotly
 from dplateau.report.trade_off import read_attack
@@ -19,7 +20,7 @@ from dplateau.report.words import percent
 from dplateau.spec import Generator, InputError, UncertifiedError
 from dplateau.spec.assumption import Classes
 
-from .forging import claiming, forged
+from ..certificate.forging import claiming, forged
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -149,7 +150,7 @@ def test_a_fixed_seed_certifies_nothing(seeded):
 
 
 def test_format_1_has_a_page_that_says_what_it_cannot_know(certificate):
-    reader = read(read_certificate(Path(__file__).parent / "format-1" / "secret.json"))
+    reader = read(read_certificate(Path(__file__).parents[1] / "certificate" / "format-1" / "secret.json"))
     assert "This certificate has format 1. It was made before the sums of a training were exact" in top(reader)
     assert "does not say which weights it is about" in top(reader)
     assert "Proved" in top(reader)

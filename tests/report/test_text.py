@@ -9,7 +9,9 @@ from rich.console import Console
 import dplateau as dp
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
-from dplateau.report.text import as_text, certificate_text, report_text, rounded_up, run_facts
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.certificate.words import run_facts
+from dplateau.report.text import as_text, certificate_text, report_text
 from dplateau.spec import By
 
 

@@ -16,7 +16,8 @@ from dplateau.report.epsilon_picture import plot_epsilon
 from dplateau.report.text import as_text
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, compared, read_attack, trade_offs
 from dplateau.report.trade_off_picture import plot_trade_off
-from dplateau.report.trade_off_text import percent, trade_off_text
+from dplateau.report.trade_off_text import trade_off_text
+from dplateau.report.words import percent
 from dplateau.spec import InputError, UncertifiedError
 
 FULL = dp.Run(n=1000, sampling=dp.FullBatch(), steps=4, noise_multiplier=2.0)  # 1-GDP
@@ -91,7 +92,7 @@ def test_text_fits_the_terminal(sgd) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert f"at most {percent(sgd.attack.advantage)}" in text
     assert f"1 % {percent(sgd.attack.detects[1][1]):>16}" in text
-    assert "whether one\nrow is there" in text
+    assert "whether any\none row was in the data" in text
     assert "which of two" in as_text(trade_off_text(trade_offs(FULL.replace(adjacency="replace"))))
 
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dplateau.report.files import check_new_folder, new_folder, write_file
+from dplateau.files import check_new_folder, new_folder, write_file
 from dplateau.report.picture import figure_type, save_picture
 from dplateau.spec import InputError
 from dplateau_papers.data_sets import data_folder

@@ -9,7 +9,7 @@ from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
-    from dplateau.report import Certificate
+    from dplateau.certificate import Certificate
 
 
 def account(
@@ -47,7 +47,7 @@ def account(
     """
     given = o.given_in(locals())
     from dplateau._account import account
-    from dplateau.report import Certificate
+    from dplateau.certificate import Certificate
     from dplateau.report.text import report_text
 
     start, usual = o.runs_in(run)
@@ -64,7 +64,7 @@ def account(
 
 
 def _verify(certificate: Certificate, json: bool) -> int:
-    from dplateau.report import verify
+    from dplateau.certificate import verify
     from dplateau.report.text import verdict_text
 
     verdict = verify(certificate)

@@ -48,7 +48,6 @@ def calibrate(
     given = o.given_in(locals())
     from dplateau._account import account
     from dplateau.calibration import calibrate
-    from dplateau.report import Certificate
     from dplateau.report.text import calibration_text
 
     delta = o.DELTA if delta is None else delta
@@ -56,7 +55,6 @@ def calibrate(
         raise InputError(f"--vary is {vary!r}: expected one of {', '.join(VARY)}.")
     name = vary.replace("-", "_")
     start = o.run_in(run)
-    start = start.run if isinstance(start, Certificate) else start
     if start is None:
         if given[name] is not None or (name == "steps" and epochs is not None):
             raise InputError(f"--{vary} is what is looked for: leave it out, or --vary something else.")

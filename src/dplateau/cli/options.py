@@ -13,7 +13,7 @@ from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputErro
 from dplateau.spec.sampling import sampling_from_dict
 
 if TYPE_CHECKING:
-    from dplateau.report import Certificate
+    from dplateau.certificate import Certificate
 
 RUN: Final = "What ran"
 LOSS: Final = "The loss and its domain (for last-iterate bounds)"
@@ -97,11 +97,13 @@ Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).",
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
 
-def run_in(file: Path | None) -> Run | Runs | Certificate | None:
-    """What is in the file of ``--run``."""
-    from dplateau.report.certificate_json import read_run_or_certificate
+def run_in(file: Path | None) -> Run | Runs | None:
+    """The run in the file of ``--run``, or the one that a certificate there is about."""
+    from dplateau.certificate import Certificate
+    from dplateau.certificate.read import read_run_or_certificate
 
-    return None if file is None else read_run_or_certificate(file)
+    found = None if file is None else read_run_or_certificate(file)
+    return found.run if isinstance(found, Certificate) else found
 
 
 def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, float]:
@@ -113,9 +115,10 @@ def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, 
         A file cannot be read, one of several is a certificate that certifies nothing, or they are not about the same records.
     """
     from dplateau._account import compose
-    from dplateau.report import Certificate
+    from dplateau.certificate import Certificate
+    from dplateau.certificate.read import read_run_or_certificate
 
-    found = [(file, one) for file in files or () if (one := run_in(file)) is not None]
+    found = [(file, read_run_or_certificate(file)) for file in files or ()]
     if len(found) < 2:
         return (found[0][1] if found else None), DELTA
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]

@@ -44,9 +44,9 @@ def plan(
 
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
+    from dplateau.files import write_file
     from dplateau.losses import Huber, SmoothedHinge
     from dplateau.planning import plan as make
-    from dplateau.report.files import write_file
 
     if model not in MODELS:
         raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")

@@ -52,16 +52,13 @@ def plot_plateau(
     --strong-convexity 0.004 --released last --output plateau.svg
     """
     given = o.given_in(locals())
-    from dplateau.report import Certificate
     from dplateau.report.picture import check_picture
     from dplateau.report.plateau import plateau, step_numbers
     from dplateau.report.plateau_picture import plot_plateau
 
     if output is None and not json:
         raise InputError("--output is missing: name the picture, plateau.svg for example; or give --json for the numbers.")
-    start = o.run_in(run)
-    start = start.run if isinstance(start, Certificate) else start
-    described = o.one_run_of(start, **given)
+    described = o.one_run_of(o.run_in(run), **given)
     numbers = step_numbers(described, to)
     if output is not None:
         check_picture(output)

@@ -50,15 +50,12 @@ def plot_trade_off(
     --noise-multiplier 1.1 --output trade-off.svg
     """
     given = o.given_in(locals())
-    from dplateau.report import Certificate
     from dplateau.report.picture import check_picture
     from dplateau.report.trade_off import trade_offs
     from dplateau.report.trade_off_picture import plot_trade_off
     from dplateau.report.trade_off_text import trade_off_text
 
-    start = o.run_in(run)
-    start = start.run if isinstance(start, Certificate) else start
-    described = o.run_of(start, **given)
+    described = o.run_of(o.run_in(run), **given)
     if output is not None:
         check_picture(output)
     with Console(stderr=True).status("accounting for all false-positive rates"):

@@ -39,7 +39,7 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
-    from dplateau.report import read_certificate
+    from dplateau.certificate import read_certificate
     from dplateau.report.page import check_page, write_page
     from dplateau.report.text import headline, verdict_line
 

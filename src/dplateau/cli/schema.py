@@ -35,7 +35,7 @@ def schema(
     dplateau schema visits.csv --target readmitted --output visits.toml
     """
     from dplateau.data.template import schema_template
-    from dplateau.report.files import write_file
+    from dplateau.files import write_file
 
     if output is not None and output.exists():
         raise InputError(f"{output} exists already: name a new file, or remove it first.")

@@ -64,7 +64,7 @@ def train(
     """
     output = output or Path(f"{file.stem}-model")
     from dplateau.data import load_schema
-    from dplateau.report.files import check_new_folder
+    from dplateau.files import check_new_folder
 
     check_new_folder(output)
     public = load_schema(schema)

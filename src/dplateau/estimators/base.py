@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator, is_classifier
 from dplateau._account import account
 from dplateau.algorithms import PNSGD, NoisySGD
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
+from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import SOLVERS, Algorithm, build, choose
-from dplateau.report import Certificate, bound_to, make_certificate
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import real

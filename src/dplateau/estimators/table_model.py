@@ -11,14 +11,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.certificate import Certificate
+from dplateau.certificate.beside import check_model, check_schema, read_weights
+from dplateau.certificate.read import certificate_at
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
-from dplateau.report import Certificate, new_folder
-from dplateau.report.beside import check_model, check_schema, read_weights
-from dplateau.report.certificate_json import certificate_at
+from dplateau.files import new_folder
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning
 from dplateau.spec.assumption import Features, PublicSchema
 

@@ -136,7 +136,7 @@ def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDr
 
 @dataclass(frozen=True)
 class OpacusTraining:
-    """What an Opacus training ran, and what its guarantee rests on, for ``dplateau.report.make_certificate``.
+    """What an Opacus training ran, and what its guarantee rests on, for ``dplateau.certificate.make_certificate``.
 
     Attributes
     ----------

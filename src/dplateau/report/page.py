@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
+from dplateau.certificate import Certificate, Verdict, verify
+from dplateau.certificate.words import by_whom, guessing_accuracy
+from dplateau.files import check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
-from dplateau.report.certificate import Certificate
-from dplateau.report.files import check_file, write_file
-from dplateau.report.statement import guessing_accuracy
 from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
-from dplateau.report.verify import Verdict, verify
-from dplateau.report.words import PROVED, by_whom, declined, percent
+from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
 
 ENDINGS: Final = (".html", ".htm")

@@ -11,7 +11,7 @@ from dplateau._account import Report
 from dplateau.accounting.attack import accuracy, true_positive_rate
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
-from dplateau.report.certificate import DELTAS
+from dplateau.certificate.make import DELTAS
 from dplateau.report.trade_off import ALARM, ALPHAS, Attack
 from dplateau.report.words import percent
 

@@ -8,9 +8,8 @@ import re
 from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.report.certificate import Certificate
-from dplateau.report.statement import seen
-from dplateau.report.words import by_whom, run_facts, spread
+from dplateau.certificate import Certificate
+from dplateau.certificate.words import by_whom, run_facts, seen, spread
 from dplateau.spec import Run, Runs
 
 SHORT: Final = 8

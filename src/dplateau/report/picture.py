@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.report.files import check_file, write_file
+from dplateau.files import check_file, write_file
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:

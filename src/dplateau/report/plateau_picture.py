@@ -11,9 +11,9 @@ import numpy as np
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import isotonic
+from dplateau.certificate.words import BATCHES, spread
 from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
-from dplateau.report.words import BATCHES, spread
 from dplateau.spec import InputError, UncertifiedError
 
 if TYPE_CHECKING:

@@ -13,15 +13,13 @@ from rich.text import Text
 from dplateau._account import Report
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
-from dplateau.report.certificate import Certificate
-from dplateau.report.verify import Verdict
-from dplateau.report.words import PROVED, by_whom, declined, run_facts, spread
+from dplateau.certificate import Certificate, Verdict
+from dplateau.certificate.words import by_whom, run_facts, spread
+from dplateau.report.words import PROVED, declined
 from dplateau.spec import Run, Runs
-from dplateau.spec.facts import Key
 
 WIDTH = 80
 SHOWN = 5
-BRIEFLY = {Key.FIXED_SEED: ": fixed seed", Key.NOT_CRYPTOGRAPHIC: ": guessable noise"}
 
 
 def as_text(content: RenderableType, width: int = WIDTH) -> str:
@@ -31,10 +29,10 @@ def as_text(content: RenderableType, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 
-def facts(*rows: tuple[str, RenderableType]) -> Table:
-    """Names beside what they stand for."""
+def facts(*rows: tuple[str, RenderableType], least: int = 12) -> Table:
+    """Names beside what they stand for; the column of names is at least so wide."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
-    grid.add_column(style="dim", no_wrap=True, min_width=12)
+    grid.add_column(style="dim", no_wrap=True, min_width=least)
     grid.add_column(ratio=1)
     for name, value in rows:
         grid.add_row(name, value)
@@ -116,58 +114,32 @@ def _found(run: Run, vary: str) -> str:
 
 
 def certificate_text(certificate: Certificate) -> RenderableType:
-    """What ``print(certificate)`` shows."""
-    good = certificate.certifies
-    status = certificate.status if good else f"certifies nothing{BRIEFLY.get(certificate.generator.key, '')}"
-    width = certificate.enclosure.upper - certificate.enclosure.lower
+    """What ``print(certificate)`` shows, in colour."""
     return Group(
         Text("Certificate", "bold"),
-        headline(certificate.epsilon, certificate.delta, status, good=good),
+        headline(certificate.epsilon, certificate.delta, certificate.standing, good=certificate.certifies),
         "",
         certificate.statement,
         "",
-        facts(
-            *run_facts(certificate.run),
-            ("generator", str(certificate.generator)),
-            ("bound", f"{certificate.bound}, enclosed to {rounded_up(width, 1)}; {certificate.source}"),
-            *([] if certificate.mu is None else [("Gaussian DP", f"mu = {rounded_up(certificate.mu)}")]),
-            ("other deltas", _curve(certificate)),
-            ("digest", f"{certificate.run_digest[:16]}, of the run"),
-            *_bound_to(certificate),
-            ("made with", ", ".join(f"{name} {version}" for name, version in certificate.versions)),
-        ),
-        *(Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps),
+        facts(*certificate.facts),
+        *_gaps(certificate),
         "",
         Text("It rests on", "bold"),
         *_assumptions(certificate),
     )
 
 
-def _bound_to(certificate: Certificate) -> Iterator[tuple[str, RenderableType]]:
-    """The digests of the model that the certificate is about."""
-    if certificate.weights_sha256 is not None:
-        yield "weights", f"sha256 {certificate.weights_sha256[:16]}..., the numbers that were released: it is about no others"
-    if certificate.schema_sha256 is not None:
-        yield "schema", f"sha256 {certificate.schema_sha256[:16]}..., what turned rows into features"
+def _gaps(certificate: Certificate) -> list[RenderableType]:
+    """What it cannot know."""
+    return [Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps]
 
 
 def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
     """What the guarantee rests on, by who saw to it."""
-    width = max((len(one.name) for one in certificate.assumptions), default=0)
+    least = max((len(one.name) for one in certificate.assumptions), default=0)
     for who, lines in by_whom(certificate.assumptions):
-        grid = Table.grid(padding=(0, 2), pad_edge=False)
-        grid.add_column(style="dim", no_wrap=True, min_width=width)
-        grid.add_column(ratio=1)
-        for one in lines:
-            grid.add_row(one.name, one.statement)
         yield who
-        yield Padding(grid, (0, 0, 0, 2))
-
-
-def _curve(certificate: Certificate) -> str:
-    """Some points of the curve."""
-    shown = [point for point in certificate.curve if point[0] in (1e-4, 1e-6, 1e-8, 1e-10)]
-    return ", ".join(f"{rounded_up(epsilon.upper, 4)} at {delta:.0e}" for delta, epsilon in shown)
+        yield Padding(facts(*((one.name, one.statement) for one in lines), least=least), (0, 0, 0, 2))
 
 
 def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
@@ -187,7 +159,7 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
-        *_bound_to(certificate),
+        *certificate.model_facts,
     )
     lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
     if verdict.differences:
@@ -196,5 +168,4 @@ def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
             lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
     else:
         lines += ["", certificate.statement]
-    lines += [Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps]
-    return Group(*lines)
+    return Group(*lines, *_gaps(certificate))

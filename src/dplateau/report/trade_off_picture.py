@@ -11,9 +11,9 @@ import numpy as np
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.gaussian import Array
 from dplateau.analyses import GdpClt, MomentsAccountant
+from dplateau.certificate.words import BATCHES, spread
 from dplateau.report.picture import COLOURS, DASHES, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, Curve, TradeOffs
-from dplateau.report.words import BATCHES, spread
 from dplateau.spec import Run, Runs
 
 if TYPE_CHECKING:

@@ -6,15 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dplateau.certificate.words import SECRET, run_facts
 from dplateau.report.text import facts as beside
 from dplateau.report.text import headline
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
-from dplateau.report.words import PROVED, percent, run_facts
-
-ATTACKER = {
-    "add-remove": "whether one row is there or not",
-    "replace": "which of two values one row has",
-}
+from dplateau.report.words import PROVED, percent
 
 
 def trade_off_text(found: TradeOffs) -> RenderableType:
@@ -35,7 +31,7 @@ def trade_off_text(found: TradeOffs) -> RenderableType:
         ),
     )
     sentence = (
-        f"Whoever knows all other rows, sees what was released, and guesses {ATTACKER[report.run.adjacency]}, does no better than "
+        f"Whoever knows all other rows, sees what was released, and guesses {SECRET[report.run.adjacency]}, does no better than "
         f"this. With {100 * ALARM:g} % false alarms, at most {percent(dict(attack.detects)[ALARM])} are detected."
     )
     return Group(

@@ -11,7 +11,7 @@ from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
 from dplateau.analyses import RenyiComposition
-from dplateau.report.words import ADJACENCY, BATCHES, RELEASED
+from dplateau.certificate.words import ADJACENCY, BATCHES, RELEASED
 from dplateau.spec import InputError, Poisson, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python

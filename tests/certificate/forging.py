@@ -4,7 +4,7 @@ import copy
 import json
 from dataclasses import replace
 
-from dplateau.report import Certificate
+from dplateau.certificate import Certificate
 from dplateau.spec import Run, Runs
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dplateau as dp
+from dplateau.certificate import Certificate, make_certificate, read_certificate, verify
+from dplateau.certificate.outward import confirms_lower, confirms_upper, down, is_rounded, up
 from dplateau.cli.main import status
-from dplateau.report import Certificate, ContradictionError, make_certificate, read_certificate, verify
-from dplateau.report.outward import confirms_lower, confirms_upper, down, is_rounded, up
-from dplateau.spec import By, Generator, How, InputError, Run, Training
+from dplateau.spec import By, ContradictionError, Generator, How, InputError, Run, Training
 from dplateau.spec import assumption as a
 from dplateau.training import SecureGenerator, TrainResult
 from dplateau.training.result import assumptions_of
@@ -353,7 +353,7 @@ def test_what_is_confirmed_is_proved_but_for_what_machines_differ_in():
 
 def test_a_run_file_is_read_as_strictly(tmp_path):
     run = Run(n=10, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0)
-    from dplateau.report.certificate_json import read_run_or_certificate
+    from dplateau.certificate.read import read_run_or_certificate
 
     path = tmp_path / "run.json"
     path.write_text(run.to_json())

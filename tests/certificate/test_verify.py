@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from dplateau.report import ContradictionError, read_certificate, verify
+from dplateau.certificate import read_certificate, verify
 from dplateau.report.text import as_text, verdict_text
+from dplateau.spec import ContradictionError
 
 from .forging import claiming, forged
 

@@ -8,10 +8,13 @@ from collections.abc import Set
 from typing import Any, Final
 
 from dplateau.accounting import Enclosure
-from dplateau.report.outward import is_rounded
+from dplateau.certificate.outward import is_rounded
 from dplateau.spec import ContradictionError, InputError
 from dplateau.spec.schedule import real
 
+KIND: Final = "dplateau certificate"
+FORMAT: Final = 2
+PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,6 +63,14 @@ def digest_of(what: str, value: object) -> str:
     return str(value)
 
 
+def arithmetic_of(value: object) -> str:
+    """A text that names floating-point types."""
+    text = text_of("arithmetic", value)
+    if not text or set(text.split(", ")) - set(PRECISIONS):
+        raise InputError(f"arithmetic is none of {', '.join(PRECISIONS)}, nor several of them with commas between.")
+    return text
+
+
 def number(what: str, value: object, *, rounded: bool, high: float = math.inf) -> float:
     """A finite number of at least 0; ``rounded`` to as many digits as certificates have, where that is wanted."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -79,3 +90,8 @@ def enclosure_of(what: str, value: object, *, rounded: bool) -> Enclosure:
     if lower > upper:
         raise InputError(f"{what} is [{lower:g}, {upper:g}]: expected lower <= upper.")
     return Enclosure(lower, upper)
+
+
+def pair(enclosure: Enclosure) -> list[float | None]:
+    """Both ends; None for an infinite one."""
+    return [end if end < math.inf else None for end in (enclosure.lower, enclosure.upper)]

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.report.certificate import Certificate
-from dplateau.report.weights import check_weights
+from dplateau.certificate.certificate import Certificate
+from dplateau.certificate.weights import check_weights
 from dplateau.spec import ContradictionError, InputError
 
 ABOUT: Final = "model.json"

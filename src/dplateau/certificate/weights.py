@@ -8,15 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.certificate.certificate import Certificate
 from dplateau.spec import ContradictionError, InputError
-
-if TYPE_CHECKING:
-    from dplateau.report.certificate import Certificate
 
 HEAD: Final = b"dplateau weights 1\n"
 Keys = tuple[str | int, ...]
@@ -117,13 +115,12 @@ def _of_torch(tensor: Any) -> tuple[str, NDArray[Any]]:
 
 
 def _of_jax(tree: Any) -> list[tuple[Any, Any]]:
-    """The children of a node that JAX knows."""
-    from jax import tree_util
-
-    found = tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: node is not tree)[0]
-    if any(not keys for keys, _ in found):
+    """The children of a node that JAX knows; whoever has such a node has loaded JAX."""
+    jax = sys.modules.get("jax")
+    flat = [] if jax is None else jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: node is not tree)[0]
+    if jax is None or any(not keys for keys, _ in flat):
         raise InputError(f"the weights hold a {type(tree).__name__}: expected arrays of numbers.")
-    return [(_name(keys[0]), child) for keys, child in found]
+    return [(_name(keys[0]), child) for keys, child in flat]
 
 
 def _name(key: Any) -> Any:

@@ -3,8 +3,7 @@
 import pytest
 
 import dplateau as dp
-from dplateau import report
-from dplateau.report import DeclaredTraining
+from dplateau.certificate import DeclaredTraining
 from dplateau.spec import Generator
 from dplateau.spec.assumption import Divisor
 
@@ -21,10 +20,3 @@ RUN = dp.Run(n=100, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0)
 def test_sentences_in_place_of_facts_are_refused(assumptions, generator, message):
     with pytest.raises(dp.InputError, match=message):
         DeclaredTraining(run=RUN, assumptions=assumptions, generator=generator)
-
-
-def test_the_old_name_warns():
-    with pytest.warns(DeprecationWarning, match="DeclaredTraining now"):
-        assert report.Testimony is DeclaredTraining
-    with pytest.raises(AttributeError, match="no attribute 'Affidavit'"):
-        _ = report.Affidavit

@@ -7,14 +7,11 @@ are known to be cryptographic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from dplateau.report.parts import keys, list_of, text_of, truth
+from dplateau.certificate.parts import keys, list_of, text_of, truth
 from dplateau.spec import By, ContradictionError, Generator, How, Key
 from dplateau.spec.facts import CRYPTOGRAPHIC, KEYS, member
-
-if TYPE_CHECKING:
-    from dplateau.report.certificate import Certificate
 
 FACTS: Final = frozenset({"assumptions", "generator", "insecure_seed"})
 """Entries that format 2 replaced."""
@@ -33,15 +30,6 @@ class Stated:
     def to_dict(self) -> dict[str, str]:
         """Plain data for JSON."""
         return {"name": self.name, "statement": self.statement, "how": self.how.value}
-
-
-def facts(certificate: Certificate) -> dict[str, Any]:
-    """The entries of a certificate that only format 1 has."""
-    return {
-        "assumptions": [one.to_dict() for one in certificate.assumptions],
-        "generator": str(certificate.generator),
-        "insecure_seed": certificate.insecure_seed,
-    }
 
 
 def facts_from(data: dict[str, Any]) -> dict[str, Any]:

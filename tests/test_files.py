@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dplateau.report import new_folder, write_file
+from dplateau.files import new_folder, write_file
 from dplateau.spec import InputError
 
 
@@ -80,7 +80,7 @@ def test_what_the_system_says_is_told(tmp_path, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from dplateau.report import new_folder, write_file
+from dplateau.files import new_folder, write_file
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[1] == "folder":
     with new_folder("model") as part:

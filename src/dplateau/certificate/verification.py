@@ -8,13 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from dplateau._account import Report, account
-from dplateau.report.certificate import Certificate, best_of, pair
-from dplateau.report.outward import confirms_lower, confirms_upper
-from dplateau.report.strict_json import same
-from dplateau.report.words import cut
+from dplateau.certificate.certificate import Certificate
+from dplateau.certificate.make import best_of
+from dplateau.certificate.outward import confirms_lower, confirms_upper
+from dplateau.certificate.parts import pair
+from dplateau.certificate.strict_json import same
 
 TOLERANCE: Final = 1e-6
 """How far numbers of format 1 may be from those that are recomputed."""
+LONG: Final = 120
+"""Texts of a forged file are cut off after so many characters."""
 COMPUTED: Final = ("epsilon", "enclosure", "mu")
 """Keys of numbers that are computed with rounding."""
 
@@ -29,8 +32,13 @@ class Difference:
 
     def __str__(self) -> str:
         # JSON, so that no control character of a forged file reaches a terminal.
-        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else cut(json.dumps(x)) for x in (self.claimed, self.recomputed))
+        claimed, recomputed = (f"{x:.9g}" if isinstance(x, float) else _cut(json.dumps(x)) for x in (self.claimed, self.recomputed))
         return f"{self.entry}: {claimed} in the certificate, {recomputed} recomputed"
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text that might be anything."""
+    return text if len(text) <= LONG else f"{text[:LONG]} ... ({len(text):,} characters)"
 
 
 @dataclass(frozen=True)

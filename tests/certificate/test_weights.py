@@ -11,9 +11,9 @@ import optax
 import pytest
 
 import dplateau as dp
+from dplateau.certificate import Certificate, bound_to, check_weights, make_certificate, verify, weights_digest
 from dplateau.networks import train_network
-from dplateau.report import Certificate, ContradictionError, bound_to, check_weights, make_certificate, verify, weights_digest
-from dplateau.spec import InputError
+from dplateau.spec import ContradictionError, InputError
 
 W = np.arange(6.0).reshape(2, 3)
 

@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 
 import dplateau as dp
-from dplateau.report import Certificate, ContradictionError, certificate_schema, read_certificate
-from dplateau.report.certificate import DELTAS
-from dplateau.report.outward import up
-from dplateau.report.statement import guessing_accuracy
-from dplateau.spec import Generator, How
+from dplateau.certificate import Certificate, certificate_schema, read_certificate
+from dplateau.certificate.make import DELTAS
+from dplateau.certificate.outward import up
+from dplateau.certificate.words import guessing_accuracy
+from dplateau.spec import ContradictionError, Generator, How
 from dplateau.spec.assumption import KINDS
 from dplateau.training import SecureGenerator
 

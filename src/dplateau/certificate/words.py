@@ -1,0 +1,101 @@
+"""A run, its assumptions and its guarantee in words, which certificates, the terminal, pictures and pages share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from scipy.special import ndtr
+
+from dplateau.certificate.format_1 import Stated
+from dplateau.spec import Assumption, By, How, Run, Runs
+from dplateau.spec.schedule import Schedule
+
+BATCHES = {
+    "poisson": "Poisson batches of {size} expected rows",
+    "fixed-size": "random batches of {size} rows",
+    "cyclic": "batches of {size} rows, in the same public order in every epoch",
+    "shuffled": "batches of {size} rows, shuffled in every epoch",
+    "one-pass": "batches of {size} rows, every row used once",
+    "full": "all rows in every step",
+}
+RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
+FINAL_MODEL = "the final model only"
+ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
+SECRET = {
+    "add-remove": "whether any one row was in the data",
+    "replace": "which of two values any one row had",
+}
+HOW: Final = tuple(How)
+BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by whoever trained", None: ""}
+
+
+def spread(value: Schedule, digits: int = 6) -> str:
+    """A constant, or the range of a schedule."""
+    least, greatest = (min(value), max(value)) if isinstance(value, tuple) else (value, value)
+    return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
+
+
+def _count(value: float) -> str:
+    """A number of things that need not be whole: four digits, and never a power of ten."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def run_facts(run: Run | Runs) -> list[tuple[str, str]]:
+    """What ran, in words."""
+    if isinstance(run, Runs):
+        return [_protects(run), *(fact for number, one in enumerate(run.runs, start=1) for fact in _phase(number, one))]
+    return [_protects(run), *_phase(0, run)]
+
+
+def _protects(run: Run | Runs) -> tuple[str, str]:
+    return "protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"
+
+
+def _phase(number: int, run: Run) -> list[tuple[str, str]]:
+    """One run; of several, with its number."""
+    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+    steps = "phases" if run.is_phased else "steps"
+    return [
+        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches}"),
+        ("noise", f"multiplier {spread(run.noise_multiplier)}"),
+        ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
+    ]
+
+
+def by_whom(assumptions: Sequence[Assumption | Stated]) -> list[tuple[str, list[Assumption | Stated]]]:
+    """The assumptions, by how they came to hold and who saw to that, in words."""
+    found: dict[str, list[Assumption | Stated]] = {}
+    for one in sorted(assumptions, key=lambda one: (HOW.index(one.how), list(BY).index(one.by))):
+        found.setdefault(one.how.value + BY[one.by], []).append(one)
+    return list(found.items())
+
+
+def seen(released: str) -> str:
+    """What somebody sees whom the guarantee covers."""
+    return "the model" if released == "last" else "the model and every noisy step that led to it"
+
+
+def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
+    """How often the best guess between two neighbouring data sets, equally likely beforehand, can be right, at most.
+
+    Under (epsilon, delta) the total variation is at most ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)``; under mu-GDP it is
+    ``2 Phi(mu/2) - 1``. The best guess is right with probability ``(1 + total variation) / 2``.
+    """
+    bound = (1 + math.tanh(epsilon / 2)) / 2 + delta / (1 + math.exp(min(epsilon, 700.0)))
+    return min(1.0, bound, 1.0 if mu is None else float(ndtr(mu / 2)))
+
+
+def statement(
+    run: Run | Runs, epsilon: float, delta: float, mu: float | None, void: str | None = None, without: str = "Otherwise"
+) -> str:
+    """Two or three sentences for a person who does not know differential privacy; ``void`` says why nothing is certified."""
+    if void is not None:
+        return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
+    accuracy = math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10
+    return (
+        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {SECRET[run.adjacency]} with at most"
+        f" {accuracy:.1f} % accuracy; a coin toss has 50 %. It is rows that are protected: a person with several rows is protected"
+        f" less. Their number, {run.n:,}, is declared public."
+    )
