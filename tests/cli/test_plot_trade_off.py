@@ -3,9 +3,8 @@ import json
 import pytest
 
 import dplateau as dp
-from dplateau.report.text import as_text
+from dplateau.report.text import as_text, trade_off_text
 from dplateau.report.trade_off import trade_offs
-from dplateau.report.trade_off_text import trade_off_text
 
 RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=4, noise_multiplier=4.0)
 OPTIONS = ("--n", 1000, "--sampling", "full", "--steps", 4, "--noise-multiplier", 4)

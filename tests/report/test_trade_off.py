@@ -13,10 +13,9 @@ import dplateau as dp
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.report.epsilon import against_delta, against_runs
 from dplateau.report.epsilon_picture import plot_epsilon
-from dplateau.report.text import as_text
+from dplateau.report.text import as_text, trade_off_text
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, compared, read_attack, trade_offs
 from dplateau.report.trade_off_picture import plot_trade_off
-from dplateau.report.trade_off_text import trade_off_text
 from dplateau.report.words import percent
 from dplateau.spec import InputError, UncertifiedError
 

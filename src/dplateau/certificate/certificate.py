@@ -10,9 +10,9 @@ from typing import Any, Final
 from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate.fields import fields_of
+from dplateau.certificate.fields import FORMAT, KIND, fields_of
 from dplateau.certificate.format_1 import Stated
-from dplateau.certificate.parts import FORMAT, KIND, pair
+from dplateau.certificate.parts import pair
 from dplateau.certificate.plain import columns, paragraph
 from dplateau.certificate.strict_json import same, strict_json
 from dplateau.certificate.words import by_whom, run_facts, statement

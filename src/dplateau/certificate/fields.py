@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.certificate import format_1
-from dplateau.certificate.parts import (
-    FORMAT,
-    KIND,
-    arithmetic_of,
-    digest_of,
-    enclosure_of,
-    keys,
-    list_of,
-    number,
-    object_of,
-    text_of,
-)
+from dplateau.certificate.parts import arithmetic_of, digest_of, enclosure_of, keys, list_of, number, object_of, text_of
 from dplateau.spec import ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.assumption import assumption_from_dict
 from dplateau.spec.facts import Key, member
 
+KIND: Final = "dplateau certificate"
+FORMAT: Final = 2
 BOTH: Final = frozenset(
     {
         *("kind", "format", "certified", "statement", "epsilon", "delta", "enclosure", "bound", "status", "source", "mu", "curve"),
@@ -32,14 +23,14 @@ BOTH: Final = frozenset(
 FACTS: Final = frozenset({"training", "assumptions", "generator", "model"})
 
 
-def is_certificate(data: object) -> bool:
+def is_certificate(data: object) -> TypeGuard[dict[str, Any]]:
     """Whether a JSON value says that it is a certificate."""
     return isinstance(data, dict) and data.get("kind") == KIND
 
 
 def fields_of(data: object) -> dict[str, Any]:
     """The fields of the ``Certificate`` that wrote this JSON value; raises ``InputError`` where it is none."""
-    if not isinstance(data, dict) or not is_certificate(data):
+    if not is_certificate(data):
         raise InputError(f'this is no certificate: expected a JSON object with "kind": "{KIND}".')
     version = data.get("format")
     if isinstance(version, bool) or version not in (1, FORMAT):

@@ -8,12 +8,12 @@ from importlib.metadata import version
 from typing import Any, ClassVar, Final, Protocol
 
 from dplateau._account import Report, Row
-from dplateau.accounting import Enclosure
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.outward import outward, up
 from dplateau.certificate.parts import arithmetic_of
 from dplateau.certificate.weights import weights_digest
-from dplateau.spec import Assumption, Estimator, Generator, InputError, Run, Runs, Training, UncertifiedError
+from dplateau.certificate.words import uncertified
+from dplateau.spec import Assumption, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import member
 from dplateau.spec.required import problems_of
 
@@ -126,41 +126,54 @@ def make_certificate(report: Report, result: Trained, *, estimator: Estimator | 
     kind = None if estimator is None else member("estimator", Estimator, estimator)
     if wrong := problems_of(result.assumptions, result.training, run, result.generator, kind):
         raise InputError(f"the assumptions are not those of such a training: {'; '.join(wrong)}.")
-    best, enclosure, curve = best_of(report)
-    return Certificate(
-        epsilon=up(report.epsilon),
-        delta=report.delta,
-        enclosure=outward(enclosure),
-        bound=best.name,
-        status=best.status,
-        source=best.source,
-        mu=None if report.mu is None else up(report.mu),
-        curve=tuple((delta, outward(epsilon)) for delta, epsilon in curve),
-        bounds=tuple(_recorded(row) for row in report.bounds),
-        training=result.training,
-        assumptions=tuple(result.assumptions),
-        generator=result.generator,
-        arithmetic=arithmetic_of(result.dtype),
-        estimator=kind,
-        weights_sha256=None if result.weights is None else weights_digest(result.weights),
-        schema_sha256=None,
-        versions=_versions(),
-        run=run,
-        run_digest=run.digest,
+    return _rounded(
+        Certificate(
+            **claim_of(report),
+            training=result.training,
+            assumptions=tuple(result.assumptions),
+            generator=result.generator,
+            arithmetic=arithmetic_of(result.dtype),
+            estimator=kind,
+            weights_sha256=None if result.weights is None else weights_digest(result.weights),
+            schema_sha256=None,
+            versions=_versions(),
+        )
     )
 
 
-def best_of(report: Report) -> tuple[Row, Enclosure, list[tuple[float, Enclosure]]]:
-    """The least proved bound, its epsilon, and the curve; raises ``UncertifiedError`` where there is no finite one."""
+def claim_of(report: Report) -> dict[str, Any]:
+    """The fields of a certificate that follow from its run, with all digits; raises ``UncertifiedError`` where none is proved."""
     best = report.best
     if best is None or best.epsilon is None:
-        raise UncertifiedError(
-            f"no proved bound gives a finite epsilon at delta {report.delta:g}: raise delta or the noise multiplier."
-        )
+        raise uncertified(report.delta)
     deltas = sorted({*DELTAS, report.delta}, reverse=True)
     # Two bounds may have all but the same epsilon: the curve goes through the one that is claimed.
     points = {**dict(zip(deltas, report.profile(deltas), strict=True)), report.delta: best.epsilon}
-    return best, best.epsilon, list(points.items())
+    return {
+        "epsilon": report.epsilon,
+        "delta": report.delta,
+        "enclosure": best.epsilon,
+        "bound": best.name,
+        "status": best.status,
+        "source": best.source,
+        "mu": report.mu,
+        "curve": tuple(points.items()),
+        "bounds": report.bounds,
+        "run": report.run,
+        "run_digest": report.run.digest,
+    }
+
+
+def _rounded(exact: Certificate) -> Certificate:
+    """The certificate with numbers of eight digits."""
+    return replace(
+        exact,
+        epsilon=up(exact.epsilon),
+        enclosure=outward(exact.enclosure),
+        mu=None if exact.mu is None else up(exact.mu),
+        curve=tuple((delta, outward(epsilon)) for delta, epsilon in exact.curve),
+        bounds=tuple(map(_recorded, exact.bounds)),
+    )
 
 
 def _recorded(row: Row) -> Row:

@@ -12,8 +12,6 @@ from dplateau.certificate.outward import is_rounded
 from dplateau.spec import ContradictionError, InputError
 from dplateau.spec.schedule import real
 
-KIND: Final = "dplateau certificate"
-FORMAT: Final = 2
 PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from dplateau._account import Report, account
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.make import best_of
+from dplateau.certificate.make import claim_of
 from dplateau.certificate.outward import confirms_lower, confirms_upper
-from dplateau.certificate.parts import pair
 from dplateau.certificate.strict_json import same
 
 TOLERANCE: Final = 1e-6
 """How far numbers of format 1 may be from those that are recomputed."""
 LONG: Final = 120
 """Texts of a forged file are cut off after so many characters."""
+FOLLOWS: Final = ("epsilon", "delta", "enclosure", "bound", "status", "source", "mu", "curve", "bounds", "run_digest")
+"""Keys of what follows from the run and delta."""
 COMPUTED: Final = ("epsilon", "enclosure", "mu")
 """Keys of numbers that are computed with rounding."""
 
@@ -101,30 +102,13 @@ def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
         The run has no finite proved epsilon at all.
     """
     report = report or account(certificate.run, certificate.delta)
-    recomputed = _recomputed(report)
-    claimed = {key: value for key, value in certificate.to_dict().items() if key in recomputed}
+    both = certificate, replace(certificate, **claim_of(report))
+    claimed, recomputed = ({key: data[key] for key in FOLLOWS} for data in map(Certificate.to_dict, both))
     if certificate.format == 1:
         _drop_what_versions_word(claimed, recomputed)
     differences = [*_differences("", claimed, recomputed, Reading(certificate.format, report.delta)), *_impossible(certificate)]
     certifies = not differences and certificate.certifies
     return Verdict(certificate.epsilon, report.epsilon, certificate.delta, tuple(differences), certifies)
-
-
-def _recomputed(report: Report) -> dict[str, Any]:
-    """The entries that follow from the run and delta, computed numbers unrounded."""
-    best, enclosure, curve = best_of(report)
-    return {
-        "epsilon": report.epsilon,
-        "delta": report.delta,
-        "enclosure": pair(enclosure),
-        "bound": best.name,
-        "status": best.status,
-        "source": best.source,
-        "mu": report.mu,
-        "curve": [{"delta": delta, "epsilon": pair(epsilon)} for delta, epsilon in curve],
-        "bounds": [row.to_dict() for row in report.bounds],
-        "run_digest": report.run.digest,
-    }
 
 
 def _drop_what_versions_word(claimed: dict[str, Any], recomputed: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from scipy.special import ndtr
 
 from dplateau.certificate.format_1 import Stated
-from dplateau.spec import Assumption, By, How, Run, Runs
+from dplateau.spec import Assumption, By, How, Run, Runs, UncertifiedError
 from dplateau.spec.schedule import Schedule
 
 BATCHES = {
@@ -37,6 +37,11 @@ def spread(value: Schedule, digits: int = 6) -> str:
     return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
 
 
+def batches(run: Run) -> str:
+    """What a step uses."""
+    return BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+
+
 def _count(value: float) -> str:
     """A number of things that need not be whole: four digits, and never a power of ten."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
@@ -55,10 +60,9 @@ def _protects(run: Run | Runs) -> tuple[str, str]:
 
 def _phase(number: int, run: Run) -> list[tuple[str, str]]:
     """One run; of several, with its number."""
-    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
     steps = "phases" if run.is_phased else "steps"
     return [
-        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches}"),
+        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches(run)}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]
@@ -85,6 +89,11 @@ def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
     """
     bound = (1 + math.tanh(epsilon / 2)) / 2 + delta / (1 + math.exp(min(epsilon, 700.0)))
     return min(1.0, bound, 1.0 if mu is None else float(ndtr(mu / 2)))
+
+
+def uncertified(delta: float) -> UncertifiedError:
+    """What is raised where nothing can be certified."""
+    return UncertifiedError(f"no proved bound gives a finite epsilon at delta {delta:g}: raise delta or the noise multiplier.")
 
 
 def statement(

@@ -51,9 +51,9 @@ def plot_trade_off(
     """
     given = o.given_in(locals())
     from dplateau.report.picture import check_picture
+    from dplateau.report.text import trade_off_text
     from dplateau.report.trade_off import trade_offs
     from dplateau.report.trade_off_picture import plot_trade_off
-    from dplateau.report.trade_off_text import trade_off_text
 
     described = o.run_of(o.run_in(run), **given)
     if output is not None:

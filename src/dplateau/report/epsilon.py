@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,18 +37,7 @@ class EpsilonCurves:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; None where there is no finite epsilon."""
-        return {
-            "against": self.against,
-            "places": list(self.places),
-            "lines": [
-                {
-                    "name": line.name,
-                    "status": line.status,
-                    "epsilons": [value if math.isfinite(value) else None for value in line.epsilons],
-                }
-                for line in self.lines
-            ],
-        }
+        return {"against": self.against, "places": list(self.places), "lines": [line.to_dict() for line in self.lines]}
 
 
 def against_delta(run: Run | Runs, deltas: Sequence[float] = DELTAS) -> EpsilonCurves:

@@ -145,7 +145,7 @@ def _who(certificate: Certificate) -> dict[str, Any]:
         "neighbours": words.NEIGHBOURS[run.adjacency],
         "seen": words.released_to(run),
         "only_the_last": words.only_the_last(run),
-        "counted": words.counted(certificate),
+        "counted": [(len(lines), who) for who, lines in by_whom(certificate.assumptions)],
     }
 
 

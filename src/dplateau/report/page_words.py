@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate
-from dplateau.certificate.words import by_whom, run_facts, seen, spread
+from dplateau.certificate.words import run_facts, seen, spread
 from dplateau.spec import Run, Runs
 
 SHORT: Final = 8
@@ -70,11 +70,6 @@ def released_to(run: Run | Runs) -> str:
 def only_the_last(run: Run | Runs) -> bool:
     """Whether earlier steps of a training would say more than the guarantee allows."""
     return any(one.released == "last" for one in (run.runs if isinstance(run, Runs) else (run,)))
-
-
-def counted(certificate: Certificate) -> list[tuple[int, str]]:
-    """How many assumptions were enforced and declared, and by whom."""
-    return [(len(lines), who) for who, lines in by_whom(certificate.assumptions)]
 
 
 def method(run: Run | Runs) -> list[str]:

@@ -42,6 +42,10 @@ class Line:
         """Whether the analysis is ``Proved``."""
         return self.status == "Proved"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; None where there is no finite epsilon."""
+        return {"name": self.name, "status": self.status, "epsilons": _finite(self.epsilons)}
+
     @property
     def drawn(self) -> list[int]:
         """Where the epsilon has a place on a logarithmic axis."""
@@ -95,7 +99,7 @@ class Plateau:
             "begins": self.begins,
             "steps": list(self.steps),
             "certified": _finite(self.certified),
-            "analyses": [{"name": line.name, "status": line.status, "epsilons": _finite(line.epsilons)} for line in self.lines],
+            "analyses": [line.to_dict() for line in self.lines],
             "run": self.run.to_dict(),
         }
 

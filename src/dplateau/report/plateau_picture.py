@@ -11,10 +11,10 @@ import numpy as np
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import isotonic
-from dplateau.certificate.words import BATCHES, spread
+from dplateau.certificate.words import batches, spread, uncertified
 from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
-from dplateau.spec import InputError, UncertifiedError
+from dplateau.spec import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +45,7 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
     if path is not None:
         check_picture(path)
     if min(plateau.certified) == math.inf:
-        raise UncertifiedError(
-            f"no proved bound gives a finite epsilon at delta {plateau.delta:g}: raise delta or the noise multiplier."
-        )
+        raise uncertified(plateau.delta)
     lines = [line for line in plateau.lines if line.drawn]
     if not lines:
         raise InputError(f"every epsilon is 0 at delta {plateau.delta:g}, which a logarithmic axis cannot show: lower delta.")
@@ -82,9 +80,8 @@ def _draw_axes(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
         axis.set_minor_formatter(NullFormatter())
     style_axes(axes)
     run = plateau.run
-    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
     noise = f"noise multiplier {spread(run.noise_multiplier)}, {run.adjacency}, released: {run.released}"
-    axes.set_title(f"{run.n:,} rows, {batches}\n{noise}", loc="left", fontsize=TEXT, color="0.3")
+    axes.set_title(f"{run.n:,} rows, {batches(run)}\n{noise}", loc="left", fontsize=TEXT, color="0.3")
 
 
 def _style(lines: list[Line]) -> dict[str, dict[str, Any]]:

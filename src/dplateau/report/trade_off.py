@@ -12,7 +12,8 @@ from dplateau.accounting.attack import accuracy, advantage, posterior, true_posi
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import TradeOff, epsilon_delta, trade_off
 from dplateau.analyses import GdpClt, MomentsAccountant
-from dplateau.spec import Run, Runs, UncertifiedError
+from dplateau.certificate.words import uncertified
+from dplateau.spec import Run, Runs
 
 FALSE_ALARMS: Final = (0.001, 0.01, 0.05, 0.1)
 """False-positive rates at which a curve is read."""
@@ -162,9 +163,7 @@ def compared(report: Report) -> TradeOffs:
     """As ``trade_offs``, of a run that was accounted for."""
     best = report.best
     if best is None:
-        raise UncertifiedError(
-            f"no proved bound gives a finite epsilon at delta {report.delta:g}: raise delta or the noise multiplier."
-        )
+        raise uncertified(report.delta)
     curves = [Curve(CERTIFIED, best.status, report.trade_off)]
     rows = {row.name: row for row in report.bounds}
     for name in (GdpClt.name, MomentsAccountant.name):

@@ -11,7 +11,7 @@ import numpy as np
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.gaussian import Array
 from dplateau.analyses import GdpClt, MomentsAccountant
-from dplateau.certificate.words import BATCHES, spread
+from dplateau.certificate.words import batches, spread
 from dplateau.report.picture import COLOURS, DASHES, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, Curve, TradeOffs
 from dplateau.spec import Run, Runs
@@ -111,5 +111,4 @@ def _title(run: Run | Runs) -> str:
     last = f"{run.adjacency}, released: {run.released}"
     if isinstance(run, Runs):
         return f"{run.n:,} rows, {len(run.runs)} runs, {run.steps:,} steps\n{last}"
-    batches = BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
-    return f"{run.n:,} rows, {run.steps:,} steps, {batches}\nnoise multiplier {spread(run.noise_multiplier)}, {last}"
+    return f"{run.n:,} rows, {run.steps:,} steps, {batches(run)}\nnoise multiplier {spread(run.noise_multiplier)}, {last}"
