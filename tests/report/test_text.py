@@ -57,6 +57,11 @@ def test_assumptions_stand_together_by_who_saw_to_them(certificate):
         assert one.statement in " ".join(text.split())
 
 
+def test_without_colour_the_terminal_shows_what_print_does(certificates, seeded):
+    for certificate in (*certificates.values(), seeded, replace(seeded, curve=(), weights_sha256=None)):
+        assert as_text(certificate_text(certificate)) == str(certificate)
+
+
 FULL = dp.Run(n=60_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=50.0)
 
 

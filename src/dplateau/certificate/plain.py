@@ -11,7 +11,8 @@ WIDTH: Final = 80
 
 def paragraph(text: str, head: str = "") -> str:
     """Lines that start below each other, the first one behind ``head``."""
-    return fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+    lines = fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+    return lines or head.rstrip()
 
 
 def columns(rows: Sequence[tuple[str, str]], least: int = 0, indent: str = "") -> list[str]:
