@@ -15,8 +15,8 @@ from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.roots import root
 from dplateau.analyses import Analysis, ExactCompositionAnalysis
 from dplateau.analyses.composed import composed, each_by_its_best
-from dplateau.spec import FixedSize, InputError, OnePass, Poisson, Run, Runs
-from dplateau.spec.schedule import real
+from dplateau.spec import InputError, Run, Runs
+from dplateau.spec.schedule import is_constant, real, scaled
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Guess = tuple[float, float]
@@ -29,8 +29,7 @@ def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
 
 
 def _louder(run: Run, factor: float) -> Run:
-    z = run.noise_multiplier
-    return run.replace(noise_multiplier=tuple(factor * value for value in z) if isinstance(z, tuple) else factor * z)
+    return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
 def _guess(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: float) -> Guess | None:
@@ -174,14 +173,11 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
     if isinstance(run, Runs):
         raise InputError(f'vary="{vary}" is for one run: of several runs only the noise is calibrated.')
     if vary == "steps":
-        if any(
-            isinstance(value, tuple) for value in (run.noise_multiplier, run.step_size, getattr(run.sampling, "batch_size", None))
-        ):
+        if not is_constant(run.noise_multiplier, run.step_size, run.sampling.divisors(run.n)):
             raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
-        size = run.sampling.divisors(run.n)
-        most = int(run.n // size) if isinstance(run.sampling, OnePass) and not isinstance(size, tuple) else 10**9
+        most = int(min(run.sampling.most_steps(run.n), 10**9))
         return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), most, "steps")
-    if not isinstance(run.sampling, (Poisson, FixedSize)) or isinstance(run.sampling.batch_size, tuple):
+    if not run.sampling.drawn or not is_constant(run.sampling.divisors(run.n)):
         raise InputError('vary="batch_size" needs Poisson or FixedSize sampling with a constant batch_size.')
     sampling = run.sampling
     return _calibrate_count(

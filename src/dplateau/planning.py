@@ -25,8 +25,8 @@ from dplateau.algorithms.constants import default_distance
 from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
 from dplateau.algorithms.pnsgd import MOST_STEPS
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
-from dplateau.spec import FullBatch, InputError, Run
-from dplateau.spec.schedule import integer, real
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import Schedule, entries, integer, real
 from dplateau.training import SecureGenerator, TrainResult
 
 
@@ -221,9 +221,9 @@ class Plan:
         return "\n".join(self.reasons)
 
 
-def _span(values: float | tuple[float, ...]) -> list[float]:
+def _span(values: Schedule) -> list[float]:
     """The first and the last entry of a schedule."""
-    return [values[0], values[-1]] if isinstance(values, tuple) else [values, values]
+    return [entries(values)[0], entries(values)[-1]]
 
 
 def plan(
@@ -310,7 +310,7 @@ def plan(
 def _steps(run: Run) -> str:
     first, last = _span(run.sampling.divisors(run.n))
     what = "phases" if run.is_phased else "steps"
-    batches = "all records" if isinstance(run.sampling, FullBatch) else f"{_between(first, last, ',.0f')} records"
+    batches = "all records" if run.is_full_batch else f"{_between(first, last, ',.0f')} records"
     eta = _span(run.step_size or 0.0)
     size = f"step size {eta[0]:.3g}" + ("" if eta[0] == eta[1] else f" falling to {eta[1]:.3g}")
     radius = "" if run.diameter is None else f", weights within {run.diameter / 2:g}"

@@ -11,8 +11,9 @@ from jax.flatten_util import ravel_pytree
 
 from dplateau.networks.lattice import lattice_of
 from dplateau.spec import Poisson, Run
+from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator
-from dplateau.training.batches import batches, window
+from dplateau.training.batches import batches
 from dplateau.training.chunks import chunk_length
 
 N = 40

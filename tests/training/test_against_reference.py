@@ -153,7 +153,7 @@ def test_varying_batch_sizes_have_their_own_divisors(sampling, monkeypatch):
 
 def test_a_poisson_batch_larger_than_its_room_is_not_truncated(monkeypatch):
     run, (rows, target) = run_of(n=400, sampling=Poisson(120.0)), problem(Logistic(), n=400)
-    monkeypatch.setattr(chunks_module, "largest_likely_size", lambda *_: 1)
+    monkeypatch.setattr(Poisson, "largest_likely", lambda *_: 1)
     found = train(run, Logistic(), rows, target, generator=Noiseless(insecure_seed=0), dtype="float64")
     np.testing.assert_allclose(found.weights, reference(run, Logistic(), rows, target)[-1], rtol=0, atol=ATOL)
 

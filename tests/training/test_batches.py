@@ -6,7 +6,7 @@ from scipy import stats
 
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator
-from dplateau.training.batches import batches, public_sizes
+from dplateau.training.batches import batches
 
 FALSE_ALARM = 1e-9
 
@@ -90,9 +90,9 @@ def test_shuffled_uses_every_record_once_an_epoch_in_fresh_uniform_orders(size):
     assert largest_correlation(np.hstack([last[:-1, :4], last[1:, :4]])[:, [0, 4]]) < 6.5 / np.sqrt(epochs)
 
 
-def test_public_sizes_name_the_smaller_last_batch():
-    assert public_sizes(Shuffled(4), 10, 1, 7).tolist() == [4, 2, 4, 4, 2, 4]
-    assert public_sizes(Cyclic(5), 10, 0, 3).tolist() == [5, 5, 5]
+def test_batch_sizes_name_the_smaller_last_batch():
+    assert Shuffled(4).batch_sizes(10, 1, 7).tolist() == [4, 2, 4, 4, 2, 4]
+    assert Cyclic(5).batch_sizes(10, 0, 3).tolist() == [5, 5, 5]
 
 
 def test_full_batches_are_never_listed():

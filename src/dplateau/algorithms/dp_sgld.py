@@ -21,7 +21,7 @@ from dplateau.algorithms.noisy_sgd import LARGE_BATCH, LARGEST_FULL_BATCH
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
-from dplateau.spec.schedule import Schedule, check_length, integer, real, schedule
+from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
 from dplateau.utility.dp_sgld_settings import (
     langevin_noise,
@@ -202,9 +202,9 @@ def _sizes(step_size: str | float | Sequence[float], steps: int, smoothness: flo
     if not isinstance(step_size, str):
         sizes = schedule("step_size", step_size)
         check_length("step_size", sizes, steps)
-        if (largest := max(sizes) if isinstance(sizes, tuple) else sizes) * smoothness > 2:
+        if (longest := largest(sizes)) * smoothness > 2:
             raise InputError(
-                f"step_size {largest:g} exceeds 2/smoothness = {2 / smoothness:g}: such steps are no contraction. Lower it."
+                f"step_size {longest:g} exceeds 2/smoothness = {2 / smoothness:g}: such steps are no contraction. Lower it."
             )
         return sizes
     if step_size not in STEPS:
@@ -214,9 +214,9 @@ def _sizes(step_size: str | float | Sequence[float], steps: int, smoothness: flo
 
 def _noise(sampling: Sampling, eta: Schedule, n: int, steps: int) -> Schedule:
     """Noise multipliers, up to a factor, for which the variance of the iterate's noise is proportional to the step size."""
-    if isinstance(sampling.divisors(n), tuple):
+    if not is_constant(sampling.divisors(n)):
         raise InputError("DP-SGLD needs batches of one size: give the sampling one batch_size.")
-    return adapted_noise(per_step(eta, steps)) if isinstance(eta, tuple) else 1.0
+    return 1.0 if is_constant(eta) else adapted_noise(per_step(eta, steps))
 
 
 def printed_dp_sgld(run: Run, epsilon: float, delta: float) -> Run:
@@ -249,4 +249,4 @@ def printed_dp_sgld(run: Run, epsilon: float, delta: float) -> Run:
 
 def first(values: Schedule | None) -> float:
     """The first entry of a schedule."""
-    return float(values[0] if isinstance(values, tuple) else values or 0.0)
+    return float(entries(values or 0.0)[0])

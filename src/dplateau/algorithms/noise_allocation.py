@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, Run, per_step
-from dplateau.spec.schedule import integer, real, schedule
+from dplateau.spec.schedule import entries, integer, is_constant, real, schedule
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -184,7 +184,7 @@ def noise_weights(run: Run) -> Array:
     if run.step_size is None:
         raise InputError("the run has no step_size: the noise of a step counts by its size. State step_size.")
     divisors = run.sampling.divisors(run.n)
-    if isinstance(divisors, tuple) and len(divisors) != run.steps:
+    if not is_constant(divisors) and len(entries(divisors)) != run.steps:
         raise InputError("batch_size differs within an epoch: expected one batch size, or one a step.")
     return (per_step(run.step_size, run.steps) / per_step(divisors, run.steps)) ** 2
 

@@ -18,7 +18,7 @@ from dplateau.algorithms.constants import ROOM, residual_clip_of
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, real, smallest
 from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -186,9 +186,8 @@ def plan_noisy_sgd(
     )
     run = calibrate(run, epsilon=epsilon, delta=delta)
     smoothness = loss.smoothness(norm) * ROOM + float(np.max(shrinkage))
-    divisor = sampling.divisors(n)
     noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
-    noise /= min(divisor) if isinstance(divisor, tuple) else divisor
+    noise /= smallest(sampling.divisors(n))
     shorter = min(1.0, _FAINT * run.steps / noise)
     if average is None:
         average = 0.5 if shorter == 1 or step_size is not None else 0.0

@@ -21,7 +21,7 @@ from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.roots import root
 from dplateau.algorithms.noise_allocation import noise_energy, noise_weights, normalised
 from dplateau.calibration import calibrate
-from dplateau.spec import FixedSize, FullBatch, InputError, Poisson, Run, per_step
+from dplateau.spec import InputError, Run, per_step
 from dplateau.spec.schedule import real
 
 Array: TypeAlias = NDArray[np.float64]
@@ -84,9 +84,9 @@ def optimal_noise(run: Run, *, epsilon: float, delta: float) -> Run:
     """
     weights = noise_weights(run)
     adapted = normalised(weights**-0.25)
-    if isinstance(run.sampling, FullBatch):
+    if run.is_full_batch:
         return calibrate(run.replace(noise_multiplier=adapted), epsilon=epsilon, delta=delta)
-    if not isinstance(run.sampling, (Poisson, FixedSize)):
+    if not run.sampling.drawn:
         raise InputError(
             f"no allocation of noise is sought under {run.sampling.kind} sampling: use Poisson, FixedSize or FullBatch."
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
 from dplateau.audit.instance import ZERO, Gradient, Instance
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
+from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled
 
 _NEGLIGIBLE: Final = 1e-18
 """Batch sizes less likely than this (Poisson) are left out."""
@@ -62,31 +62,16 @@ class Chain:
 
 def chain(run: Run, instance: Instance, record: Gradient | None) -> Chain:
     """The chain of the data set that holds ``record`` (None: its place is empty) beside the instance's other records."""
-    period = int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (Cyclic, Shuffled)) else 1
-    sizes, divisors = _sizes(run, period)
-    step_size, noise = per_step(run.step_size or 0.0, run.steps), per_step(run.noise_multiplier, run.steps)
-    index = np.arange(run.steps)
-    batch = index if isinstance(run.sampling, OnePass) else index % period
+    table, sampling = run.table.written(), run.sampling
+    sizes, period = sampling.batch_sizes(run.n, 0, run.steps), sampling.epoch_length(run.n)
+    batch = np.arange(run.steps) % sampling.period(run.n, run.steps)
     one = len(instance.others) == 1
-    used = isinstance(run.sampling, (Cyclic, OnePass)) & (batch == instance.position)
-    before = np.concatenate([[0.0], np.cumsum(sizes[:period])[:-1]])[batch] if isinstance(run.sampling, Shuffled) else 0 * index
-    facts = np.stack([step_size, noise, divisors, sizes, used, 0 * batch if one else batch, before], axis=1)
+    used = sampling.ordered & (batch == instance.position)
+    before = np.concatenate([[0.0], np.cumsum(sizes[:period])[:-1]])[batch] if sampling.shuffled else 0 * batch
+    facts = np.stack([table.step_size, table.noise, table.size, sizes, used, 0 * batch if one else batch, before], axis=1)
     distinct, order = np.unique(facts, axis=0, return_inverse=True)
     steps = tuple(_step(run, instance, record, row) for row in distinct)
     return Chain(steps, order.reshape(-1), period)
-
-
-def _sizes(run: Run, period: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Records in the batch of every step (expected ones under Poisson sampling), and the public divisors."""
-    divisors = run.sampling.divisors(run.n)
-    if isinstance(run.sampling, (Cyclic, Shuffled)) and isinstance(divisors, tuple):
-        sizes = np.resize(np.asarray(divisors), run.steps)
-        return sizes, sizes
-    sizes = per_step(divisors, run.steps)
-    if isinstance(run.sampling, (Cyclic, Shuffled)):
-        last = np.arange(run.steps) % period == period - 1
-        return np.where(last, run.n - (period - 1) * sizes, sizes), sizes
-    return sizes, sizes
 
 
 def _step(run: Run, instance: Instance, record: Gradient | None, facts: NDArray[np.float64]) -> Step:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from dplateau.spec import Cyclic, InputError, OnePass, Run
+from dplateau.spec import InputError, Run
 
 _ROOM: Final = 1e-9
 """Relative room for rounding where a search walks along a constraint."""
@@ -64,9 +64,7 @@ class Instance:
 
 def places(run: Run) -> int:
     """How many positions the record may have: batches of the epoch (cyclic), steps (one pass), else 1."""
-    if isinstance(run.sampling, OnePass):
-        return run.steps
-    return int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, Cyclic) else 1
+    return run.sampling.period(run.n, run.steps) if run.sampling.ordered else 1
 
 
 def check_run(run: Run) -> tuple[float, float, float]:

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from dplateau.audit.instance import ZERO, Gradient, Instance, check_run, places
 from dplateau.audit.oracle import final_laws
-from dplateau.spec import FixedSize, FullBatch, InputError, Poisson, Run
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import constant, is_constant
 
 C_SIGMA: Final = 1e-3
 C_D: Final = 1e3
@@ -63,12 +64,11 @@ def printed_lower_bound(run: Run) -> RenyiLowerBound:
         A condition of the theorem is not met; the message names it.
     """
     half, _, convexity = check_run(run)
-    constants = run.step_size, run.noise_multiplier, run.sampling.divisors(run.n)
-    step_size, noise, size = constants
-    if isinstance(step_size, tuple) or isinstance(noise, tuple) or isinstance(size, tuple):
+    values = run.step_size, run.noise_multiplier, run.sampling.divisors(run.n)
+    if not is_constant(*values):
         raise InputError("Theorem 4.1 needs a constant step size, noise and batch size.")
-    assert step_size is not None
-    if not isinstance(run.sampling, (Poisson, FixedSize, FullBatch)):
+    step_size, noise, size = (constant(value) for value in values)
+    if not (run.sampling.drawn or run.sampling.full):
         raise InputError(f"Theorem 4.1 is for random batches, the run's are {run.sampling.kind}.")
     if convexity:
         raise InputError("Theorem 4.1 is for convex losses: strong_convexity must be 0.")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dplateau.black_box.scores import Array, Score
-from dplateau.spec import Cyclic, FixedSize, OnePass, Poisson, Run, Shuffled, per_step
+from dplateau.spec import Run, per_step
 
 
 def log_likelihood_ratio(run: Run, gradient: NDArray[np.float64]) -> Score:
@@ -43,14 +43,12 @@ def log_likelihood_ratio(run: Run, gradient: NDArray[np.float64]) -> Score:
 
 def _mixed(run: Run, ratios: Array) -> Array:
     """The log ratio of "the record is there" to "it is in no batch", from that of each step with it in the batch."""
-    sampling, steps = run.sampling, run.steps
-    if isinstance(sampling, Poisson | FixedSize):
-        q = float(np.asarray(sampling.batch_size)) / run.n
+    sampling = run.sampling
+    if sampling.drawn:
+        q = run.table.only.rate
         return np.logaddexp(math.log1p(-q) if q < 1 else -np.inf, math.log(q) + ratios).sum(axis=1)
-    if not isinstance(sampling, Cyclic | Shuffled | OnePass):
-        return ratios.sum(axis=1)
-    epoch = steps if isinstance(sampling, OnePass) else math.ceil(sampling.epoch_steps(run.n))
-    if not isinstance(sampling, Shuffled):
+    epoch = sampling.period(run.n, run.steps)
+    if not sampling.shuffled:
         return ratios[:, ::epoch].sum(axis=1)
     batches = ratios.reshape(len(ratios), -1, epoch)
     return (logsumexp(batches, axis=2) - math.log(epoch)).sum(axis=1)

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from dplateau.certificate.format_1 import Stated
 from dplateau.spec import Assumption, By, How, Run, Runs, UncertifiedError
-from dplateau.spec.schedule import Schedule
+from dplateau.spec.schedule import Schedule, largest, smallest
 
 BATCHES = {
     "poisson": "Poisson batches of {size} expected rows",
@@ -33,7 +33,7 @@ BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " 
 
 def spread(value: Schedule, digits: int = 6) -> str:
     """A constant, or the range of a schedule."""
-    least, greatest = (min(value), max(value)) if isinstance(value, tuple) else (value, value)
+    least, greatest = smallest(value), largest(value)
     return f"{least:,.{digits}g}" + ("" if least == greatest else f" to {greatest:,.{digits}g}")
 
 

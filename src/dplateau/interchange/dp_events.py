@@ -17,8 +17,8 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Runs, Shuffled, per_step
-from dplateau.spec.schedule import integer, real
+from dplateau.spec import FullBatch, InputError, Run, Runs, per_step
+from dplateau.spec.schedule import constant, integer, is_constant, real
 
 
 class UnsupportedEventError(InputError):
@@ -69,7 +69,7 @@ def neighboring_relation(run: Run | Runs) -> NeighboringRelation:
     if run.adjacency == "replace":
         return NeighboringRelation.REPLACE_ONE
     runs = run.runs if isinstance(run, Runs) else (run,)
-    free = all(isinstance(one.sampling, (Poisson, FullBatch)) for one in runs)
+    free = all(one.sampling.random_size or one.sampling.full for one in runs)
     return NeighboringRelation.ADD_OR_REMOVE_ONE if free else NeighboringRelation.REPLACE_SPECIAL
 
 
@@ -169,32 +169,23 @@ def _event(one: NoisySum) -> dp_accounting.DpEvent:
 
 def _noisy_sums(run: Run) -> Sequence[Block]:
     """What the steps of a run release, step by step where they differ."""
-    sampling, z = run.sampling, run.noise_multiplier
-    if isinstance(sampling, (Cyclic, Shuffled, OnePass, FullBatch)):
+    if not run.sampling.drawn:
         return _of_the_worst_position(run)
-    if not isinstance(sampling, (Poisson, FixedSize)):
-        raise InputError(f"no event is known for {type(sampling).__name__} batches.")
-    size = sampling.batch_size
-    # Constant parts are not written out: a run may have very many steps.
-    constant = not isinstance(size, tuple) and not isinstance(z, tuple)
-    written = [per_step(value, 1 if constant else run.steps).tolist() for value in (size, z)]
-    count = run.steps if constant else 1
-    if isinstance(sampling, Poisson):
-        return [(NoisySum(noise, rate=b / run.n), count) for b, noise in zip(*written, strict=True)]
-    return [(NoisySum(noise, drawn=(int(b), run.n)), count) for b, noise in zip(*written, strict=True)]
+    rows = zip(*(column.tolist() for column in (run.table.size, run.table.noise, run.table.count)), strict=True)
+    if run.sampling.random_size:
+        return [(NoisySum(noise, rate=b / run.n), count) for b, noise, count in rows]
+    return [(NoisySum(noise, drawn=(int(b), run.n)), count) for b, noise, count in rows]
 
 
 def _of_the_worst_position(run: Run) -> Sequence[Block]:
     """The noisy sums that a record takes part in, where positions decide the batches."""
-    z = run.noise_multiplier
-    length = run.steps if isinstance(run.sampling, OnePass) else int(run.sampling.epoch_steps(run.n))
-    if not isinstance(z, tuple):
-        return [(NoisySum(z), math.ceil(run.steps / length))]
+    z, length = run.noise_multiplier, run.sampling.period(run.n, run.steps)
+    if is_constant(z):
+        return [(NoisySum(constant(z)), math.ceil(run.steps / length))]
     noises = np.full(math.ceil(run.steps / length) * length, np.inf)
-    noises[: run.steps] = z
+    noises[: run.steps] = per_step(z, run.steps)
     epochs = noises.reshape(-1, length)
-    if isinstance(run.sampling, Shuffled):
-        worst = epochs.min(axis=1)  # A shuffled record may sit anywhere in every epoch; the others keep their place.
-    else:
-        worst = epochs[:, np.argmax(((noises.min() / epochs) ** 2).sum(axis=0))]
+    # A shuffled record may sit anywhere in every epoch; the others keep their place.
+    place = np.argmax(((noises.min() / epochs) ** 2).sum(axis=0))
+    worst = epochs.min(axis=1) if run.sampling.shuffled else epochs[:, place]
     return [(NoisySum(noise), 1) for noise in worst.tolist() if math.isfinite(noise)]

@@ -13,7 +13,7 @@ from typing import Any
 from opacus.schedulers import _NoiseScheduler  # pyright: ignore[reportPrivateUsage]
 
 from dplateau.spec import InputError, Run, per_step
-from dplateau.spec.schedule import schedule
+from dplateau.spec.schedule import entries, schedule
 
 
 class PlannedNoise(_NoiseScheduler):
@@ -53,8 +53,7 @@ class PlannedNoise(_NoiseScheduler):
         if isinstance(noise, Run):
             planned = tuple(per_step(noise.noise_multiplier, noise.steps).tolist())
         else:
-            found = schedule("noise", noise)
-            planned = found if isinstance(found, tuple) else (found,)
+            planned = entries(schedule("noise", noise))
         self.planned: tuple[float, ...] = planned
         self.made = False
         super().__init__(optimizer, last_epoch=last_epoch)

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import Cyclic, InputError, OnePass, Run, Runs, Shuffled
+from dplateau.spec import InputError, OnePass, Run, Runs
 from dplateau.spec.schedule import integer
 from dplateau.training import SecureGenerator
 
@@ -80,21 +80,7 @@ class Ledger:
 
     def runs(self, run: Run) -> Run | Runs:
         """What was computed, with all that was lost on the way."""
-        return Runs((run, *(_part(run, first, last) for first, last in self.lost))) if self.lost else run
-
-
-def _part(run: Run, first: int, last: int) -> Run:
-    """Steps ``first`` to ``last`` of a run, as a run."""
-
-    def cut(values: Any) -> Any:
-        return values[first:last] if isinstance(values, tuple) and len(values) == run.steps else values
-
-    sampling = run.sampling
-    if not isinstance(sampling, Cyclic | Shuffled) and isinstance(size := getattr(sampling, "batch_size", None), tuple):
-        sampling = type(sampling)(size[first:last])  # type: ignore[call-arg]
-    return run.replace(
-        steps=last - first, sampling=sampling, noise_multiplier=cut(run.noise_multiplier), step_size=cut(run.step_size)
-    )
+        return Runs((run, *(run.part(first, last) for first, last in self.lost))) if self.lost else run
 
 
 def interval(run: Run, every: int) -> int:
@@ -107,10 +93,8 @@ def interval(run: Run, every: int) -> int:
     """
     if isinstance(run.sampling, OnePass):
         raise InputError("a one-pass run takes no checkpoint: a part that is read again is no part of one pass.")
-    if isinstance(run.sampling, Cyclic | Shuffled):
-        epoch = round(run.sampling.epoch_steps(run.n))
-        return -(-every // epoch) * epoch
-    return every
+    epoch = run.sampling.epoch_length(run.n)
+    return -(-every // epoch) * epoch
 
 
 @dataclass(frozen=True)

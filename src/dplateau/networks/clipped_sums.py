@@ -21,7 +21,7 @@ from dplateau.networks.lattice import Lattice
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
-from dplateau.training.batches import largest_likely_size
+from dplateau.spec.schedule import largest
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -48,8 +48,7 @@ class ClippedSums:
         microbatch: int | None,
         workers: int | None,
     ) -> None:
-        sizes = run.sampling.divisors(run.n)
-        likely = min(run.n, largest_likely_size(run.sampling, max(sizes) if isinstance(sizes, tuple) else sizes))
+        likely = min(run.n, run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
         cpu = jax.default_backend() == "cpu"
         footprint = max(1, recorded.footprint(params, examples))
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import largest
 
 _NOISE_BITS: Final = 28
 _EXACT_BITS: Final = 52
@@ -73,14 +74,14 @@ def lattice_of(run: Run, weights: int) -> Lattice:
     InputError
         Rounding could take more than a tenth of the clip norm: too much noise for so many parameters, or too many records.
     """
-    largest = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
-    bits = min(math.floor(_NOISE_BITS - math.log2(largest)), _EXACT_BITS - math.ceil(math.log2(run.n)))
+    loudest = largest(run.noise_multiplier)
+    bits = min(math.floor(_NOISE_BITS - math.log2(loudest)), _EXACT_BITS - math.ceil(math.log2(run.n)))
     # Half a unit in each of the weights, times the largest input: that much the factor allows for, and as much the inputs' own
     # rounding moves a gradient.
     lattice = Lattice(run.clip_norm, bits, max(1, math.floor(bits + 3 - math.log2(weights) / 2) // 2))
     if bits < _COUNT_BITS + 2 or math.sqrt(weights) * 2.0**lattice.input_bits / 2 > _LARGEST_LOSS * lattice.room:
         raise InputError(
             f"{bits} bits are left for a clipped gradient, and rounding {weights} weights to them could take more than a tenth of "
-            f"clip_norm (noise_multiplier {largest:g}, n = {run.n}): lower noise_multiplier or the number of weights."
+            f"clip_norm (noise_multiplier {loudest:g}, n = {run.n}): lower noise_multiplier or the number of weights."
         )
     return lattice

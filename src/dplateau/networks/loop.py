@@ -19,9 +19,10 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import FullBatch, InputError, Run
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
-from dplateau.training.batches import Batches, batches, public_sizes, window
+from dplateau.training.batches import Batches, batches
 from dplateau.training.chunks import chunk_length
 
 Array: TypeAlias = Any
@@ -121,7 +122,7 @@ class Loop:
                 reached = self._write(reached, min(done + every, run.steps))
             yield reached
             if plans is None:  # No random number before the first reservation.
-                plans = None if isinstance(run.sampling, FullBatch) else batches(run, length, self.generator, done)
+                plans = None if run.is_full_batch else batches(run, length, self.generator, done)
             reached = self._chunk(reached, min(done + length, run.steps), plans)
             done = reached.ledger.done
             yield reached  # Before anybody looks at it: what was seen must not be forgotten by an interrupt.
@@ -138,7 +139,7 @@ class Loop:
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
-        multipliers, sizes = window(run.noise_multiplier, begin, end), public_sizes(run.sampling, run.n, begin, end)
+        multipliers, sizes = window(run.noise_multiplier, begin, end), run.sampling.batch_sizes(run.n, begin, end)
         noise = self.lattice.noise(self.generator.normal((end - begin, self.weights + 1)), multipliers)
         divisors = window(run.sampling.divisors(run.n), begin, end)
         step_sizes = window(run.step_size or 0.0, begin, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ import numpy as np
 from dplateau._account import checked_delta
 from dplateau.accounting import NotApplicable
 from dplateau.analyses import ANALYSES, Analysis
-from dplateau.spec import Cyclic, FixedSize, InputError, OnePass, Poisson, Run, Shuffled
-from dplateau.spec.schedule import Schedule, integer
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import integer, is_constant
 
 POINTS: Final = 40
 FLAT: Final = 0.01
@@ -161,10 +161,8 @@ def step_numbers(run: Run, to: int | None = None) -> tuple[int, ...]:
     elif _scheduled(run):
         most = run.steps
     else:
-        most = 4 * run.steps
-        if isinstance(run.sampling, OnePass):
-            most = min(most, int(run.sampling.epoch_steps(run.n)))
-    unit = int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (Cyclic, Shuffled)) else 1
+        most = int(min(4 * run.steps, run.sampling.most_steps(run.n)))
+    unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= most else 1
     numbers = {unit * round(count) for count in np.geomspace(1, most // unit, POINTS)}
     return tuple(sorted(numbers | ({run.steps} if run.steps <= most and run.steps % unit == 0 else set())))
@@ -172,10 +170,8 @@ def step_numbers(run: Run, to: int | None = None) -> tuple[int, ...]:
 
 def _scheduled(run: Run) -> list[str]:
     """What is given step by step."""
-    by_step: dict[str, object] = {"noise_multiplier": run.noise_multiplier, "step_size": run.step_size}
-    if isinstance(run.sampling, (Poisson, FixedSize, OnePass)):
-        by_step["batch_size"] = run.sampling.batch_size
-    return [name for name, value in by_step.items() if isinstance(value, tuple)]
+    names = [name for name in ("noise_multiplier", "step_size") if not is_constant(getattr(run, name))]
+    return names + ["batch_size"] * run.sampling.by_step
 
 
 def first_steps(run: Run, steps: int) -> Run:
@@ -186,12 +182,4 @@ def first_steps(run: Run, steps: int) -> Run:
             f"{steps} steps are asked for, but {' and '.join(scheduled)} has one value for each of the run's {run.steps} steps: "
             f"ask for at most {run.steps}, or give one number in place of the sequence."
         )
-
-    def cut(value: Schedule) -> Schedule:
-        return value[:steps] if isinstance(value, tuple) else value
-
-    sampling = run.sampling
-    if isinstance(sampling, (Poisson, FixedSize, OnePass)):
-        sampling = replace(sampling, batch_size=cut(sampling.batch_size))
-    step_size = None if run.step_size is None else cut(run.step_size)
-    return run.replace(steps=steps, sampling=sampling, noise_multiplier=cut(run.noise_multiplier), step_size=step_size)
+    return run.part(0, steps)

@@ -18,6 +18,7 @@ from dplateau.certificate.words import SECRET, by_whom, run_facts, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import Run, Runs
+from dplateau.spec.schedule import constant, is_constant
 
 WIDTH = 80
 SHOWN = 5
@@ -110,7 +111,7 @@ def _found(run: Run, vary: str) -> str:
     """What was varied."""
     z = run.noise_multiplier
     if vary == "noise-multiplier":
-        return spread(z, 9) if isinstance(z, tuple) else rounded_up(z, 9)
+        return rounded_up(constant(z), 9) if is_constant(z) else spread(z, 9)
     return f"{run.steps:,}" if vary == "steps" else spread(getattr(run.sampling, "batch_size", 0.0), 9)
 
 

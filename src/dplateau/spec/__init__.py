@@ -26,3 +26,4 @@ from dplateau.spec.sampling import Sampling as Sampling
 from dplateau.spec.sampling import Shuffled as Shuffled
 from dplateau.spec.schedule import Schedule as Schedule
 from dplateau.spec.schedule import per_step as per_step
+from dplateau.spec.steps import StepTable as StepTable

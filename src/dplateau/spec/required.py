@@ -15,7 +15,6 @@ from dplateau.spec import assumption as a
 from dplateau.spec.facts import By, Estimator, Generator, How, Key, Training
 from dplateau.spec.run import Run
 from dplateau.spec.runs import Runs
-from dplateau.spec.sampling import Cyclic, FullBatch, OnePass
 
 Who = tuple[How, By]
 ENFORCED: Final[Who] = (How.ENFORCED, By.DPLATEAU)
@@ -94,7 +93,7 @@ def _rules(training: Training, runs: Sequence[Run], generator: Generator, estima
     yield Rule(a.PublicConstants, DECLARED)
     yield Rule(a.Features, DECLARED, needed=False)
     yield Rule(a.PublicSchema, DECLARED, needed=False)
-    if any(isinstance(run.sampling, Cyclic | OnePass) for run in runs):
+    if any(run.sampling.ordered for run in runs):
         yield Rule(a.Order, DECLARED)
     yield from _of_steps(training, runs, generator)
     if training in (Training.DECLARED, Training.OPACUS):
@@ -121,7 +120,7 @@ def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> 
     drawn = done if generator.secure or not ours else DECLARED
     if training is Training.OPACUS and generator == SECURE_DRAWS:
         drawn = ENFORCED
-    followed = all(isinstance(run.sampling, Cyclic | OnePass | FullBatch) for run in runs)
+    followed = all(run.sampling.ordered or run.sampling.full for run in runs)
     yield Rule(a.Batches, done if ours and followed else drawn, _values("scheme", (run.sampling.kind for run in runs)))
     yield Rule(a.Noise, drawn, ({"grid": ours},) if ours or training is Training.OPACUS else ({},))
     yield Rule(a.Divisor, done)

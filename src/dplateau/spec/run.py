@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
 from dplateau.spec.errors import InputError
-from dplateau.spec.sampling import FullBatch, OnePass, Sampling, sampling_from_dict
-from dplateau.spec.schedule import Schedule, check_length, integer, real, schedule
+from dplateau.spec.sampling import SAMPLINGS, OnePass, Sampling, sampling_from_dict
+from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, smallest
+from dplateau.spec.steps import StepTable
 
 ADJACENCIES: Final = ("add-remove", "replace")
 RELEASED: Final = ("last", "all")
@@ -93,15 +95,14 @@ class Run:
 
         put("n", integer("n", self.n))
         put("steps", integer("steps", self.steps))
-        if not isinstance(self.sampling, Sampling):
+        if type(self.sampling) not in SAMPLINGS.values():
             raise InputError(
                 f"sampling is {self.sampling!r}: expected one of dp.Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch."
             )
         self.sampling.check(self.n, self.steps)
         put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))
         check_length("noise_multiplier", self.noise_multiplier, self.steps)
-        least = min(self.noise_multiplier) if isinstance(self.noise_multiplier, tuple) else self.noise_multiplier
-        if least < LEAST_NOISE:
+        if (least := smallest(self.noise_multiplier)) < LEAST_NOISE:
             raise InputError(f"noise_multiplier {least:g} is below {LEAST_NOISE:g}: that is no noise. Raise it.")
         put("clip_norm", real("clip_norm", self.clip_norm))
         if self.step_size is not None:
@@ -137,10 +138,10 @@ class Run:
             raise InputError(f"update {self.update!r} needs step_size, and strong_convexity (0 for convex losses).")
         if self.update == "phased-erm":
             return
-        largest = max(self.step_size) if isinstance(self.step_size, tuple) else self.step_size
-        if self.smoothness is None or largest * self.smoothness > 2:
+        longest = largest(self.step_size)
+        if self.smoothness is None or longest * self.smoothness > 2:
             raise InputError(
-                f"step_size {largest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are no contraction, "
+                f"step_size {longest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are no contraction, "
                 "so its noise protects nothing. State smoothness, lower step_size."
             )
 
@@ -148,6 +149,21 @@ class Run:
     def epochs(self) -> float:
         """Expected passes over the data."""
         return self.steps / self.sampling.epoch_steps(self.n)
+
+    @cached_property
+    def table(self) -> StepTable:
+        """The steps as arrays, equal neighbours in one row."""
+        step_size, size = self.step_size or 0.0, self.sampling.divisors(self.n)
+        return StepTable.of_schedules(self.n, self.steps, self.clip_norm, self.noise_multiplier, step_size, size)
+
+    def part(self, first: int, last: int) -> Run:
+        """Steps ``first`` to ``last``, the last one not included, as a run. Constants hold for more steps than the run has."""
+        return self.replace(
+            steps=last - first,
+            sampling=self.sampling.part(first, last),
+            noise_multiplier=part(self.noise_multiplier, first, last),
+            step_size=None if self.step_size is None else part(self.step_size, first, last),
+        )
 
     def replace(self, **changes: Any) -> Run:
         """A copy with the given fields changed, validated again."""
@@ -160,9 +176,7 @@ class Run:
             value = getattr(self, field.name)
             if field.name == "l2" and not value:
                 continue
-            data[field.name] = (
-                value.to_dict() if isinstance(value, Sampling) else list(value) if isinstance(value, tuple) else value
-            )
+            data[field.name] = value.to_dict() if isinstance(value, Sampling) else plain(value)
         return data
 
     @classmethod
@@ -201,7 +215,7 @@ class Run:
     @property
     def is_full_batch(self) -> bool:
         """Whether every step uses every record."""
-        return isinstance(self.sampling, FullBatch)
+        return self.sampling.full
 
     @property
     def is_last_iterate(self) -> bool:

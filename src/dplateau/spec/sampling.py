@@ -1,24 +1,71 @@
 """How the records of each step are chosen.
 
 Batch sizes are public. ``Poisson`` sizes are *expected* sizes; the realised one depends on the records and is never used.
-Each scheme says what one epoch is, so that ``steps`` can be counted in epochs.
+Each scheme says what callers need to know of it, so that they ask it and do not tell kinds apart:
+
+==========  =======  =======  ========  ====  ===========  ============  ======
+kind        drawn    ordered  shuffled  full  random_size  epoch_length  period
+==========  =======  =======  ========  ====  ===========  ============  ======
+poisson     yes      no       no        no    yes          1             1
+fixed-size  yes      no       no        no    no           1             1
+cyclic      no       yes      no        no    no           epoch         epoch
+shuffled    no       no       yes       no    no           epoch         epoch
+one-pass    no       yes      no        no    no           1             steps
+full        no       no       no        yes   no           1             1
+==========  =======  =======  ========  ====  ===========  ============  ======
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dplateau.spec.errors import InputError
-from dplateau.spec.schedule import Schedule, check_length, schedule
+from dplateau.spec.schedule import (
+    Schedule,
+    check_length,
+    constant,
+    entries,
+    is_constant,
+    largest,
+    part,
+    plain,
+    schedule,
+    smallest,
+    window,
+)
 
 
 class Sampling(ABC):
-    """A batch scheme. Concrete schemes are final; ``kind`` is the name used in JSON and on the command line."""
+    """A batch scheme. Concrete schemes are final.
+
+    Attributes
+    ----------
+    kind : str
+        The name used in JSON and on the command line.
+    drawn : bool
+        Every step draws its batch afresh, independently of all other steps.
+    ordered : bool
+        The records' public order decides the batches.
+    shuffled : bool
+        The order is drawn afresh in every epoch.
+    full : bool
+        Every batch holds all records. Exactly one of these four holds.
+    random_size : bool
+        A batch may be larger or smaller than its public size.
+    """
 
     kind: ClassVar[str]
+    drawn: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
+    shuffled: ClassVar[bool] = False
+    full: ClassVar[bool] = False
+    random_size: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, n: int, steps: int) -> None:
@@ -34,40 +81,89 @@ class Sampling(ABC):
         ``FixedSize``, ``OnePass``) or one a batch of the epoch (``Cyclic``, ``Shuffled``).
         """
 
+    def batch_sizes(self, n: int, first: int, last: int) -> NDArray[np.float64]:
+        """Records in the batches of steps ``first`` to ``last``: expected ones under Poisson sampling, exact ones otherwise."""
+        return window(self.divisors(n), first, last)
+
+    def largest_likely(self, size: float) -> int:
+        """A size that no batch of public size at most ``size`` exceeds: never, or hardly ever under Poisson sampling."""
+        return int(size)
+
+    def epoch_length(self, n: int) -> int:
+        """Steps of an epoch, where the batches of every epoch partition the records; otherwise 1."""
+        return 1
+
+    def period(self, n: int, steps: int) -> int:
+        """Steps after which a record may be used again: an epoch, all ``steps`` of one pass, or 1."""
+        return self.epoch_length(n)
+
+    def remainder(self, n: int) -> int:
+        """Records in the last batch of an epoch where it is smaller than the public size; otherwise 0."""
+        return 0
+
+    def most_steps(self, n: int) -> float:
+        """The number of steps that ``n`` records allow, infinite where they are used again."""
+        return math.inf
+
+    @property
+    def by_step(self) -> bool:
+        """Whether every step of the run has a size of its own."""
+        return False
+
+    def part(self, first: int, last: int) -> Sampling:
+        """The scheme of steps ``first`` to ``last``; sizes of an epoch stay, sizes given step by step are cut."""
+        return self
+
     def to_dict(self) -> dict[str, object]:
         """Plain data for JSON."""
-        size = getattr(self, "batch_size", None)
-        return (
-            {"kind": self.kind}
-            if size is None
-            else {"kind": self.kind, "batch_size": list(size) if isinstance(size, tuple) else size}
-        )
-
-
-def _check_sizes(what: str, sizes: Schedule, n: int) -> None:
-    largest = max(sizes) if isinstance(sizes, tuple) else sizes
-    if largest > n:
-        raise InputError(f"batch_size {largest:g} exceeds n = {n}: {what} needs batches of at most n records. Lower batch_size.")
-
-
-def _check_expected(sizes: Schedule, n: int) -> None:
-    least = min(sizes) if isinstance(sizes, tuple) else sizes
-    if least < 1:
-        remedy = f"For a rate of {least:g} among n = {n} give batch_size {least * n:g}." if least * n >= 1 else "Raise it."
-        raise InputError(
-            f"batch_size {least:g} is below 1: expected a number of records, the mean size of a batch, and not a rate. {remedy}"
-        )
-
-
-def _whole(sizes: Schedule) -> Schedule:
-    for size in sizes if isinstance(sizes, tuple) else (sizes,):
-        if size != math.floor(size):
-            raise InputError(f"batch_size {size:g} is not a whole number: only Poisson batches have fractional expected sizes.")
-    return sizes
+        return {"kind": self.kind}
 
 
 @dataclass(frozen=True)
-class Poisson(Sampling):
+class _Sized(Sampling):
+    """A scheme with batch sizes, of whole numbers but for ``Poisson``."""
+
+    batch_size: Schedule
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_size", schedule("batch_size", self.batch_size))
+        if self.random_size:
+            return
+        for size in entries(self.batch_size):
+            if size != math.floor(size):
+                raise InputError(f"batch_size {size:g} is not a whole number: only Poisson batches have fractional expected sizes.")
+
+    @property
+    def by_step(self) -> bool:
+        return not is_constant(self.batch_size)
+
+    def divisors(self, n: int) -> Schedule:
+        return self.batch_size
+
+    def part(self, first: int, last: int) -> Sampling:
+        return replace(self, batch_size=part(self.batch_size, first, last)) if self.by_step else self
+
+    def to_dict(self) -> dict[str, object]:
+        return {"kind": self.kind, "batch_size": plain(self.batch_size)}
+
+    def _check_largest(self, what: str, n: int) -> None:
+        if (size := largest(self.batch_size)) > n:
+            raise InputError(f"batch_size {size:g} exceeds n = {n}: {what} needs batches of at most n records. Lower batch_size.")
+
+
+@dataclass(frozen=True)
+class _Drawn(_Sized):
+    """A batch drawn afresh in every step."""
+
+    drawn: ClassVar[bool] = True
+
+    def epoch_steps(self, n: int) -> float:
+        sizes = entries(self.batch_size)
+        return n * len(sizes) / sum(sizes)
+
+
+@dataclass(frozen=True)
+class Poisson(_Drawn):
     """Every record joins the batch of every step independently with probability ``batch_size / n``.
 
     Parameters
@@ -76,26 +172,24 @@ class Poisson(Sampling):
         Expected number of records in a batch, at least 1, constant or one a step; it need not be a whole number. It is no rate.
     """
 
-    batch_size: Schedule
     kind: ClassVar[str] = "poisson"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", schedule("batch_size", self.batch_size))
+    random_size: ClassVar[bool] = True
 
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
-        _check_sizes("Poisson sampling", self.batch_size, n)
-        _check_expected(self.batch_size, n)
+        self._check_largest("Poisson sampling", n)
+        if (least := smallest(self.batch_size)) < 1:
+            remedy = f"For a rate of {least:g} among n = {n} give batch_size {least * n:g}." if least * n >= 1 else "Raise it."
+            raise InputError(
+                f"batch_size {least:g} is below 1: expected a number of records, the mean size of a batch, and not a rate. {remedy}"
+            )
 
-    def epoch_steps(self, n: int) -> float:
-        return n * len(self.batch_size) / sum(self.batch_size) if isinstance(self.batch_size, tuple) else n / self.batch_size
-
-    def divisors(self, n: int) -> Schedule:
-        return self.batch_size
+    def largest_likely(self, size: float) -> int:
+        return math.ceil(size + 8 * math.sqrt(size) + 8)
 
 
 @dataclass(frozen=True)
-class FixedSize(Sampling):
+class FixedSize(_Drawn):
     """Every step draws a fresh uniformly random subset of exactly ``batch_size`` records, without replacement.
 
     Parameters
@@ -104,46 +198,42 @@ class FixedSize(Sampling):
         Batch size, constant or one a step.
     """
 
-    batch_size: Schedule
     kind: ClassVar[str] = "fixed-size"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", _whole(schedule("batch_size", self.batch_size)))
 
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
-        _check_sizes("fixed-size sampling", self.batch_size, n)
-
-    def epoch_steps(self, n: int) -> float:
-        return n * len(self.batch_size) / sum(self.batch_size) if isinstance(self.batch_size, tuple) else n / self.batch_size
-
-    def divisors(self, n: int) -> Schedule:
-        return self.batch_size
+        self._check_largest("fixed-size sampling", n)
 
 
 @dataclass(frozen=True)
-class _Epochs(Sampling):
+class _Epochs(_Sized):
     """Batches that partition the records, epoch after epoch. A constant size leaves a smaller last batch where it does not
     divide n; that batch is divided by ``batch_size`` too, because the divisor is public and constant.
     """
 
-    batch_size: Schedule
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", _whole(schedule("batch_size", self.batch_size)))
-
     def check(self, n: int, steps: int) -> None:
-        _check_sizes(f"{self.kind} sampling", self.batch_size, n)
-        if isinstance(self.batch_size, tuple) and sum(self.batch_size) != n:
-            raise InputError(
-                f"batch_size sums to {sum(self.batch_size):g} but n = {n}: the batches of one epoch must use every record once."
-            )
+        self._check_largest(f"{self.kind} sampling", n)
+        if not is_constant(self.batch_size) and (total := sum(entries(self.batch_size))) != n:
+            raise InputError(f"batch_size sums to {total:g} but n = {n}: the batches of one epoch must use every record once.")
+
+    @property
+    def by_step(self) -> bool:
+        return False
 
     def epoch_steps(self, n: int) -> float:
-        return len(self.batch_size) if isinstance(self.batch_size, tuple) else math.ceil(n / self.batch_size)
+        return self.epoch_length(n)
 
-    def divisors(self, n: int) -> Schedule:
-        return self.batch_size
+    def epoch_length(self, n: int) -> int:
+        return math.ceil(n / self.batch_size) if is_constant(self.batch_size) else len(entries(self.batch_size))
+
+    def remainder(self, n: int) -> int:
+        return int(n % constant(self.batch_size)) if is_constant(self.batch_size) else 0
+
+    def batch_sizes(self, n: int, first: int, last: int) -> NDArray[np.float64]:
+        sizes = window(self.batch_size, first, last)
+        if rest := self.remainder(n):
+            sizes[(np.arange(first, last) + 1) % self.epoch_length(n) == 0] = rest
+        return sizes
 
 
 @dataclass(frozen=True)
@@ -157,6 +247,7 @@ class Cyclic(_Epochs):
     """
 
     kind: ClassVar[str] = "cyclic"
+    ordered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -170,10 +261,11 @@ class Shuffled(_Epochs):
     """
 
     kind: ClassVar[str] = "shuffled"
+    shuffled: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class OnePass(Sampling):
+class OnePass(_Sized):
     """Every record is used at most once: step t takes the next ``batch_size[t]`` records in their given, public order.
 
     Parameters
@@ -182,23 +274,24 @@ class OnePass(Sampling):
         Batch size, constant or one a step; the sum over the steps is at most n.
     """
 
-    batch_size: Schedule
     kind: ClassVar[str] = "one-pass"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", _whole(schedule("batch_size", self.batch_size)))
+    ordered: ClassVar[bool] = True
 
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
-        used = sum(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size * steps
+        sizes = entries(self.batch_size)
+        used = sizes[0] * steps if is_constant(self.batch_size) else sum(sizes)
         if used > n:
             raise InputError(f"one pass needs {used:g} records for {steps} steps but n = {n}: lower batch_size or steps.")
 
     def epoch_steps(self, n: int) -> float:
-        return len(self.batch_size) if isinstance(self.batch_size, tuple) else n // self.batch_size
+        return n // constant(self.batch_size) if is_constant(self.batch_size) else len(entries(self.batch_size))
 
-    def divisors(self, n: int) -> Schedule:
-        return self.batch_size
+    def period(self, n: int, steps: int) -> int:
+        return steps
+
+    def most_steps(self, n: int) -> float:
+        return self.epoch_steps(n)
 
 
 @dataclass(frozen=True)
@@ -206,6 +299,7 @@ class FullBatch(Sampling):
     """Every step uses every record."""
 
     kind: ClassVar[str] = "full"
+    full: ClassVar[bool] = True
 
     def check(self, n: int, steps: int) -> None:
         return None

@@ -6,7 +6,6 @@ are private (they name records), their sizes too under Poisson sampling: they go
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from itertools import count, pairwise, repeat
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Schedule, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training.noise import SecureGenerator
 
 
@@ -26,27 +25,6 @@ class Batches(NamedTuple):
 
     records: NDArray[np.int32]
     counts: NDArray[np.int32]
-
-
-def window(values: Schedule, start: int, stop: int) -> NDArray[np.float64]:
-    """Steps ``start`` to ``stop`` of a schedule, repeated from its beginning where it is shorter than the run (epochs)."""
-    if isinstance(values, tuple):
-        return np.array([values[step % len(values)] for step in range(start, stop)])
-    return np.full(stop - start, values)
-
-
-def public_sizes(sampling: Sampling, n: int, start: int, stop: int) -> NDArray[np.float64]:
-    """Public sizes of the batches of steps ``start`` to ``stop``: expected ones under Poisson sampling, exact ones otherwise."""
-    sizes = window(sampling.divisors(n), start, stop)
-    if isinstance(sampling, Cyclic | Shuffled) and isinstance(sampling.batch_size, float) and (rest := n % sampling.batch_size):
-        epoch = math.ceil(n / sampling.batch_size)
-        sizes[(np.arange(start, stop) + 1) % epoch == 0] = rest
-    return sizes
-
-
-def largest_likely_size(sampling: Sampling, largest: float) -> int:
-    """A public size that no batch of public size at most ``largest`` exceeds: never, or hardly ever under Poisson sampling."""
-    return math.ceil(largest + 8 * math.sqrt(largest) + 8) if isinstance(sampling, Poisson) else int(largest)
 
 
 def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) -> Iterator[Batches]:
@@ -61,7 +39,7 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) ->
     """
     if run.n >= 1 << 31:
         raise InputError(f"n is {run.n}: training in memory takes fewer than 2^31 records.")
-    sizes = (public_sizes(run.sampling, run.n, begin, min(begin + chunk, run.steps)) for begin in range(start, run.steps, chunk))
+    sizes = (run.sampling.batch_sizes(run.n, begin, min(begin + chunk, run.steps)) for begin in range(start, run.steps, chunk))
     match run.sampling:
         case Poisson():
             return (_poisson(part, run.n, generator) for part in sizes)

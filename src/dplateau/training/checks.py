@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import largest, real
 
 DTYPES: Final = ("float32", "float64")
 _PART: Final = 1 << 14
@@ -84,10 +84,10 @@ def check_curvature(run: Run, loss: GeneralisedLinearLoss, clip_norm: float, lar
     slack = 1 + (_DOUBLE_ROUNDING if run.is_last_iterate else _ROUNDING)
     curvature = loss.smoothness(largest_row) + float(l2.max())
     if run.is_last_iterate and run.smoothness is not None:
-        largest = max(run.step_size) if isinstance(run.step_size, tuple) else run.step_size or 0.0
-        if curvature * largest > 2 >= run.smoothness * largest:
+        longest = largest(run.step_size or 0.0)
+        if curvature * longest > 2 >= run.smoothness * longest:
             raise InputError(
-                f"step_size {largest:g} is 2/smoothness, and rounding makes some row's loss less smooth: lower it by a little."
+                f"step_size {longest:g} is 2/smoothness, and rounding makes some row's loss less smooth: lower it by a little."
             )
     if run.smoothness is not None and curvature > run.smoothness * slack:
         raise InputError(

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import Run, Sampling
-from dplateau.training.batches import Batches, batches, largest_likely_size, window
+from dplateau.spec.schedule import largest, window
+from dplateau.training.batches import Batches, batches
 from dplateau.training.loop import Arithmetic, Chunk
 from dplateau.training.noise import SecureGenerator
 
@@ -38,8 +39,7 @@ def chunks(
 
 def chunk_length(run: Run, weights: int) -> int:
     """Steps of a chunk: as many as fit the memory and the patience that a chunk may take."""
-    divisors = run.sampling.divisors(run.n)
-    likely = largest_likely_size(run.sampling, max(divisors) if isinstance(divisors, tuple) else divisors)
+    likely = run.sampling.largest_likely(largest(run.sampling.divisors(run.n)))
     return max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
 
 
@@ -79,8 +79,8 @@ def _with_room(plan: Batches, sampling: Sampling, largest: float, length: int) -
     Where a rare batch is larger than its public room, the room grows: nothing is ever cut off. The list ends with room for one
     more batch, because the loop reads that far.
     """
-    capacity = rounded_up(max(largest_likely_size(sampling, largest), int(plan.counts.max())))
-    total = rounded_up(max(largest_likely_size(sampling, largest * length), len(plan.records)))
+    capacity = rounded_up(max(sampling.largest_likely(largest), int(plan.counts.max())))
+    total = rounded_up(max(sampling.largest_likely(largest * length), len(plan.records)))
     return capacity, stretched(plan.records, total + capacity), stretched(plan.counts, length)
 
 

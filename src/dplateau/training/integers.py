@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import largest
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
@@ -132,7 +133,7 @@ def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
     InputError
         That would be more than a tenth: there is too much noise for so many weights.
     """
-    noise = max(run.noise_multiplier) if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
+    noise = largest(run.noise_multiplier)
     places = min(bits.gradient, _NOISE_BITS - math.ceil(math.log2(noise)))
     share = 1 - math.sqrt(size) * 2.0**-places if places < bits.gradient else 1.0
     if share < 1 - _LARGEST_MARGIN:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import ROUND_OFF, InputError, Poisson, Run
+from dplateau.spec import ROUND_OFF, InputError, Run
 from dplateau.training.integers import Bits
 
 _NOISE_BITS: Final = 30
@@ -112,7 +112,7 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     projection = 0.0 if run.diameter is None else ((size / 2 + 4) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
     # Poisson batches that are too large for a contraction are paid for by the bounds themselves.
     largest = float(batch.max())
-    if isinstance(run.sampling, Poisson):
+    if run.sampling.random_size:
         largest = min(run.n, max(largest, 2 * float((batch / step).max()) / run.smoothness))
     row = math.sqrt(run.smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
     widest = min(reach, lattice.box * lattice.unit)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run
-from dplateau.training.batches import window
+from dplateau.spec.schedule import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.errors import TrainingInterrupted

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Assumption, Cyclic, Generator, OnePass, Run, Training
+from dplateau.spec import Assumption, Generator, Run, Training
 from dplateau.spec.assumption import (
     Arithmetic,
     Batches,
@@ -59,7 +59,7 @@ class TrainResult:
 
 def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]:
     """What the guarantee of any run here rests on, whatever it computes of the records."""
-    ordered, batches = isinstance(run.sampling, (Cyclic, OnePass)), Batches(scheme=run.sampling.kind)
+    ordered, batches = run.sampling.ordered, Batches(scheme=run.sampling.kind)
     noise = Noise(grid=True)
     return [
         PublicConstants(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from dplateau.spec import FullBatch, Run
+from dplateau.spec import Run
 from dplateau.ui.settings import Settings
 
 _DEFAULTS = {field.name: field.default for field in fields(Run)}
@@ -32,7 +32,7 @@ def _size(run: Run) -> int:
 def command(run: Run, epsilon: float, delta: float) -> str:
     """``dplateau calibrate`` for the run, on one line."""
     parts = [f"--n {run.n}", f"--sampling {run.sampling.kind}"]
-    if not isinstance(run.sampling, FullBatch):
+    if not run.is_full_batch:
         parts.append(f"--batch-size {_size(run)}")
     parts.append(f"--steps {run.steps}")
     parts += [f"--{name.replace('_', '-')} {_plain(value)}" for name, value in _stated(run).items()]
@@ -41,7 +41,7 @@ def command(run: Run, epsilon: float, delta: float) -> str:
 
 def python(settings: Settings, run: Run) -> str:
     """Python that finds the noise, with the lines that would train."""
-    batch = "" if isinstance(run.sampling, FullBatch) else f"batch_size={_size(run)}"
+    batch = "" if run.is_full_batch else f"batch_size={_size(run)}"
     stated = [f"    {name}={_literal(value)}," for name, value in _stated(run).items()]
     lines = [
         "import dplateau as dp",

@@ -80,7 +80,7 @@ def plateau(settings: Settings, piece: int) -> Plateau:
 
 def step_numbers(run: Run, points: int) -> tuple[int, ...]:
     """Numbers of steps around those of the run, evenly spaced in the logarithm; whole epochs where the order has any."""
-    unit = int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (Cyclic, ShuffledBatches)) else 1
+    unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= run.steps else 1
     most = max(min(30 * run.steps, 10 * MOST_STEPS) // unit, 2)
     least = max(1.0, run.steps / unit / 300)
@@ -94,7 +94,7 @@ def begins(run: Run, delta: float) -> int | None:
     """
     if last_iterate(run) is None or not (run.diameter or run.strong_convexity):
         return None
-    fixed = run.replace(sampling=Cyclic(run.sampling.batch_size)) if isinstance(run.sampling, ShuffledBatches) else run
+    fixed = run.replace(sampling=Cyclic(run.sampling.divisors(run.n))) if run.sampling.shuffled else run
     unit, most = int(fixed.sampling.epoch_steps(fixed.n)), 10 * MOST_STEPS
 
     def cost(steps: int) -> float:

@@ -18,7 +18,7 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.roots import root
 from dplateau.analyses import Analysis, FixedOrder, RenyiComposition, Shuffled
 from dplateau.calibration import calibrate
-from dplateau.spec import ROUND_OFF, InputError, Poisson, PrivacyWarning, Run
+from dplateau.spec import ROUND_OFF, InputError, PrivacyWarning, Run
 from dplateau.ui.sampled import least_noise
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
@@ -88,7 +88,7 @@ def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
 @lru_cache(maxsize=256)
 def _composed(run: Run, epsilon: float, delta: float) -> tuple[float, bool]:
     """The least noise by composition alone, and whether that is the exact one."""
-    if isinstance(run.sampling, Poisson) and run.sampling.batch_size != run.n:
+    if run.sampling.random_size and run.sampling.divisors(run.n) != run.n:
         return least_noise(run, epsilon, delta)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # The page says itself where delta is too large.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dplateau.spec import FixedSize, FullBatch, InputError, Poisson, Run, per_step
+from dplateau.spec import InputError, Run, per_step
 from dplateau.spec.schedule import integer, real
 from dplateau.utility.checks import Array, vector
 
@@ -125,15 +125,15 @@ def adp_sgd_stationarity_of(run: Run, *, d: int, gap: float) -> float:
         raise InputError("the bound is for plain steps without momentum, averaging or projection: use another run.")
     sizes = per_step(run.sampling.divisors(run.n), run.steps)
     square = run.clip_norm**2
-    if isinstance(run.sampling, Poisson):
+    if run.sampling.random_size:
         variance = square * (1 - sizes / run.n) / sizes
-    elif isinstance(run.sampling, FixedSize):
+    elif run.sampling.drawn:
         variance = square * (run.n - sizes) / (sizes * max(run.n - 1, 1))
-    elif isinstance(run.sampling, FullBatch):
+    elif run.is_full_batch:
         variance = np.zeros(run.steps)
     else:
         raise InputError(f"under {run.sampling.kind} sampling gradients are not unbiased: use Poisson, FixedSize or FullBatch.")
-    drawn = float(variance.max()) if isinstance(run.sampling, Poisson) else 0.0
+    drawn = float(variance.max()) if run.sampling.random_size else 0.0
     return adp_sgd_stationarity(
         per_step(run.step_size, run.steps),
         per_step(run.noise_multiplier, run.steps) * run.clip_norm / sizes,
