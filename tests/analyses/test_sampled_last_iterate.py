@@ -11,7 +11,7 @@ from dplateau.accounting import Enclosure, GaussianDP, Guarantee, NotApplicable
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.slack import WithSlack
 from dplateau.analyses import ExactCompositionAnalysis, SampledLastIterate, SampledLastIterateRenyi
-from dplateau.analyses.sampled_last_iterate import _blocks, _contractions, _last, _spread
+from dplateau.analyses.sampled_last_iterate import _blocks, _contractions, _spread
 
 SCHEMES = [
     (dp.Poisson(100), "add-remove"),
@@ -101,7 +101,7 @@ def test_blocks_absorb_the_whole_diameter():
         strong_convexity=0.05,
         sampling=dp.FixedSize(100),
     )
-    window = _last(run, 200)
+    window = run.table.last(200)
     contracted, slack = _contractions(run, window, 1e-8)
     assert slack == 0
     weight = np.append(np.cumprod(contracted[::-1])[::-1][1:], 1.0) * window.deviation
@@ -120,7 +120,7 @@ def test_head_room_of_poisson_batches_is_paid_for():
     chance = float(binom.sf(125, 4000, 100 / 4000))
     assert chance > 1e-6
     assert "too large for a contraction" in (SampledLastIterate().why_not(tight) or "")
-    window = _last(roomy, 1000)
+    window = roomy.table.last(1000)
     contracted, slack = _contractions(roomy, window, 1e-9)
     assert contracted.tolist() == [1.0]
     assert 1000 * float(binom.sf(200, 4000, 100 / 4000)) <= slack <= 1000 * float(binom.sf(199, 4000, 100 / 4000)) * 1.001
@@ -129,7 +129,7 @@ def test_head_room_of_poisson_batches_is_paid_for():
 
 def test_poisson_batches_contract_less_than_expected():
     run = run_of(strong_convexity=0.1, step_size=0.5)
-    contracted, slack = _contractions(run, _last(run, 100), 1e-8)
+    contracted, slack = _contractions(run, run.table.last(100), 1e-8)
     assert slack == pytest.approx(1e-8)
     assert 1 - 0.05 < contracted[0] < 1 - 0.05 * 0.3
     fewest = (1 - contracted[0]) / 0.05 * 100
@@ -162,8 +162,8 @@ def test_slack_is_added_to_delta():
 def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():
     run = run_of(strong_convexity=0.1, step_size=0.5, sampling=dp.Poisson(20), n=200)
     once = run.replace(l2=0.1)
-    assert _contractions(once, _last(once, 10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
-    assert _contractions(run, _last(run, 10), 1e-8)[0][0] > 1 - 0.05 * 0.3
+    assert _contractions(once, once.table.last(10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
+    assert _contractions(run, run.table.last(10), 1e-8)[0][0] > 1 - 0.05 * 0.3
     assert epsilon(once) < epsilon(run) / 2
 
 

@@ -27,7 +27,9 @@ from dplateau.accounting.family import Family, Members
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition, Repeated, Term
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
+from dplateau.spec import Run, per_step
+from dplateau.spec.schedule import constant, is_constant
+from dplateau.spec.steps import Counts, distinct
 
 DISTINCT: Final = 1024
 """Runs with more terms than this are rounded to a grid of about as many, on the safe side."""
@@ -48,19 +50,15 @@ def sensitivity(run: Run) -> float:
 
 def _fixed_order_mu(run: Run) -> float:
     """mu of the noisy gradients when positions decide the batches."""
-    z = run.noise_multiplier
-    length = int(run.sampling.epoch_steps(run.n))
-    if isinstance(run.sampling, FullBatch):
-        length = 1
-    if isinstance(run.sampling, OnePass):
-        length = run.steps
-    if not isinstance(z, tuple):
-        return math.sqrt(math.ceil(run.steps / length)) * sensitivity(run) / z
-    losses = np.zeros(math.ceil(run.steps / length) * length)
+    z, length = run.noise_multiplier, run.sampling.period(run.n, run.steps)
+    epochs = math.ceil(run.steps / length)
+    if is_constant(z):
+        return math.sqrt(epochs) * sensitivity(run) / constant(z)
+    losses = np.zeros(epochs * length)
     losses[: run.steps] = per_step(z, run.steps) ** -2.0
-    epochs = losses.reshape(-1, length)
+    places = losses.reshape(-1, length)
     # A shuffled record may sit anywhere in every epoch; a cyclic one keeps its place.
-    total = epochs.max(axis=1).sum() if isinstance(run.sampling, Shuffled) else epochs.sum(axis=0).max()
+    total = places.max(axis=1).sum() if run.sampling.shuffled else places.sum(axis=0).max()
     return math.sqrt(float(total)) * sensitivity(run)
 
 
@@ -77,23 +75,15 @@ def on_grid(values: Array, levels: int, *, up: bool) -> Array:
 
 def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
     """The steps' law in each direction, and its mu times the noise multiplier."""
-    if isinstance(run.sampling, FixedSize):
+    if not run.sampling.random_size:
         return (Amplified,), 2.0
     return ((PoissonReplace,), 1.0) if run.adjacency == "replace" else ((PoissonRemove, PoissonAdd), 1.0)
 
 
-def _groups(rate: Array, noise: Array) -> tuple[Array, Array]:
-    """Distinct (rate, noise) pairs, shape (2, k), and how often each occurs."""
-    order = np.lexsort((noise, rate))
-    pairs = np.stack([rate[order], noise[order]])
-    first = np.flatnonzero(np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0)))
-    return pairs[:, first], np.diff(np.append(first, rate.size))
-
-
-def _terms(kind: type[StepLaw], pairs: Array, counts: Array, shift: float) -> tuple[Term, ...]:
+def _terms(kind: type[StepLaw], rate: Array, noise: Array, counts: Counts, shift: float) -> tuple[Term, ...]:
     """Terms for all pairs with a rate below 1: families where there are many, in pieces whose laws do not differ too much."""
-    sampled = pairs[0] < 1
-    qs, mus, counts = pairs[0][sampled], shift / pairs[1][sampled], counts[sampled]
+    sampled = rate < 1
+    qs, mus, counts = rate[sampled], shift / noise[sampled], counts[sampled]
     piece = _pieces(np.log(qs) - np.log1p(-qs)) * qs.size + _pieces(np.log(mus))
     terms: list[Term] = []
     for here in (np.flatnonzero(piece == which) for which in np.unique(piece)):
@@ -122,25 +112,16 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
 
     ``safe`` says to which side they are: the result then dominates the run (True), or is dominated by it.
     """
-    if isinstance(run.sampling, (Cyclic, Shuffled, OnePass, FullBatch)):
+    if not run.sampling.drawn:
         return (Composition((), _fixed_order_mu(run)),), False
-    if not isinstance(run.sampling, (Poisson, FixedSize)):
-        raise TypeError(f"no composition is known for {type(run.sampling).__name__}")
-    size, z = run.sampling.batch_size, run.noise_multiplier
     kinds, shift = step_kinds(run)
-    if isinstance(size, tuple) or isinstance(z, tuple):
-        rate, noise = per_step(size, run.steps) / run.n, per_step(z, run.steps)
-        pairs, counts = _groups(rate, noise)
-    else:
-        rate, noise = np.array([size / run.n]), np.array([z])
-        pairs, counts = np.stack([rate, noise]), np.array([run.steps])
-    found = [_terms(kind, pairs, counts, shift) for kind in kinds]
+    rate, noise, counts = run.table.draws()
+    found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
     rounded = len(found[0]) > DISTINCT
     if rounded:
         # Rates up is safe. With few rates, what is left are families, which need no rounding of the noise.
-        rate = on_grid(rate, math.isqrt(DISTINCT), up=safe)
-        pairs, counts = _groups(rate, noise)
-        found = [_terms(kind, pairs, counts, shift) for kind in kinds]
-    whole = pairs[0] == 1
-    gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / pairs[1][whole] ** 2).sum()))
+        rate, noise, counts = distinct(on_grid(rate, math.isqrt(DISTINCT), up=safe), noise, counts)
+        found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
+    whole = rate == 1
+    gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / noise[whole] ** 2).sum()))
     return tuple(Composition(terms, gaussian) for terms in found), rounded

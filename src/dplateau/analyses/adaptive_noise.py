@@ -12,8 +12,9 @@ import numpy as np
 from dplateau.accounting import Enclosure, Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.roots import root
-from dplateau.analyses.advanced_composition import not_sampled, sampled_steps
+from dplateau.analyses.advanced_composition import SAMPLED
 from dplateau.analyses.base import Analysis
+from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import Run
 
 _ROOM: Final = 1e-12
@@ -104,8 +105,8 @@ class AdaptiveNoise(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        return not_sampled(run)
+        return other_sampling(run, *SAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        return AdaptiveNoiseBound(*sampled_steps(run))
+        return AdaptiveNoiseBound(*run.table.draws())

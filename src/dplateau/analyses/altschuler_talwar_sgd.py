@@ -23,14 +23,14 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting import Guarantee, Proved, binomial
-from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.mechanism import step_kinds
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import batch_size, not_random, scalar, unequal
-from dplateau.analyses.requirements import contraction, deviation, greatest, missing
+from dplateau.analyses.closed_forms import not_random, unequal
+from dplateau.analyses.requirements import contraction, missing
 from dplateau.analyses.split_noise import SplitNoise, absorbed
 from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run
+from dplateau.spec.schedule import largest
 
 _TAIL: Final = 1e-18
 """Probability per step with which a batch may be smaller or larger than the contraction of ``NoisySgdStronglyConvex`` assumes."""
@@ -56,7 +56,7 @@ class NoisySgd(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        return _split(run, absorbed(run.diameter or 0.0, float(deviation(run)), 1.0), _too_large(run))
+        return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0), _too_large(run))
 
 
 class NoisySgdStronglyConvex(Analysis):
@@ -83,7 +83,7 @@ class NoisySgdStronglyConvex(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
         factor, escape = _contraction(run)
-        return _split(run, absorbed(run.diameter or 0.0, float(deviation(run)), factor), escape)
+        return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, factor), escape)
 
 
 class NoisySgdSchedule(Analysis):
@@ -106,15 +106,15 @@ class NoisySgdSchedule(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        deviations = np.broadcast_to(deviation(run), (run.steps,))
+        deviations = run.table.written().deviation
         reach = np.sqrt(np.cumsum(deviations[::-1] ** 2))
         return _split(run, lambda looks: (run.diameter or 0.0) / reach[looks.astype(np.int64) - 1], _too_large(run))
 
 
 def _no_schedule(run: Run) -> str | None:
-    if not isinstance(run.step_size, tuple):
+    if "step_size" not in run.table.changing:
         return "all steps are alike: noisy-sgd covers them. It is for a step_size that changes."
-    return unequal(run.replace(step_size=run.step_size[0]))
+    return unequal(run.replace(step_size=None))
 
 
 def _sampled(run: Run) -> str | None:
@@ -122,9 +122,9 @@ def _sampled(run: Run) -> str | None:
     if reason := not_random(run):
         return reason
     if (escape := _too_large(run)) * run.n > 1:
-        largest = 2 * batch_size(run) / (greatest(run.step_size or 0.0) * (run.smoothness or 0.0))
+        most = 2 * float(run.table.size[0]) / (largest(run.step_size or 0.0) * (run.smoothness or 0.0))
         return (
-            f"a Poisson batch of more than {largest:.4g} records is no contraction at this step_size, and has probability "
+            f"a Poisson batch of more than {most:.4g} records is no contraction at this step_size, and has probability "
             f"{escape:.1g} or more a step. Lower step_size, or use FixedSize batches."
         )
     return None
@@ -135,37 +135,32 @@ def _too_large(run: Run) -> float:
 
     The draws of the other records and the record itself: one more than what the others alone may hold.
     """
-    if not isinstance(run.sampling, Poisson):
+    if not run.sampling.random_size:
         return 0.0
-    size = batch_size(run)
-    most = math.floor(2 * size / (greatest(run.step_size or 0.0) * (run.smoothness or math.inf)) * (1 - 1e-12))
+    size = float(run.table.size[0])
+    most = math.floor(2 * size / (largest(run.step_size or 0.0) * (run.smoothness or math.inf)) * (1 - 1e-12))
     return float(binomial.more_than(most - 1, run.n, size / run.n))
 
 
 def _contraction(run: Run) -> tuple[float, float]:
     """The contraction of a strongly convex step, rounded up, and the probability that a batch does not have it."""
-    size = batch_size(run)
+    size = float(run.table.size[0])
     least, most, escape = 1.0, 1.0, 0.0
-    if isinstance(run.sampling, Poisson):
+    if run.sampling.random_size:
         # The record of the larger data set is left out below and counted above.
         rate = size / run.n
         low = int(binomial.fewest(run.n - 1, rate, _TAIL))
-        allowed = math.floor(2 * size / (scalar(run.step_size) * (run.smoothness or math.inf)) * (1 - 1e-12))
+        allowed = math.floor(2 * size / (run.table.only.step_size * (run.smoothness or math.inf)) * (1 - 1e-12))
         high = min(int(binomial.most(run.n, rate, _TAIL)) + 1, allowed)
         least, most = low / size, high / size
         escape = float(binomial.more_than(high - 1, run.n, rate)) + float(binomial.fewer_than(low, run.n - 1, rate))
     elif run.adjacency == "add-remove":
         least = 1 - 1 / size  # The place of an absent record is empty.
-    factor = float(np.nextafter(contraction(run, scalar(run.step_size), least=least, most=most), 2.0))
+    factor = float(np.nextafter(contraction(run, run.table.only.step_size, least=least, most=most), 2.0))
     return min(factor, 1.0), escape
 
 
 def _split(run: Run, far: Callable[[Array], Array], escape: float) -> SplitNoise:
-    size, z = batch_size(run), scalar(run.noise_multiplier)
-    kinds: tuple[type[StepLaw], ...] = (PoissonRemove, PoissonAdd)
-    shift = 1.0
-    if isinstance(run.sampling, FixedSize):
-        kinds, shift = (Amplified,), 2.0
-    elif run.adjacency == "replace":
-        kinds = (PoissonReplace,)
-    return SplitNoise(kinds, size / run.n, shift / z, run.steps, far, escape, ROUND_OFF)
+    kinds, shift = step_kinds(run)
+    (rate,), (noise,), _ = run.table.draws()
+    return SplitNoise(kinds, float(rate), shift / float(noise), run.steps, far, escape, ROUND_OFF)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from dplateau.accounting import Asymptotic, GaussianDP, Guarantee
 from dplateau.accounting.mechanism import on_grid, step_kinds
 from dplateau.accounting.trade_offs import Gaussian, OfPair, TradeOff, limit_mu
-from dplateau.analyses.advanced_composition import not_sampled, sampled_steps
+from dplateau.analyses.advanced_composition import SAMPLED
 from dplateau.analyses.base import Analysis
-from dplateau.spec import FullBatch, Run
+from dplateau.analyses.requirements import other_sampling
+from dplateau.spec import Run
+from dplateau.spec.steps import distinct
 
 _LEVELS: Final = 24
 """Where rates or noise change from step to step, they are rounded to so many levels: a limit needs no more."""
@@ -36,19 +36,16 @@ class AsymmetricClt(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        if isinstance(run.sampling, FullBatch):
+        if run.is_full_batch:
             return "every batch holds every record: that is a Gaussian mechanism, whose composition needs no limit."
-        return not_sampled(run)
+        return other_sampling(run, *SAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
         kinds, shift = step_kinds(run)
-        rate, noise, count = sampled_steps(run)
+        rate, noise, count = run.table.draws()
         if rate.size > _LEVELS:
-            pairs, place = np.unique(
-                np.stack([on_grid(rate, _LEVELS, up=True), on_grid(noise, _LEVELS, up=False)]), axis=1, return_inverse=True
-            )
-            rate, noise, count = *pairs, np.bincount(place.ravel(), weights=count)
+            rate, noise, count = distinct(on_grid(rate, _LEVELS, up=True), on_grid(noise, _LEVELS, up=False), count)
 
         def step(q: float, mu: float) -> TradeOff:
             return OfPair(kinds[0](q, mu)) if q < 1 else Gaussian(mu)

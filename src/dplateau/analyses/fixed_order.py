@@ -8,7 +8,7 @@ import numpy as np
 
 from dplateau.accounting import GaussianDP, Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, epoch_length, is_constant, rounded_mu, varying_steps
+from dplateau.analyses.last_uses import constant_steps, is_constant, rounded_mu, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
@@ -39,10 +39,9 @@ class FixedOrder(Analysis):
 
 def _worst_place(run: Run) -> float:
     """mu^2 of the place where a record costs most."""
-    length = epoch_length(run)
+    length = run.sampling.period(run.n, run.steps)
     if is_constant(run):
         # Later uses are worse, one by one; so the place whose last use is the last step is worse than every other.
-        steps = 1 if isinstance(run.sampling, OnePass) else run.steps
-        return float(constant_steps(run).cost(np.asarray(0.0), np.asarray(float(length)), math.ceil(steps / length)))
+        return float(constant_steps(run).cost(np.asarray(0.0), np.asarray(float(length)), math.ceil(run.steps / length)))
     steps, _ = varying_steps(run)
     return float(steps.alone().max()) if length >= steps.jump.size else steps.worst(length)

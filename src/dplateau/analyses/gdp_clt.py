@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from dplateau.accounting import Asymptotic, GaussianDP, Guarantee, gdp_mu
 from dplateau.accounting.gaussian import Array
-from dplateau.analyses.advanced_composition import sampled_steps
 from dplateau.analyses.base import Analysis
+from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import FixedSize, InputError, Poisson, Run
 
 
@@ -33,16 +33,14 @@ class GdpClt(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        if not isinstance(run.sampling, (Poisson, FixedSize)):
-            return f"it is for sampling Poisson, FixedSize, the run's is {type(run.sampling).__name__}."
-        if isinstance(run.sampling, Poisson) and run.adjacency != "add-remove":
+        if run.sampling.random_size and run.adjacency != "add-remove":
             return 'the limit for Poisson sampling is for adjacency="add-remove".'
-        return None
+        return other_sampling(run, Poisson, FixedSize)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        rate, noise, count = sampled_steps(run)
-        chi2 = _fixed_size(noise) if isinstance(run.sampling, FixedSize) else np.expm1(np.minimum(noise**-2.0, 700.0))
+        rate, noise, count = run.table.draws()
+        chi2 = np.expm1(np.minimum(noise**-2.0, 700.0)) if run.sampling.random_size else _fixed_size(noise)
         return GaussianDP(math.sqrt(float(count @ (rate**2 * chi2))))
 
 
@@ -70,5 +68,5 @@ def clt_noise_multiplier(run: Run, epsilon: float, delta: float) -> float:
     """
     if not isinstance(run.sampling, Poisson) or run.adjacency != "add-remove":
         raise InputError('the limit\'s noise is for Poisson sampling and adjacency="add-remove".')
-    rate, _, count = sampled_steps(run.replace(noise_multiplier=1.0))
+    rate, _, count = run.replace(noise_multiplier=1.0).table.draws()
     return 1 / math.sqrt(math.log1p(gdp_mu(epsilon, delta) ** 2 / float(count @ rate**2)))

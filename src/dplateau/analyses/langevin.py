@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.closed_forms import concentrated
-from dplateau.analyses.requirements import deviation, greatest, missing
-from dplateau.spec import FullBatch, Run, Sampling, per_step
+from dplateau.analyses.requirements import missing
+from dplateau.spec import FullBatch, Run, Sampling
+from dplateau.spec.schedule import largest
 
 
 class Langevin(Analysis):
@@ -48,9 +47,8 @@ def uncovered(run: Run, sampling: type[Sampling]) -> str | None:
     reason = missing(run, strongly_convex=True, samplings=(sampling,))
     if reason is not None or run.step_size is None or run.smoothness is None:
         return reason
-    largest = greatest(run.step_size)
-    if largest * run.smoothness >= 1:
-        return f"step_size {largest:g} is not below 1/smoothness = {1 / run.smoothness:g}. Lower step_size."
+    if (longest := largest(run.step_size)) * run.smoothness >= 1:
+        return f"step_size {longest:g} is not below 1/smoothness = {1 / run.smoothness:g}. Lower step_size."
     variances = _variances(run)
     if variances.max() > variances.min() * (1 + 1e-9):
         return (
@@ -62,11 +60,11 @@ def uncovered(run: Run, sampling: type[Sampling]) -> str | None:
 
 def dynamics(run: Run) -> float:
     """The theorem's formula, per unit of the order."""
-    m, total = run.strong_convexity or 0.0, float(per_step(run.step_size or 0.0, run.steps).sum())
+    m, total = run.strong_convexity or 0.0, float(run.table.written().step_size.sum())
     gap = sensitivity(run) * run.clip_norm / run.n
     return gap**2 / (m * float(_variances(run).min())) * -math.expm1(-m / 2 * total)
 
 
 def _variances(run: Run) -> Array:
     """s^2 of each step: half the variance of the iterate's noise over the step size."""
-    return deviation(run) ** 2 / (2 * np.asarray(run.step_size, dtype=float))
+    return run.table.deviation**2 / (2 * run.table.step_size)

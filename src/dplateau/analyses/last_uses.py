@@ -21,8 +21,8 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
-from dplateau.analyses.requirements import batch_sizes, contraction, deviation
-from dplateau.spec import ROUND_OFF, FullBatch, OnePass, Run, per_step
+from dplateau.analyses.requirements import contraction
+from dplateau.spec import ROUND_OFF, Run
 
 _ROUNDING: Final = 1e-9
 """Relative room for the rounding of sums; they keep twelve digits or more."""
@@ -32,13 +32,6 @@ _NARROW: Final = 8
 """The same where every look-back costs a whole string."""
 _FORGOTTEN: Final = -300.0
 """Steps that the later ones contract by exp(-300) are left out; the distance that they may leave behind is kept."""
-
-
-def epoch_length(run: Run) -> int:
-    """Steps after which a record is used again."""
-    if isinstance(run.sampling, FullBatch):
-        return 1
-    return run.steps if isinstance(run.sampling, OnePass) else int(run.sampling.epoch_steps(run.n))
 
 
 def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tuple[Array, int]:
@@ -215,41 +208,31 @@ def rounded_mu(run: Run, squares: float | Array) -> float | Array:
 
 def is_constant(run: Run) -> bool:
     """Whether all steps are alike, so that no array of them is needed."""
-    sizes = run.sampling.divisors(run.n)
-    ragged = not isinstance(sizes, tuple) and not isinstance(run.sampling, OnePass) and run.n % sizes != 0
-    curved = bool(run.strong_convexity)
-    return not (isinstance(sizes, tuple) or isinstance(run.noise_multiplier, tuple) or isinstance(run.step_size, tuple)) and not (
-        ragged and curved
-    )
+    return run.table.alike and not (run.sampling.remainder(run.n) and run.strong_convexity)
 
 
 def constant_steps(run: Run) -> ConstantSteps:
     """The equal steps of ``run``."""
-    size, eta = float(run.sampling.divisors(run.n)), float(run.step_size or 0.0)  # type: ignore[arg-type]
+    step = run.table.only
     return ConstantSteps(
-        contraction=float(contraction(run, eta)),
-        gap=eta * sensitivity(run) * run.clip_norm / size,
-        variance=float(deviation(run)) ** 2,
+        contraction=float(contraction(run, step.step_size)),
+        gap=step.step_size * sensitivity(run) * run.clip_norm / step.size,
+        variance=step.deviation**2,
         diameter=math.inf if run.diameter is None else run.diameter,
-        length=epoch_length(run),
+        length=run.sampling.period(run.n, run.steps),
     )
 
 
 def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     """The steps of ``run`` that are not forgotten, and the number of those that are."""
-    eta, sizes = per_step(run.step_size or 0.0, run.steps), batch_sizes(run)
-    share = np.ones(run.steps)
-    length = epoch_length(run)
-    constant = run.sampling.divisors(run.n)
-    if not isinstance(constant, tuple) and not isinstance(run.sampling, (FullBatch, OnePass)) and run.n % constant:
-        share[length - 1 :: length] = (run.n % constant) / constant
+    steps = run.table.written()
+    share = run.sampling.batch_sizes(run.n, 0, run.steps) / steps.size
     with np.errstate(divide="ignore"):
-        logs = np.log(contraction(run, eta, least=share))
+        logs = np.log(contraction(run, steps.step_size, least=share))
     after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
-    gap = eta * sensitivity(run) * run.clip_norm / sizes
+    gap = steps.step_size * sensitivity(run) * run.clip_norm / steps.size
     first = int(np.searchsorted(after, _FORGOTTEN)) if after[0] < _FORGOTTEN else 0
     weight = np.exp(after[first:])
     far = math.inf if run.diameter is None else run.diameter
     before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum())) if first else 0.0
-    deviations = (eta * per_step(run.noise_multiplier, run.steps) * run.clip_norm / sizes)[first:]
-    return VaryingSteps(weight, weight * gap[first:], (weight * deviations) ** 2, before, far), first
+    return VaryingSteps(weight, weight * gap[first:], (weight * steps.deviation[first:]) ** 2, before, far), first

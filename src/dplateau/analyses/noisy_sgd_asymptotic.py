@@ -17,7 +17,7 @@ from dplateau.accounting import Asymptotic, Guarantee
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import batch_size, equal_steps, scalar, unequal
+from dplateau.analyses.closed_forms import equal_steps, unequal
 from dplateau.analyses.requirements import missing
 from dplateau.spec import FixedSize, Poisson, Run
 
@@ -48,7 +48,7 @@ class NoisySgdPlateau(Analysis):
 
     def burn_in(self, run: Run) -> float:
         """T-bar: after so many steps, more steps cost nothing."""
-        return math.ceil((run.diameter or 0.0) * run.n / (run.clip_norm * scalar(run.step_size)))
+        return math.ceil((run.diameter or 0.0) * run.n / (run.clip_norm * run.table.only.step_size))
 
 
 class NoisySgdStronglyConvexPlateau(Analysis):
@@ -73,7 +73,7 @@ class NoisySgdStronglyConvexPlateau(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
         look = min(run.steps, self.burn_in(run))
-        far = (run.diameter or 0.0) / scalar(run.step_size)
+        far = (run.diameter or 0.0) / run.table.only.step_size
         drawn = 4 * look * (sensitivity(run) * run.clip_norm / run.n) ** 2
         # Back to the start both runs agree.
         left = 0.0 if look == run.steps else far**2 * math.exp(2 * look * equal_steps(run).log_factor)
@@ -85,21 +85,21 @@ class NoisySgdStronglyConvexPlateau(Analysis):
         a and sigma cancel. The proof's choice is of this order; this one balances its two terms.
         """
         rate = -equal_steps(run).log_factor
-        far = (run.diameter or 0.0) / scalar(run.step_size)
+        far = (run.diameter or 0.0) / run.table.only.step_size
         ratio = far**2 * rate * run.n**2 / (2 * (sensitivity(run) * run.clip_norm) ** 2)
         return max(1, math.ceil(math.log(ratio) / (2 * rate))) if ratio > 1 else 1
 
 
 def _sigma(run: Run) -> float:
     """The noise on the mean gradient."""
-    return scalar(run.noise_multiplier) * run.clip_norm / batch_size(run)
+    return run.table.only.noise * run.clip_norm / run.table.only.size
 
 
 def _outside(run: Run) -> str | None:
     reason = unequal(run)
     if reason is not None:
         return reason
-    z, rate = scalar(run.noise_multiplier), batch_size(run) / run.n
+    z, rate = run.table.only.noise, run.table.only.rate
     if z <= 4 * math.sqrt(2) * sensitivity(run):
         least = "8 sqrt(2)" if run.adjacency == "replace" else "4 sqrt(2)"
         return f"noise_multiplier {z:g} is not above {least}: the theorem is for more noise (sigma > 8 sqrt(2) L/b)."
@@ -112,7 +112,7 @@ def _outside(run: Run) -> str | None:
 
 def greatest_order(run: Run) -> float:
     """The largest order for which Lemma 2.12 bounds the sampled step with half of the noise variance."""
-    rate, noise = batch_size(run) / run.n, scalar(run.noise_multiplier)
+    rate, noise = run.table.only.rate, run.table.only.noise
     noise /= math.sqrt(2) * sensitivity(run)
     orders = 1 + np.geomspace(_LEAST_ORDER - 1, 1e8, 4000)
     log = np.log1p(1 / (rate * (orders - 1)))

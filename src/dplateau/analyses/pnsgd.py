@@ -7,9 +7,9 @@ import numpy as np
 from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import concentrated, unequal
-from dplateau.analyses.requirements import batch_sizes, deviation, missing
-from dplateau.spec import OnePass, Run, per_step
+from dplateau.analyses.closed_forms import concentrated
+from dplateau.analyses.requirements import missing
+from dplateau.spec import OnePass, Run
 
 
 class Pnsgd(Analysis):
@@ -34,11 +34,10 @@ class Pnsgd(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        z = run.noise_multiplier
-        if unequal(run) is None and not isinstance(z, tuple):
-            rho = sensitivity(run) / z  # The last step is the worst: it has only its own noise.
+        if run.table.alike:
+            rho = sensitivity(run) / run.table.only.noise  # The last step is the worst: it has only its own noise.
         else:
-            moved = sensitivity(run) * run.clip_norm * per_step(run.step_size or 0.0, run.steps) / batch_sizes(run)
-            variance = np.broadcast_to(deviation(run) ** 2, (run.steps,))
-            rho = float((moved / np.sqrt(np.cumsum(variance[::-1])[::-1])).max())
+            steps = run.table.written()
+            moved = sensitivity(run) * run.clip_norm * steps.step_size / steps.size
+            rho = float((moved / np.sqrt(np.cumsum(steps.deviation[::-1] ** 2)[::-1])).max())
         return concentrated(run, rho**2 / 2)

@@ -7,12 +7,8 @@ import math
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.spec import Run, per_step
-
-
-def greatest(value: float | tuple[float, ...]) -> float:
-    """The largest entry of a schedule."""
-    return max(value) if isinstance(value, tuple) else value
+from dplateau.spec import Run, Sampling
+from dplateau.spec.schedule import largest
 
 
 def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, most: Array | float = 1.0) -> Array:
@@ -26,14 +22,23 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
     return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
 
 
-def missing(run: Run, *, diameter: bool = False, strongly_convex: bool = False, samplings: tuple[type, ...] = ()) -> str | None:
+def other_sampling(run: Run, *covered: type[Sampling]) -> str | None:
+    """Why a theorem for the schemes ``covered`` does not cover the run's; None where it does."""
+    if isinstance(run.sampling, covered):
+        return None
+    names = ", ".join(scheme.__name__ for scheme in covered)
+    return f"it is for sampling {names}, the run's is {type(run.sampling).__name__}."
+
+
+def missing(
+    run: Run, *, diameter: bool = False, strongly_convex: bool = False, samplings: tuple[type[Sampling], ...] = ()
+) -> str | None:
     """Why no last-iterate bound covers ``run``, and how to meet what is missing; None where all is there.
 
     ``diameter`` and ``strongly_convex`` ask for these as well; ``samplings``, if any, lists the covered schemes.
     """
-    if samplings and not isinstance(run.sampling, samplings):
-        covered = ", ".join(scheme.__name__ for scheme in samplings)
-        return f"it is for sampling {covered}, the run's is {type(run.sampling).__name__}."
+    if samplings and (reason := other_sampling(run, *samplings)):
+        return reason
     if run.released != "last":
         return 'all iterates are released. Set released="last" if only the last one is.'
     if run.update != "sgd":
@@ -43,10 +48,9 @@ def missing(run: Run, *, diameter: bool = False, strongly_convex: bool = False, 
     if run.smoothness is None or run.step_size is None:
         absent = " and ".join(name for name in ("smoothness", "step_size") if getattr(run, name) is None)
         return f"{absent} is not stated. A gradient step is a contraction up to step_size 2/smoothness."
-    largest = greatest(run.step_size)
-    if largest * run.smoothness > 2:
+    if (longest := largest(run.step_size)) * run.smoothness > 2:
         return (
-            f"step_size {largest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is no contraction. "
+            f"step_size {longest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is no contraction. "
             "Lower step_size."
         )
     if strongly_convex and not run.strong_convexity:
@@ -54,24 +58,3 @@ def missing(run: Run, *, diameter: bool = False, strongly_convex: bool = False, 
     if diameter and run.diameter is None:
         return "the iterates are not projected on a bounded set. Give the run a diameter."
     return None
-
-
-def deviation(run: Run) -> Array:
-    """Standard deviation of the noise that each step adds to the iterate, shape ``(steps,)`` or ``()`` where it is constant."""
-    size = run.sampling.divisors(run.n)
-    parts = (run.step_size, run.noise_multiplier)
-    if not isinstance(size, tuple) and not any(isinstance(part, tuple) for part in parts):
-        return np.asarray(run.step_size * run.noise_multiplier * run.clip_norm / size)  # type: ignore[operator]
-    return _steps(run, run.step_size) * _steps(run, run.noise_multiplier) * run.clip_norm / batch_sizes(run)
-
-
-def _steps(run: Run, value: object) -> Array:
-    return per_step(value, run.steps)  # type: ignore[arg-type]
-
-
-def batch_sizes(run: Run) -> Array:
-    """The public size that each step divides by, shape ``(steps,)``."""
-    size = run.sampling.divisors(run.n)
-    if isinstance(size, tuple) and len(size) != run.steps:
-        return np.resize(np.asarray(size, dtype=float), run.steps)
-    return _steps(run, size)

@@ -15,8 +15,8 @@ from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.requirements import contraction, deviation, missing
-from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, per_step
+from dplateau.analyses.requirements import contraction, missing
+from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, StepTable
 
 _BLOCKS: Final = 12
 _ROUGH_BLOCKS: Final = 4
@@ -53,8 +53,8 @@ class SampledLastIterate(Analysis):
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
         reason = missing(run, diameter=True, samplings=(Poisson, FixedSize))
-        if reason is None and isinstance(run.sampling, Poisson):
-            chance = float(_too_large(run, _last(run, 1)).max())
+        if reason is None and run.sampling.random_size:
+            chance = float(_too_large(run, run.table.last(1)).max())
             if chance > _UNLIKELY:
                 return (
                     f"a Poisson batch is too large for a contraction with probability {chance:.1e} a step. "
@@ -107,9 +107,9 @@ class _LookBack(Guarantee):
 
     def _furthest(self, budget: float) -> int:
         """Looking back further than this, nothing is left of a diameter, so it only adds steps."""
-        run, last = self.run, _last(self.run, 1)
+        run, last = self.run, self.run.table.last(1)
         c = float(_contractions(run, last, budget / run.steps)[0][0])
-        if c == 1 or isinstance(run.step_size, tuple):
+        if c == 1 or "step_size" in run.table.changing:
             return run.steps
         left = math.log1p((run.diameter or 0.0) / float(last.deviation[0])) + _NOTHING
         return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
@@ -118,40 +118,20 @@ class _LookBack(Guarantee):
         kind = RenyiDP if renyi else ExactComposition
         if steps == self.run.steps:
             return kind(compositions(self.run)[0][:directions])
-        window = _last(self.run, steps)
+        window = self.run.table.last(steps)
         contracted, slack = _contractions(self.run, window, budget)
         return WithSlack(kind(_shifted(self.run, window, contracted, blocks)[:directions]), slack)
 
 
-@dataclass(frozen=True)
-class _Window:
-    """The last steps: rate, batch size, noise multiplier, step size, noise on the iterate; shape (R,), or (1,) if equal."""
-
-    steps: int
-    rate: Array
-    size: Array
-    noise: Array
-    step_size: Array
-    deviation: Array
-
-
-def _last(run: Run, steps: int) -> _Window:
-    parts = (run.sampling.divisors(run.n), run.noise_multiplier, run.step_size or 0.0)
-    varies = any(isinstance(part, tuple) for part in parts)
-    size, noise, step_size = (per_step(part, run.steps)[-steps:] if varies else np.array([part], dtype=float) for part in parts)
-    spread = np.atleast_1d(deviation(run))
-    return _Window(steps, size / run.n, size, noise, step_size, spread[-steps:] if varies else spread)
-
-
-def _too_large(run: Run, window: _Window) -> Array:
+def _too_large(run: Run, window: StepTable) -> Array:
     """Probability that so many others are drawn that the step is no contraction."""
     allowed = 2 / (window.step_size * (run.smoothness or math.inf)) * window.size
     return binomial.more_than(allowed * (1 - 1e-12), run.n, window.rate)
 
 
-def _contractions(run: Run, window: _Window, budget: float) -> tuple[Array, float]:
+def _contractions(run: Run, window: StepTable, budget: float) -> tuple[Array, float]:
     """Lipschitz constants of the steps, and the probability that one of them is larger."""
-    if isinstance(run.sampling, FixedSize):
+    if not run.sampling.random_size:
         return contraction(run, window.step_size), 0.0
     if run.strong_convexity:
         # Between these sizes all batches of the window lie, but for the budget: half of it for each end.
@@ -163,7 +143,7 @@ def _contractions(run: Run, window: _Window, budget: float) -> tuple[Array, floa
     return np.ones(window.rate.size), window.steps / window.rate.size * float(_too_large(run, window).sum())
 
 
-def _shifted(run: Run, window: _Window, contracted: Array, limit: int) -> tuple[Composition, ...]:
+def _shifted(run: Run, window: StepTable, contracted: Array, limit: int) -> tuple[Composition, ...]:
     """The steps of the window, in each direction, with shifts that absorb the diameter.
 
     The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the diameter do.
@@ -185,7 +165,7 @@ def _shifted(run: Run, window: _Window, contracted: Array, limit: int) -> tuple[
     )
 
 
-def _blocks(window: _Window, contracted: Array, far: float, unit: float, limit: int) -> list[tuple[float, float, float, int]]:
+def _blocks(window: StepTable, contracted: Array, far: float, unit: float, limit: int) -> list[tuple[float, float, float, int]]:
     """Rate, noise multiplier, shift and number of steps of at most so many blocks, rates rounded up and noise down."""
     full = np.ones(window.steps)
     with np.errstate(divide="ignore"):
@@ -218,4 +198,4 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
 
 
 def _budgets(run: Run) -> tuple[float, ...]:
-    return _BUDGETS if run.strong_convexity and isinstance(run.sampling, Poisson) else (0.0,)
+    return _BUDGETS if run.strong_convexity and run.sampling.random_size else (0.0,)

@@ -11,7 +11,7 @@ from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, epoch_length, is_constant, least, rounded_mu, varying_steps
+from dplateau.analyses.last_uses import constant_steps, is_constant, least, rounded_mu, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Run
 from dplateau.spec import Shuffled as ShuffledSampling
@@ -50,10 +50,9 @@ class Shuffled(Analysis):
 
 def _places(run: Run) -> tuple[Array, Array]:
     """Places in the last epoch, -1 for a record that a shorter last epoch leaves out, and their probabilities."""
-    length = epoch_length(run)
+    length = run.sampling.epoch_length(run.n)
     steps = run.steps - (math.ceil(run.steps / length) - 1) * length
-    sizes = run.sampling.divisors(run.n)
-    sizes = np.asarray(sizes) if isinstance(sizes, tuple) else np.minimum(sizes, run.n - sizes * np.arange(length))
+    sizes = run.sampling.batch_sizes(run.n, 0, length)
     # The last places count most: they are kept apart, earlier ones are gathered by the steps that follow them.
     follow = np.arange(steps)[::-1]
     group = np.where(follow < _APART, -follow, -_APART - np.floor(np.log(np.maximum(follow, _APART) / _APART) / _STRETCH))
@@ -64,7 +63,7 @@ def _places(run: Run) -> tuple[Array, Array]:
 
 
 def _constant(run: Run, places: Array) -> Array:
-    length = epoch_length(run)
+    length = run.sampling.epoch_length(run.n)
     epochs = math.ceil(run.steps / length)
     remaining = run.steps - (epochs - 1) * length
     steps = constant_steps(run)
@@ -78,7 +77,7 @@ def _constant(run: Run, places: Array) -> Array:
 
 def _varying(run: Run, places: Array) -> Array:
     steps, skipped = varying_steps(run)
-    length = epoch_length(run)
+    length = run.sampling.epoch_length(run.n)
     start = (math.ceil(run.steps / length) - 1) * length - skipped
     # Within a rounded group of places, the largest jump at the last place.
     lasts = places[places >= 0]

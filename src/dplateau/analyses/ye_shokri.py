@@ -14,8 +14,9 @@ from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.closed_forms import equal_steps, log_contraction, uneven
 from dplateau.analyses.last_uses import rounded_mu
-from dplateau.analyses.requirements import greatest, missing
+from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, Run, Shuffled
+from dplateau.spec.schedule import largest
 
 
 class ShuffleAndPartition(Analysis):
@@ -44,21 +45,21 @@ class ShuffleAndPartition(Analysis):
         reason = missing(run, strongly_convex=True, samplings=(Cyclic, Shuffled)) or uneven(run)
         if reason is not None or run.step_size is None:
             return reason
-        length = round(run.sampling.epoch_steps(run.n))
-        largest, most = greatest(run.step_size), 2 / ((run.strong_convexity or 0.0) + (run.smoothness or 0.0))
-        if largest >= most or equal_steps(run).factor >= 1:
-            return f"step_size {largest:g} is not below 2/(strong_convexity + smoothness) = {most:g}. Lower step_size."
+        length = run.sampling.epoch_length(run.n)
+        longest, most = largest(run.step_size), 2 / ((run.strong_convexity or 0.0) + (run.smoothness or 0.0))
+        if longest >= most or equal_steps(run).factor >= 1:
+            return f"step_size {longest:g} is not below 2/(strong_convexity + smoothness) = {most:g}. Lower step_size."
         if length < 2:
             return "an epoch has one batch only. Use sampling=FullBatch()."
-        if isinstance(run.sampling, Shuffled) and run.steps != length:
+        if run.sampling.shuffled and run.steps != length:
             return "it shuffles once and keeps the order, the run shuffles anew in every epoch: it covers one epoch only."
         return None
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        steps, length = equal_steps(run), round(run.sampling.epoch_steps(run.n))
-        averaged = isinstance(run.sampling, Shuffled)
-        return PartitionCurve(run, steps.factor, (steps.gap / steps.noise) ** 2 / 2, length, run.steps // length, averaged)
+        steps = equal_steps(run)
+        cost = (steps.gap / steps.noise) ** 2 / 2
+        return PartitionCurve(run, steps.factor, cost, steps.batches, steps.epochs, run.sampling.shuffled)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dplateau.accounting import Guarantee, Proved, compositions
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses.base import Analysis
+from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run, Shuffled
 
 UNSAMPLED = (Cyclic, Shuffled, OnePass, FullBatch)
@@ -27,10 +28,7 @@ class Zcdp(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        if isinstance(run.sampling, UNSAMPLED):
-            return None
-        covered = ", ".join(scheme.__name__ for scheme in UNSAMPLED)
-        return f"it is for sampling {covered}, the run's is {type(run.sampling).__name__}."
+        return other_sampling(run, *UNSAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""

@@ -153,8 +153,8 @@ class Run:
     @cached_property
     def table(self) -> StepTable:
         """The steps as arrays, equal neighbours in one row."""
-        step_size, size = self.step_size or 0.0, self.sampling.divisors(self.n)
-        return StepTable.of_schedules(self.n, self.steps, self.clip_norm, self.noise_multiplier, step_size, size)
+        parts = self.step_size or 0.0, self.noise_multiplier, self.sampling.divisors(self.n)
+        return StepTable.of(self.n, self.steps, self.clip_norm, parts)
 
     def part(self, first: int, last: int) -> Run:
         """Steps ``first`` to ``last``, the last one not included, as a run. Constants hold for more steps than the run has."""

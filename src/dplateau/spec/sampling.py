@@ -41,6 +41,7 @@ from dplateau.spec.schedule import (
 )
 
 
+@dataclass(frozen=True)
 class Sampling(ABC):
     """A batch scheme. Concrete schemes are final.
 
@@ -224,7 +225,7 @@ class _Epochs(_Sized):
         return self.epoch_length(n)
 
     def epoch_length(self, n: int) -> int:
-        return math.ceil(n / self.batch_size) if is_constant(self.batch_size) else len(entries(self.batch_size))
+        return math.ceil(n / constant(self.batch_size)) if is_constant(self.batch_size) else len(entries(self.batch_size))
 
     def remainder(self, n: int) -> int:
         return int(n % constant(self.batch_size)) if is_constant(self.batch_size) else 0

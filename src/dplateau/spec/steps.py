@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from dplateau.spec.schedule import Schedule, is_constant, per_step
 
 Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+_COLUMNS: Final = ("step_size", "noise_multiplier", "batch_size")
 
 
 class Step(NamedTuple):
-    """One step of a run whose steps are all alike."""
+    """The step of a run whose steps are all alike: as in ``StepTable``."""
 
-    noise: float
     step_size: float
+    noise: float
     size: float
     rate: float
     deviation: float
@@ -29,37 +31,46 @@ class StepTable:
 
     Attributes
     ----------
-    noise, step_size, size : array of shape (k,)
-        Noise multiplier, step size (0 where none is stated) and public batch size.
+    columns : array of shape (3, k)
+        Step sizes (0 where none is stated), noise multipliers and public batch sizes.
     count : array of int, shape (k,)
-        How many steps the row stands for.
-    n : int
-        Number of records.
-    clip_norm : float
-        What a gradient is clipped to.
+        How many steps each row stands for.
+    changing : tuple of str
+        What is given step by step: "step_size", "noise_multiplier", "batch_size".
+    n, clip_norm : number
+        Of the run.
     """
 
-    noise: Array
-    step_size: Array
-    size: Array
-    count: NDArray[np.int64]
+    columns: Array
+    count: Counts
+    changing: tuple[str, ...]
     n: int
     clip_norm: float
 
     @classmethod
-    def of_schedules(cls, n: int, steps: int, clip_norm: float, noise: Schedule, step_size: Schedule, size: Schedule) -> StepTable:
-        """The table of a run with these parts."""
-        values = (noise, step_size, size)
-        if is_constant(*values):
-            return cls(*(np.array([value], dtype=float) for value in values), np.array([steps]), n, clip_norm)
-        columns = np.stack([per_step(value, steps) for value in values])
-        first = np.flatnonzero(np.append(True, (np.diff(columns, axis=1) != 0).any(axis=0)))
-        return cls(*columns[:, first], np.diff(np.append(first, steps)), n, clip_norm)
+    def of(cls, n: int, steps: int, clip_norm: float, parts: tuple[Schedule, Schedule, Schedule]) -> StepTable:
+        """The table of a run whose step sizes, noise multipliers and batch sizes are ``parts``."""
+        changing = tuple(name for name, part in zip(_COLUMNS, parts, strict=True) if not is_constant(part))
+        if not changing:
+            return cls(np.array(parts, dtype=float)[:, None], np.array([steps]), changing, n, clip_norm)
+        columns = np.stack([per_step(part, steps) for part in parts])
+        first = np.flatnonzero(np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0)))
+        return cls(columns[:, first], np.diff(np.append(first, steps)), changing, n, clip_norm)
 
     @property
-    def alike(self) -> bool:
-        """Whether all steps are equal."""
-        return self.count.size == 1
+    def step_size(self) -> Array:
+        """Step sizes."""
+        return self.columns[0]
+
+    @property
+    def noise(self) -> Array:
+        """Noise multipliers."""
+        return self.columns[1]
+
+    @property
+    def size(self) -> Array:
+        """Public batch sizes."""
+        return self.columns[2]
 
     @property
     def rate(self) -> Array:
@@ -72,32 +83,42 @@ class StepTable:
         return self.step_size * self.noise * self.clip_norm / self.size
 
     @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return int(self.count.sum())
+
+    @property
+    def alike(self) -> bool:
+        """Whether all steps are equal: nothing is given step by step."""
+        return not self.changing
+
+    @property
     def only(self) -> Step:
         """The step that all steps are; raises ``TypeError`` where they differ."""
         if not self.alike:
             raise TypeError("the steps differ: expected equal ones")
-        return Step(*(float(part[0]) for part in (self.noise, self.step_size, self.size, self.rate, self.deviation)))
+        return Step(*(float(part[0]) for part in (*self.columns, self.rate, self.deviation)))
 
     def written(self) -> StepTable:
         """The same with one row a step."""
-        columns = (np.repeat(column, self.count) for column in (self.noise, self.step_size, self.size))
-        return StepTable(*columns, np.ones(int(self.count.sum()), dtype=np.int64), self.n, self.clip_norm)
+        columns = np.repeat(self.columns, self.count, axis=1)
+        return replace(self, columns=columns, count=np.ones(columns.shape[1], dtype=np.int64))
 
     def last(self, steps: int) -> StepTable:
         """The last steps: one row where all steps of the run are alike, and otherwise one a step."""
         if self.alike:
-            return StepTable(self.noise, self.step_size, self.size, np.array([steps]), self.n, self.clip_norm)
+            return replace(self, count=np.array([steps]))
         rows = self.written()
-        return StepTable(*(part[-steps:] for part in (rows.noise, rows.step_size, rows.size, rows.count)), self.n, self.clip_norm)
+        return replace(self, columns=rows.columns[:, -steps:], count=rows.count[-steps:])
 
-    def draws(self) -> tuple[Array, Array, NDArray[np.int64]]:
+    def draws(self) -> tuple[Array, Array, Counts]:
         """Distinct pairs of rate and noise multiplier in ascending order, and how many steps have each."""
         return distinct(self.rate, self.noise, self.count)
 
 
-def distinct(rate: Array, noise: Array, count: NDArray[np.int64]) -> tuple[Array, Array, NDArray[np.int64]]:
+def distinct(first: Array, second: Array, count: Counts) -> tuple[Array, Array, Counts]:
     """Equal pairs put together, in ascending order, their numbers added."""
-    order = np.lexsort((noise, rate))
-    pairs = np.stack([rate[order], noise[order]])
-    first = np.flatnonzero(np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0)))
-    return pairs[0, first], pairs[1, first], np.add.reduceat(count[order], first)
+    order = np.lexsort((second, first))
+    pairs = np.stack([first, second])[:, order]
+    starts = np.flatnonzero(np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)))
+    return *pairs[:, starts], np.add.reduceat(count[order], starts)

@@ -11,10 +11,10 @@ from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.privacy_loss import PoissonAdd
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import batch_size, not_random, scalar, unequal
-from dplateau.analyses.requirements import contraction, deviation, missing
+from dplateau.analyses.closed_forms import not_random, unequal
+from dplateau.analyses.requirements import contraction, missing
 from dplateau.analyses.split_noise import SplitNoise, absorbed
-from dplateau.spec import FixedSize, Poisson, Run, per_step
+from dplateau.spec import FixedSize, Poisson, Run
 
 
 class PrintedNoisySgd(Analysis):
@@ -37,7 +37,7 @@ class PrintedNoisySgd(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        return _printed(run, absorbed(run.diameter or 0.0, float(deviation(run)), 1.0))
+        return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0))
 
 
 class PrintedNoisySgdStronglyConvex(Analysis):
@@ -57,8 +57,8 @@ class PrintedNoisySgdStronglyConvex(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        factor = float(contraction(run, scalar(run.step_size)))
-        return _printed(run, absorbed(run.diameter or 0.0, float(deviation(run)), min(factor, 1.0)))
+        factor = float(contraction(run, run.table.only.step_size))
+        return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, min(factor, 1.0)))
 
 
 class PrintedNoisySgdSchedule(Analysis):
@@ -74,14 +74,14 @@ class PrintedNoisySgdSchedule(Analysis):
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
         reason = missing(run, diameter=True, samplings=(Poisson, FixedSize)) or not_random(run)
-        if reason is None and not isinstance(run.step_size, tuple):
+        if reason is None and "step_size" not in run.table.changing:
             return "all steps are alike: it is for a step_size that changes."
-        return reason or unequal(run.replace(step_size=1.0))
+        return reason or unequal(run.replace(step_size=None))
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        eta = per_step(run.step_size or 0.0, run.steps)
-        sigma = float(np.broadcast_to(deviation(run), (run.steps,))[0] / eta[0])
+        steps = run.table.written()
+        eta, sigma = steps.step_size, float(steps.deviation[0] / steps.step_size[0])
         travel = np.concatenate([[0.0], np.cumsum(eta[::-1])])
 
         def far(looks: Array) -> Array:
@@ -92,5 +92,5 @@ class PrintedNoisySgdSchedule(Analysis):
 
 
 def _printed(run: Run, far: Callable[[Array], Array]) -> SplitNoise:
-    size, z = batch_size(run), scalar(run.noise_multiplier)
-    return SplitNoise((PoissonAdd,), size / run.n, sensitivity(run) / z, run.steps, far)
+    (rate,), (noise,), _ = run.table.draws()
+    return SplitNoise((PoissonAdd,), float(rate), sensitivity(run) / float(noise), run.steps, far)
