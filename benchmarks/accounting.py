@@ -22,7 +22,7 @@ import numpy as np
 
 import dplateau as dp
 from common import about, alternate, median_ratio, peer, seconds, table
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 
 
 class Setting(NamedTuple):
@@ -60,7 +60,7 @@ LEVELS = (0.8, 2.0)
 
 
 def bare(run: dp.Run, delta: float) -> dp.Enclosure:
-    return ExactCompositionAnalysis().guarantee(run).epsilon(delta)
+    return ExactCompositionBound().guarantee(run).epsilon(delta)
 
 
 def pld(dp_accounting: Any, steps: list[tuple[float, float, int]], delta: float) -> float:

@@ -19,7 +19,7 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import tensor
 from dplateau.accounting.zcdp import ZeroConcentratedDP
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 from dplateau.filter import Filter
 
 N = 1000
@@ -144,7 +144,7 @@ def test_cost_of_a_sampled_step(order: float) -> None:
 def test_divergence_of_every_currency() -> None:
     order, mu = 4.0, 0.7
     gaussian = order * mu**2 / 2
-    exact = ExactCompositionAnalysis().guarantee(full(1 / mu))
+    exact = ExactCompositionBound().guarantee(full(1 / mu))
     for same in (GaussianDP(mu), exact, RenyiDP(compositions(full(1 / mu))[0]), ZeroConcentratedDP(mu**2 / 2)):
         assert same.divergence(order) == pytest.approx(gaussian, rel=1e-8)
         assert same.divergence(order) >= gaussian * (1 - 1e-15)

@@ -9,7 +9,7 @@ import pytest
 
 import dplateau as dp
 from dplateau.accounting import gdp_epsilon
-from dplateau.analyses import FixedOrder, Langevin
+from dplateau.analyses import FixedOrderBound, LangevinBound
 from dplateau.report.text import as_text
 from dplateau_papers.entries import ENTRIES
 from dplateau_papers.p4 import privacy as p4_privacy
@@ -60,7 +60,7 @@ def test_the_runs_are_the_papers() -> None:
         if falling:
             last = 1 - math.exp(-FLAT.curvature / 2 * sum(falling_steps(k)))
             assert last == pytest.approx(0.01 * k / (4 + 0.01 * k), rel=0.01)
-        assert Langevin().guarantee(run).rho == pytest.approx(4 / (0.01 * run.n**2 * variance) * last, rel=1e-3)
+        assert LangevinBound().guarantee(run).rho == pytest.approx(4 / (0.01 * run.n**2 * variance) * last, rel=1e-3)
 
 
 @pytest.mark.parametrize("falling", [False, True])
@@ -89,7 +89,7 @@ def test_how_k_grows() -> None:
     assert row.falling == math.ceil(max(100 * size, size**2 / 100))
     run = flat_run(row.constant, falling=False, n=1000)
     assert row.composed[0] == pytest.approx(dp.account(run.replace(released="all"), DELTA).epsilon, rel=1e-3)
-    assert row.plateau == pytest.approx(FixedOrder().guarantee(run).epsilon(DELTA).upper)
+    assert row.plateau == pytest.approx(FixedOrderBound().guarantee(run).epsilon(DELTA).upper)
     # The sum of the falling steps is not above what is counted.
     travel = 2 / 0.01 * math.log1p(3000 / 400) + 0.5
     assert travel - 1 < sum(falling_steps(3000)) <= travel

@@ -13,7 +13,7 @@ from dplateau._account import checked_delta, leading_analyses, least_epsilon
 from dplateau.accounting import NotApplicable, compositions
 from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.roots import root
-from dplateau.analyses import Analysis, ExactCompositionAnalysis
+from dplateau.analyses import Analysis, ExactCompositionBound
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.schedule import is_constant, real, scaled
@@ -37,7 +37,7 @@ def _guess(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
 
     None where other bounds than the exact composition apply as well, or where the search fails.
     """
-    if isinstance(run, Runs) or [one.name for one in leading if one.why_not(run) is None] != [ExactCompositionAnalysis.name]:
+    if isinstance(run, Runs) or [one.name for one in leading if one.why_not(run) is None] != [ExactCompositionBound.name]:
         return None
     x, slope, last = 0.0, -1.3, None
     with suppress(ArithmeticError, ValueError):

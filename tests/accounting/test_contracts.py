@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dplateau as dp
 from dplateau.accounting import Bound, Proved, RenyiDP
-from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, MomentsAccountant, RenyiComposition
+from dplateau.analyses import ANALYSES, ExactCompositionBound, MomentsAccountantBound, RenyiCompositionBound
 
 N = 10_000_000
 
@@ -43,7 +43,7 @@ examples = settings(max_examples=24, derandomize=True, deadline=None)
 def test_exact_below_renyi_below_moments(run: dp.Run, log_delta: float) -> None:
     exact, renyi, moments = (
         analysis.guarantee(run).epsilon(10**log_delta)
-        for analysis in (ExactCompositionAnalysis(), RenyiComposition(), MomentsAccountant())
+        for analysis in (ExactCompositionBound(), RenyiCompositionBound(), MomentsAccountantBound())
     )
     assert exact.lower <= renyi.upper
     assert renyi.upper <= moments.upper * (1 + 1e-3)
@@ -54,7 +54,7 @@ def test_epsilon_is_never_below_one_step(log_delta: int) -> None:
     """A run tells at least what its first step tells."""
     for rate, z in ((1e-6, 0.5), (0.3, 1.0), (0.999, 50.0)):
         one, many = (
-            ExactCompositionAnalysis()
+            ExactCompositionBound()
             .guarantee(dp.Run(n=N, sampling=dp.Poisson(rate * N), steps=steps, noise_multiplier=z))
             .epsilon(10.0**log_delta)
             for steps in (1, 4)

@@ -18,7 +18,7 @@ from dplateau.accounting.contour import at_most, contour_epsilon
 from dplateau.accounting.family import Axis, Family, Members
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 
 KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
 DELTA = 1e-5
@@ -149,7 +149,7 @@ def test_forty_thousand_levels(adjacency: str) -> None:
     def epsilon(noise: np.ndarray) -> dp.Enclosure:
         run = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=40_000, noise_multiplier=noise, adjacency=adjacency)
         assert not compositions(run)[1]
-        return ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+        return ExactCompositionBound().guarantee(run).epsilon(DELTA)
 
     found = epsilon(z)
     assert found.width <= 1e-6
@@ -195,7 +195,7 @@ def test_levels_against_the_peer() -> None:
         part = pld.from_gaussian_mechanism(float(level), sampling_prob=0.02, value_discretization_interval=2e-3).self_compose(20)
         whole = part if whole is None else whole.compose(part)
     run = dp.Run(n=1_000, sampling=dp.Poisson(20), steps=500, noise_multiplier=np.repeat(z, 20))
-    ours = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    ours = ExactCompositionBound().guarantee(run).epsilon(DELTA)
     assert ours.lower <= whole.get_epsilon_for_delta(DELTA) <= ours.upper + 0.1
     assert ours.width <= 1e-6
 

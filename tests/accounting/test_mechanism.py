@@ -13,13 +13,13 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon, mechanism
 from dplateau.accounting.privacy_loss import PoissonRemove
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 
 DELTA = 1e-5
 
 
 def exact(**fields: Any) -> Enclosure:
-    return ExactCompositionAnalysis().guarantee(dp.Run(**fields)).epsilon(DELTA)
+    return ExactCompositionBound().guarantee(dp.Run(**fields)).epsilon(DELTA)
 
 
 def mu(**fields: Any) -> float:
@@ -108,7 +108,7 @@ def test_two_noise_levels_against_the_peer() -> None:
 def test_many_noise_levels_contain_the_value_level_by_level(scheme: type, adjacency: str, monkeypatch: pytest.MonkeyPatch) -> None:
     z = np.geomspace(0.9, 2.5, 300)
     run = dp.Run(n=10_000, sampling=scheme(300), steps=300, noise_multiplier=z, adjacency=adjacency)
-    usual = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    usual = ExactCompositionBound().guarantee(run).epsilon(DELTA)
     monkeypatch.setattr(mechanism, "DISTINCT", 10_000)
     monkeypatch.setattr(mechanism, "_FEW", 10_000)
     directions, rounded = compositions(run)
@@ -124,11 +124,11 @@ def test_many_noise_levels_contain_the_value_level_by_level(scheme: type, adjace
 def test_rounding_of_rates_and_noise_is_outward(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     run = dp.Run(n=1000, sampling=dp.Poisson(rng.uniform(10, 30, 60)), steps=60, noise_multiplier=rng.uniform(1, 2, 60))
-    plain = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    plain = ExactCompositionBound().guarantee(run).epsilon(DELTA)
     monkeypatch.setattr(mechanism, "DISTINCT", 6)
     _, rounded = compositions(run)
     assert rounded
-    coarse = ExactCompositionAnalysis().guarantee(run).epsilon(DELTA)
+    coarse = ExactCompositionBound().guarantee(run).epsilon(DELTA)
     assert coarse.lower < plain.lower
     assert plain.upper < coarse.upper
     rate, noise = np.array(run.sampling.divisors(1000)) / 1000, np.array(run.noise_multiplier)

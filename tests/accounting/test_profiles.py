@@ -7,7 +7,7 @@ import math
 import pytest
 
 import dplateau as dp
-from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, RenyiComposition
+from dplateau.analyses import ANALYSES, ExactCompositionBound, RenyiCompositionBound
 
 RUNS = {
     "contour": dp.Run(n=10_000, sampling=dp.Poisson(100), steps=1000, noise_multiplier=1.0),
@@ -20,7 +20,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_profile_inverts_epsilon(name: str) -> None:
-    guarantee = ExactCompositionAnalysis().guarantee(RUNS[name])
+    guarantee = ExactCompositionBound().guarantee(RUNS[name])
     epsilon = guarantee.epsilon(1e-5)
     delta = guarantee.delta((epsilon.lower + epsilon.upper) / 2)
     assert delta.lower <= 1e-5 * (1 + 1e-4)
@@ -30,7 +30,7 @@ def test_the_profile_inverts_epsilon(name: str) -> None:
 
 
 def test_the_renyi_profile_inverts_its_epsilon() -> None:
-    guarantee = RenyiComposition().guarantee(RUNS["contour"])
+    guarantee = RenyiCompositionBound().guarantee(RUNS["contour"])
     epsilon = guarantee.epsilon(1e-5).upper
     assert guarantee.delta(epsilon).upper == pytest.approx(1e-5, rel=1e-2)
 
@@ -83,7 +83,7 @@ def test_whatever_dominates_an_analysis_covers_its_runs_and_is_no_worse(analysis
 
 
 def test_the_gaussian_profile_is_the_formula() -> None:
-    guarantee = ExactCompositionAnalysis().guarantee(RUNS["full batch"])
+    guarantee = ExactCompositionBound().guarantee(RUNS["full batch"])
     mu, epsilon = math.sqrt(20) / 8, 1.5
     phi = lambda x: math.erfc(-x / math.sqrt(2)) / 2  # noqa: E731
     formula = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
@@ -94,6 +94,6 @@ def test_the_gaussian_profile_is_the_formula() -> None:
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_a_profile_that_overflows_is_trivial_and_no_error(adjacency) -> None:
     run = dp.Run(n=100, sampling=dp.Poisson(10), steps=1, noise_multiplier=1e-3, adjacency=adjacency)
-    found = ExactCompositionAnalysis().guarantee(run).delta(1.0)
+    found = ExactCompositionBound().guarantee(run).delta(1.0)
     assert 0 <= found.lower <= found.upper <= 1
     assert found.upper >= 0.05

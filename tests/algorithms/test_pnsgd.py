@@ -12,7 +12,7 @@ from dplateau._account import account
 from dplateau.algorithms import plan_pnsgd
 from dplateau.algorithms.constants import gaussian_mu
 from dplateau.algorithms.pnsgd import best_time, tail_noise
-from dplateau.analyses import FixedOrder
+from dplateau.analyses import FixedOrderBound
 from dplateau.audit import examine
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import InputError, OnePass, Run
@@ -102,7 +102,7 @@ def test_given_sequences_are_what_runs():
 @pytest.mark.parametrize("batch_size", [None, 3, 6])
 def test_the_exact_law_of_a_planned_pass_does_not_refute_what_it_is_certified_for(batch_size):
     run = plan(24, d=1, delta=1e-3, batch_size=batch_size).run.replace(diameter=40.0)
-    (verdict,) = examine(run, [FixedOrder()]).verdicts
+    (verdict,) = examine(run, [FixedOrderBound()]).verdicts
     assert verdict.broken is None
     assert verdict.tightness > 0.4  # and the search did find something
 

@@ -10,14 +10,14 @@ from scipy.special import ndtr
 import dplateau as dp
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.tensor import tensor
-from dplateau.analyses import AdaptiveNoise, AdvancedCompositionAnalysis, ExactCompositionAnalysis
-from dplateau.analyses.adaptive_noise import AdaptiveNoiseBound
+from dplateau.analyses import AdaptiveNoiseBound, AdvancedCompositionBound, ExactCompositionBound
+from dplateau.analyses.adaptive_noise import AdaptiveNoiseGuarantee
 
-ANALYSIS = AdaptiveNoise()
+ANALYSIS = AdaptiveNoiseBound()
 
 
-def bound(rate: float, noise: float, count: int) -> AdaptiveNoiseBound:
-    return AdaptiveNoiseBound(*(np.array([float(value)]) for value in (rate, noise, count)))
+def bound(rate: float, noise: float, count: int) -> AdaptiveNoiseGuarantee:
+    return AdaptiveNoiseGuarantee(*(np.array([float(value)]) for value in (rate, noise, count)))
 
 
 def least_noise(drawn: float, delta: float) -> float:
@@ -74,8 +74,8 @@ def test_never_below_what_it_is_made_of(adjacency: str) -> None:
         if found.why_not(delta) is not None:
             continue
         held, epsilon = held + 1, found.epsilon(delta).upper
-        assert AdvancedCompositionAnalysis().guarantee(run).epsilon(delta).upper <= epsilon
-        assert 20 * ExactCompositionAnalysis().guarantee(run).epsilon(delta).lower <= epsilon
+        assert AdvancedCompositionBound().guarantee(run).epsilon(delta).upper <= epsilon
+        assert 20 * ExactCompositionBound().guarantee(run).epsilon(delta).lower <= epsilon
 
 
 def test_the_conditions_are_those_of_the_proof() -> None:
@@ -84,7 +84,7 @@ def test_the_conditions_are_those_of_the_proof() -> None:
     assert bound(0.01, z * (1 + 1e-9), 50).why_not(delta) is None
     assert "below" in (bound(0.01, z * (1 - 1e-9), 50).why_not(delta) or "")
     # One step below the least of many.
-    mixed = AdaptiveNoiseBound(np.array([0.01, 0.01]), np.array([2 * z, z * 0.99]), np.array([40.0, 10.0]))
+    mixed = AdaptiveNoiseGuarantee(np.array([0.01, 0.01]), np.array([2 * z, z * 0.99]), np.array([40.0, 10.0]))
     assert "below" in (mixed.why_not(delta) or "")
     # Mean above deviation: many full steps.
     many = bound(1.0, 20.0, 10_000)

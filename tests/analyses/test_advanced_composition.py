@@ -14,10 +14,10 @@ from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import gdp_delta, gdp_epsilon
 from dplateau.accounting.mechanism import on_grid
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
-from dplateau.analyses import AdvancedCompositionAnalysis, ExactCompositionAnalysis
+from dplateau.analyses import AdvancedCompositionBound, ExactCompositionBound
 from dplateau.analyses import advanced_composition as module
 
-ADVANCED, EXACT = AdvancedCompositionAnalysis(), ExactCompositionAnalysis()
+ADVANCED, EXACT = AdvancedCompositionBound(), ExactCompositionBound()
 
 
 def test_the_printed_formula() -> None:

@@ -15,13 +15,13 @@ from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses import RenyiComposition
-from dplateau.analyses.altschuler_talwar_sgd import NoisySgd, NoisySgdSchedule, NoisySgdStronglyConvex, _contraction
+from dplateau.analyses import RenyiCompositionBound
+from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDScheduleBound, NoisySGDStronglyConvexBound, _contraction
 from dplateau.analyses.base import Analysis
 
 from .lemma import final_law, hockey_stick, renyi
 
-ALL = [NoisySgd(), NoisySgdStronglyConvex(), NoisySgdSchedule()]
+ALL = [NoisySGDBound(), NoisySGDStronglyConvexBound(), NoisySGDScheduleBound()]
 
 
 def sampled(sampling: object = None, **changes: object) -> dp.Run:
@@ -71,7 +71,7 @@ def test_the_formula(kind: str, adjacency: str, order: float) -> None:
     run = sampled(sampling, adjacency=adjacency)
     looks = np.arange(1.0, 5001)
     wanted = by_search(order, laws, 0.02, 0.5 / (noise * np.sqrt(looks)))
-    found, outside = NoisySgd().guarantee(run).point(order, 1e-5)
+    found, outside = NoisySGDBound().guarantee(run).point(order, 1e-5)
     assert wanted * (1 - 1e-3) <= found <= wanted * 1.01
     assert outside <= 1e-12
 
@@ -80,11 +80,11 @@ def test_the_formula(kind: str, adjacency: str, order: float) -> None:
         c = 1 - 0.5 * 0.01 * (0.95 if adjacency == "add-remove" else 1.0)
         far = c**looks * 0.5 / noise * np.sqrt((1 - c**2) / (1 - c ** (2 * looks)))
         wanted = by_search(order, laws, 0.02, far)
-        assert wanted * (1 - 1e-3) <= NoisySgdStronglyConvex().guarantee(strong).point(order, 1e-5)[0] <= wanted * 1.01
+        assert wanted * (1 - 1e-3) <= NoisySGDStronglyConvexBound().guarantee(strong).point(order, 1e-5)[0] <= wanted * 1.01
 
     eta = 0.5 / np.sqrt(np.arange(1.0, 5001))
     wanted = by_search(order, laws, 0.02, 0.5 / np.sqrt(np.cumsum((eta[::-1] * z / 20) ** 2)))
-    found = NoisySgdSchedule().guarantee(run.replace(step_size=eta.tolist())).point(order, 1e-5)[0]
+    found = NoisySGDScheduleBound().guarantee(run.replace(step_size=eta.tolist())).point(order, 1e-5)[0]
     assert wanted * (1 - 1e-3) <= found <= wanted * 1.01
 
 
@@ -108,10 +108,10 @@ def walk(diameter: float, *, adjacency: str, z: float = 1.5, steps: int = 60, n:
 def test_never_below_the_truth(diameter: float, adjacency: str) -> None:
     """In units of the step size: moves of 1/2 with probability 1/5, noise 3/4."""
     run = walk(diameter, adjacency=adjacency)
-    assert NoisySgd().why_not(run) is None
+    assert NoisySGDBound().why_not(run) is None
     law = final_law([(0.8, 0.0), (0.2, 0.5)], 0.75, run.steps, diameter / 2)
     other = law[::-1] if adjacency == "replace" else final_law([(1.0, 0.0)], 0.75, run.steps, diameter / 2)
-    guarantee = NoisySgd().guarantee(run)
+    guarantee = NoisySGDBound().guarantee(run)
     for order in (1.5, 2.0, 4.0, 8.0):
         truth = max(renyi(law, other, order), renyi(other, law, order))
         assert guarantee.point(order, 1e-5)[0] >= truth * 0.98
@@ -124,32 +124,32 @@ def test_never_below_the_truth(diameter: float, adjacency: str) -> None:
 def test_strongly_convex_never_below_the_truth() -> None:
     run = walk(8.0, adjacency="replace", c=0.8)
     law = final_law([(0.8, 0.0), (0.2, 0.5)], 0.75, run.steps, 4.0, factor=0.8)
-    guarantee = NoisySgdStronglyConvex().guarantee(run)
+    guarantee = NoisySGDStronglyConvexBound().guarantee(run)
     for order in (1.5, 2.0, 4.0):
         assert guarantee.point(order, 1e-5)[0] >= renyi(law, law[::-1], order) * 0.98
-    assert guarantee.epsilon(1e-5).upper < NoisySgd().guarantee(run).epsilon(1e-5).upper
+    assert guarantee.epsilon(1e-5).upper < NoisySGDBound().guarantee(run).epsilon(1e-5).upper
 
 
 @pytest.mark.parametrize("sampling", [dp.FixedSize(20), dp.Poisson(20)])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_a_plateau_below_composition(sampling: object, adjacency: str) -> None:
     run = sampled(sampling, adjacency=adjacency, diameter=0.2)
-    here = NoisySgd().guarantee(run).epsilon(1e-5).upper
-    later = NoisySgd().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
+    here = NoisySGDBound().guarantee(run).epsilon(1e-5).upper
+    later = NoisySGDBound().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
     assert later <= here * (1 + 1e-6)
-    composed = RenyiComposition().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
+    composed = RenyiCompositionBound().guarantee(run.replace(steps=50_000)).epsilon(1e-5).upper
     assert later < 0.5 * composed
     # Few steps: back to the start, it is composition.
     few = run.replace(steps=3, diameter=100.0)
-    assert NoisySgd().guarantee(few).epsilon(1e-5).upper == pytest.approx(
-        RenyiComposition().guarantee(few).epsilon(1e-5).upper, rel=1e-3
+    assert NoisySGDBound().guarantee(few).epsilon(1e-5).upper == pytest.approx(
+        RenyiCompositionBound().guarantee(few).epsilon(1e-5).upper, rel=1e-3
     )
 
 
 @pytest.mark.parametrize("analysis", ALL, ids=lambda analysis: analysis.name)
 def test_contracts(analysis: Analysis) -> None:
     run = sampled(diameter=0.2, strong_convexity=0.01)
-    if isinstance(analysis, NoisySgdSchedule):
+    if isinstance(analysis, NoisySGDScheduleBound):
         run = run.replace(step_size=np.linspace(0.5, 0.3, 5000).tolist())
     assert analysis.why_not(run) is None
     guarantee = analysis.guarantee(run)
@@ -170,17 +170,17 @@ def test_contracts(analysis: Analysis) -> None:
         ({"sampling": dp.FixedSize(1000)}, "FullBatch"),
     ):
         assert words in (analysis.why_not(run.replace(**changes)) or "")
-    assert "strongly convex" in (NoisySgdStronglyConvex().why_not(sampled()) or "")
-    assert "alike" in (NoisySgdSchedule().why_not(sampled()) or "")
+    assert "strongly convex" in (NoisySGDStronglyConvexBound().why_not(sampled()) or "")
+    assert "alike" in (NoisySGDScheduleBound().why_not(sampled()) or "")
 
 
 def test_large_poisson_batches_go_to_delta() -> None:
     # 2/(eta M) = 4/3: a batch of more than 26 instead of 20 records is no contraction, and that is not rare.
     steep = sampled(dp.Poisson(20), step_size=1.5)
-    assert "more than 26.67 records" in (NoisySgd().why_not(steep) or "")
-    assert NoisySgd().why_not(steep.replace(sampling=dp.FixedSize(20))) is None
+    assert "more than 26.67 records" in (NoisySGDBound().why_not(steep) or "")
+    assert NoisySGDBound().why_not(steep.replace(sampling=dp.FixedSize(20))) is None
     rare = sampled(dp.Poisson(20), step_size=0.79, diameter=0.3)
-    guarantee = NoisySgd().guarantee(rare)
+    guarantee = NoisySGDBound().guarantee(rare)
     # P[Bin(1000, .02) + 1 > 50], and no more than a tenth of delta is spent on it.
 
     assert guarantee.escape == pytest.approx(binom.sf(49, 1000, 0.02), rel=1e-3)
@@ -199,4 +199,4 @@ def test_small_poisson_batches_contract_less() -> None:
     assert _contraction(fixed) == (pytest.approx(0.95), 0.0)
     assert 0.95 < factor < 1
     assert 0 < escape < 1e-17
-    assert "may be empty" in (NoisySgdStronglyConvex().why_not(run.replace(sampling=dp.Poisson(5))) or "")
+    assert "may be empty" in (NoisySGDStronglyConvexBound().why_not(run.replace(sampling=dp.Poisson(5))) or "")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dplateau as dp
 from dplateau.accounting import NotApplicable
 from dplateau.accounting.taut_string import taut_string
-from dplateau.analyses import FixedOrder
+from dplateau.analyses import FixedOrderBound
 from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least
 from dplateau.analyses.requirements import contraction
 
@@ -32,7 +32,7 @@ def run_of(**changes):
 
 
 def mu(run):
-    return FixedOrder().bound(run).guarantee.mu
+    return FixedOrderBound().bound(run).guarantee.mu
 
 
 def slow_mu(run):
@@ -157,7 +157,7 @@ def test_the_bound_stops_growing():
     ],
 )
 def test_what_is_missing_is_named(changes, message):
-    bound = FixedOrder().bound(run_of(**changes))
+    bound = FixedOrderBound().bound(run_of(**changes))
     assert isinstance(bound, NotApplicable)
     assert message in bound.why_not
 

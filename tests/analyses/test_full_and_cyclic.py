@@ -11,9 +11,14 @@ import pytest
 
 import dplateau as dp
 from dplateau.analyses import Analysis
-from dplateau.analyses.noisy_cgd import NoisyCgd
-from dplateau.analyses.noisy_gd import NoisyGd
-from dplateau.analyses.shifted_interpolation import ShiftedCgd, ShiftedCgdBounded, ShiftedGd, ShiftedGdBounded
+from dplateau.analyses.noisy_cgd import NoisyCGDBound
+from dplateau.analyses.noisy_gd import NoisyGDBound
+from dplateau.analyses.shifted_interpolation import (
+    ShiftedCGDBound,
+    ShiftedCGDBoundedSetBound,
+    ShiftedGDBound,
+    ShiftedGDBoundedSetBound,
+)
 
 from .lemma import allowance, least_mu, uses
 
@@ -45,38 +50,38 @@ def mu(analysis: Analysis, run: dp.Run) -> float:
 
 def test_published_numbers() -> None:
     # Bok, Su, Altschuler: 40 batches, 50 epochs, c = .9999, 2/3 per step; and D = 10, s = .2, 20 batches, 400 epochs.
-    assert mu(ShiftedCgd(), plain(dp.Cyclic(1), 40, 2000, 2 / 3, c=0.9999)) == pytest.approx(0.99249, abs=5e-6)
-    assert mu(ShiftedCgdBounded(), plain(dp.Cyclic(1), 20, 8000, 0.2, diameter=10.0)) == pytest.approx(0.6633, abs=5e-5)
+    assert mu(ShiftedCGDBound(), plain(dp.Cyclic(1), 40, 2000, 2 / 3, c=0.9999)) == pytest.approx(0.99249, abs=5e-6)
+    assert mu(ShiftedCGDBoundedSetBound(), plain(dp.Cyclic(1), 20, 8000, 0.2, diameter=10.0)) == pytest.approx(0.6633, abs=5e-5)
 
 
 def test_in_forty_digits() -> None:
     with mp.workdps(40):
         c, s, steps = mp.mpf("0.999999999"), mp.mpf("0.5"), 10**6
         ratio = (1 - c**steps) / (1 + c**steps) * (1 + c) / (1 - c)
-        full = mu(ShiftedGd(), plain(dp.FullBatch(), 50, steps, 0.5, c=0.999999999))
+        full = mu(ShiftedGDBound(), plain(dp.FullBatch(), 50, steps, 0.5, c=0.999999999))
         assert full == pytest.approx(float(s * mp.sqrt(ratio)), rel=1e-8)
         length, epochs = 10, 10**5
         other = 1 + c ** (2 * length - 2) * (1 - c**2) / (1 - c**length) ** 2 * (1 - c ** (length * (epochs - 1))) / (
             1 + c ** (length * (epochs - 1))
         )
-        cyclic = mu(ShiftedCgd(), plain(dp.Cyclic(5), 50, steps, 0.5, c=0.999999999))
+        cyclic = mu(ShiftedCGDBound(), plain(dp.Cyclic(5), 50, steps, 0.5, c=0.999999999))
         assert cyclic == pytest.approx(float(s * mp.sqrt(other)), rel=1e-8)
 
 
 def test_full_batch_by_hand() -> None:
     # D = 9, s = 1: D~ = 10, best look-back 10: 10 (10/10 + 1)^2 = 40 = 2 rho against T s^2.
-    assert mu(NoisyGd(), plain(dp.FullBatch(), 8, 1000, 1.0, diameter=9.0)) ** 2 == pytest.approx(40)
-    assert mu(NoisyGd(), plain(dp.FullBatch(), 8, 30, 1.0, diameter=9.0)) ** 2 == pytest.approx(30)
-    assert mu(ShiftedGdBounded(), plain(dp.FullBatch(), 8, 1000, 1.0, diameter=9.0)) ** 2 == pytest.approx(3 * 9 + 9)
+    assert mu(NoisyGDBound(), plain(dp.FullBatch(), 8, 1000, 1.0, diameter=9.0)) ** 2 == pytest.approx(40)
+    assert mu(NoisyGDBound(), plain(dp.FullBatch(), 8, 30, 1.0, diameter=9.0)) ** 2 == pytest.approx(30)
+    assert mu(ShiftedGDBoundedSetBound(), plain(dp.FullBatch(), 8, 1000, 1.0, diameter=9.0)) ** 2 == pytest.approx(3 * 9 + 9)
 
 
 def test_cyclic_by_hand() -> None:
     # l = 4, s = 1, D = 9: looking back 10 epochs, D~ = 10: 100/40 + 2 * 10/4 + 40/16 + 3/4.
     run = plain(dp.Cyclic(2), 8, 400, 1.0, diameter=9.0)
-    assert mu(NoisyCgd(), run) ** 2 == pytest.approx(2.5 + 5 + 2.5 + 0.75)
+    assert mu(NoisyCGDBound(), run) ** 2 == pytest.approx(2.5 + 5 + 2.5 + 0.75)
     # 3 epochs, from the start: two epochs of 1/4 and the last use.
-    assert mu(NoisyCgd(), plain(dp.Cyclic(2), 8, 12, 1.0, diameter=9.0)) ** 2 == pytest.approx(12 / 16 + 0.75)
-    assert mu(NoisyCgd(), plain(dp.Cyclic(2), 8, 4, 1.0, diameter=9.0)) ** 2 == pytest.approx(1.0)
+    assert mu(NoisyCGDBound(), plain(dp.Cyclic(2), 8, 12, 1.0, diameter=9.0)) ** 2 == pytest.approx(12 / 16 + 0.75)
+    assert mu(NoisyCGDBound(), plain(dp.Cyclic(2), 8, 4, 1.0, diameter=9.0)) ** 2 == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -90,11 +95,18 @@ def test_never_below_the_least_shifts(seed: int) -> None:
     truth = max(least_mu(c, uses(place, length, run.steps, gap), 1.0, far) for place in range(length))
     free = max(least_mu(c, uses(place, length, run.steps, gap), 1.0) for place in range(length))
     tried = 0
-    for analysis in (NoisyGd(), NoisyCgd(), ShiftedGd(), ShiftedGdBounded(), ShiftedCgd(), ShiftedCgdBounded()):
+    for analysis in (
+        NoisyGDBound(),
+        NoisyCGDBound(),
+        ShiftedGDBound(),
+        ShiftedGDBoundedSetBound(),
+        ShiftedCGDBound(),
+        ShiftedCGDBoundedSetBound(),
+    ):
         if analysis.why_not(run) is None:
             tried += 1
             assert mu(analysis, run) >= truth * (1 - 1e-12)
-            if isinstance(analysis, (ShiftedGd, ShiftedCgd)):
+            if isinstance(analysis, (ShiftedGDBound, ShiftedCGDBound)):
                 assert mu(analysis, run) == pytest.approx(free, rel=1e-8)
     assert tried
 
@@ -116,13 +128,16 @@ def test_the_printed_shifts_are_legal(place: int) -> None:
     assert square == pytest.approx(
         far**2 / look + 2 * far * s / length + (look - length) * (s / length) ** 2 + s**2 / (length - place)
     )
-    worst = mu(NoisyCgd(), plain(dp.Cyclic(1), 5, look, s, diameter=diameter)) ** 2
+    worst = mu(NoisyCGDBound(), plain(dp.Cyclic(1), 5, look, s, diameter=diameter)) ** 2
     at_last = far**2 / look + 2 * far * s / length + look * (s / length) ** 2 + 0.8 * s**2
     assert square <= at_last + 1e-12
     assert worst <= at_last + 1e-9
 
 
-@pytest.mark.parametrize("analysis", [NoisyGd(), NoisyCgd(), ShiftedGd(), ShiftedGdBounded(), ShiftedCgd(), ShiftedCgdBounded()])
+@pytest.mark.parametrize(
+    "analysis",
+    [NoisyGDBound(), NoisyCGDBound(), ShiftedGDBound(), ShiftedGDBoundedSetBound(), ShiftedCGDBound(), ShiftedCGDBoundedSetBound()],
+)
 def test_contracts(analysis: Analysis) -> None:
     sampling = dp.FullBatch() if "gd" in analysis.name and "cgd" not in analysis.name else dp.Cyclic(2)
     run = plain(sampling, 8, 80, 0.5, c=0.98, diameter=2.0)
@@ -144,7 +159,7 @@ def test_contracts(analysis: Analysis) -> None:
         ({"sampling": dp.Poisson(2)}, "it is for sampling"),
     ):
         assert words in (analysis.why_not(run.replace(**changes)) or "")
-    strong = isinstance(analysis, (ShiftedGd, ShiftedCgd))
+    strong = isinstance(analysis, (ShiftedGDBound, ShiftedCGDBound))
     assert ("strongly convex" in (analysis.why_not(run.replace(strong_convexity=0.0)) or "")) is strong
     assert ("diameter" in (analysis.why_not(run.replace(diameter=None)) or "")) is not strong
     if strong:
@@ -153,7 +168,7 @@ def test_contracts(analysis: Analysis) -> None:
 
 def test_uneven_batches_are_declined() -> None:
     run = plain(dp.Cyclic(2), 8, 80, 0.5, c=0.98, diameter=2.0)
-    assert "does not divide" in (ShiftedCgd().why_not(run.replace(sampling=dp.Cyclic(3))) or "")
-    assert "whole epochs" in (NoisyCgd().why_not(run.replace(steps=81)) or "")
-    assert "batch_size changes" in (NoisyCgd().why_not(run.replace(sampling=dp.Cyclic((4, 4)))) or "")
-    assert "passes over the data" in (ShiftedCgdBounded().why_not(run.replace(diameter=50.0)) or "")
+    assert "does not divide" in (ShiftedCGDBound().why_not(run.replace(sampling=dp.Cyclic(3))) or "")
+    assert "whole epochs" in (NoisyCGDBound().why_not(run.replace(steps=81)) or "")
+    assert "batch_size changes" in (NoisyCGDBound().why_not(run.replace(sampling=dp.Cyclic((4, 4)))) or "")
+    assert "passes over the data" in (ShiftedCGDBoundedSetBound().why_not(run.replace(diameter=50.0)) or "")

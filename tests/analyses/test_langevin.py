@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.analyses.langevin import Langevin
+from dplateau.analyses.langevin import LangevinBound
 from dplateau.analyses.refuted import LangevinMinibatches
 
 from .lemma import allowance, least_mu
@@ -15,7 +15,7 @@ from .lemma import allowance, least_mu
 
 def rho_of(run: dp.Run) -> float:
     """rho of the theorem, without the room for rounding."""
-    return (math.sqrt(2 * Langevin().guarantee(run).rho) - allowance(run.steps)) ** 2 / 2
+    return (math.sqrt(2 * LangevinBound().guarantee(run).rho) - allowance(run.steps)) ** 2 / 2
 
 
 def langevin(
@@ -71,11 +71,11 @@ def test_twice_the_bound_is_above_the_least_shifts(seed: int) -> None:
 
 def test_contracts() -> None:
     run = langevin(0.25, 0.3)
-    here = Langevin().guarantee(run).epsilon(1e-5).upper
-    assert Langevin().guarantee(run.replace(steps=300)).epsilon(1e-5).upper > here
+    here = LangevinBound().guarantee(run).epsilon(1e-5).upper
+    assert LangevinBound().guarantee(run.replace(steps=300)).epsilon(1e-5).upper > here
     plateau = [rho_of(run.replace(steps=steps)) for steps in (10**4, 10**5)]
     assert plateau[1] == pytest.approx(plateau[0])
-    assert Langevin().guarantee(langevin(0.25, 0.6)).epsilon(1e-5).upper < here
+    assert LangevinBound().guarantee(langevin(0.25, 0.6)).epsilon(1e-5).upper < here
     for changes, words in (
         ({"released": "all"}, "released"),
         ({"strong_convexity": 0.0}, "not strongly convex"),
@@ -83,6 +83,6 @@ def test_contracts() -> None:
         ({"step_size": tuple(np.linspace(0.1, 0.2, 30))}, "not proportional to step_size"),
         ({"sampling": dp.FixedSize(5)}, "FullBatch"),
     ):
-        assert words in (Langevin().why_not(run.replace(**changes)) or "")
+        assert words in (LangevinBound().why_not(run.replace(**changes)) or "")
     assert LangevinMinibatches().why_not(run.replace(sampling=dp.FixedSize(5))) is None
     assert "FixedSize" in (LangevinMinibatches().why_not(run) or "")

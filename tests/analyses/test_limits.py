@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import dplateau as dp
-from dplateau.analyses import AsymmetricClt, ExactCompositionAnalysis, GdpClt
+from dplateau.analyses import AsymmetricCLT, ExactCompositionBound, GaussianCLT
 from dplateau.analyses.gdp_clt import clt_noise_multiplier
 
 DELTA = 1e-5
@@ -35,14 +35,14 @@ def test_the_asymmetric_limit_from_its_definition(z: float, epochs: float) -> No
     run = mnist(epochs, z)
     drift, spread = first_two_moments(256 / 60_000, z)
     wanted = run.steps * drift / math.sqrt(run.steps * spread)
-    assert AsymmetricClt().guarantee(run).mu == pytest.approx(wanted, rel=2e-3)
+    assert AsymmetricCLT().guarantee(run).mu == pytest.approx(wanted, rel=2e-3)
 
 
 def test_the_documented_values_of_the_asymmetric_limit() -> None:
     run = mnist(45, 0.7)
-    limit = AsymmetricClt().guarantee(run).epsilon(DELTA).upper
+    limit = AsymmetricCLT().guarantee(run).epsilon(DELTA).upper
     assert limit == pytest.approx(5.03, abs=0.01)
-    assert ExactCompositionAnalysis().guarantee(run).epsilon(DELTA).lower > limit + 0.5
+    assert ExactCompositionBound().guarantee(run).epsilon(DELTA).lower > limit + 0.5
     row = next(row for row in dp.account(run, DELTA).bounds if row.name == "asymmetric-clt")
     assert row.status == "Asymptotic"
     assert dp.account(run, DELTA).best.name != row.name
@@ -53,8 +53,8 @@ def test_both_limits_are_approached() -> None:
     gaps = []
     for steps in (10**3, 10**5):
         run = dp.Run(n=10**7, sampling=dp.Poisson(0.5 / math.sqrt(steps) * 10**7), steps=steps, noise_multiplier=1.0)
-        exact = ExactCompositionAnalysis().guarantee(run).epsilon(1e-3).upper
-        gaps.append([abs(one.guarantee(run).epsilon(1e-3).upper / exact - 1) for one in (GdpClt(), AsymmetricClt())])
+        exact = ExactCompositionBound().guarantee(run).epsilon(1e-3).upper
+        gaps.append([abs(one.guarantee(run).epsilon(1e-3).upper / exact - 1) for one in (GaussianCLT(), AsymmetricCLT())])
     for before, after in zip(*gaps, strict=True):
         assert after < 0.02
         assert after < before / 4
@@ -63,9 +63,9 @@ def test_both_limits_are_approached() -> None:
 def test_a_schedule_is_the_sum_of_its_levels() -> None:
     z = np.linspace(0.8, 2.0, 100)
     run = mnist(1, 1.0).replace(steps=100, noise_multiplier=z)
-    assert GdpClt().guarantee(run).mu == pytest.approx(256 / 60_000 * math.sqrt(np.expm1(z**-2.0).sum()), rel=1e-12)
-    levels = AsymmetricClt().guarantee(run).mu
-    assert levels == pytest.approx(GdpClt().guarantee(run).mu, rel=0.05)
+    assert GaussianCLT().guarantee(run).mu == pytest.approx(256 / 60_000 * math.sqrt(np.expm1(z**-2.0).sum()), rel=1e-12)
+    levels = AsymmetricCLT().guarantee(run).mu
+    assert levels == pytest.approx(GaussianCLT().guarantee(run).mu, rel=0.05)
 
 
 def test_the_fixed_size_limit() -> None:
@@ -77,12 +77,12 @@ def test_the_fixed_size_limit() -> None:
     ratio = np.exp(m * x - m * m / 2) - 1
     half = float((norm.pdf(x) * ratio**2).sum() * (x[1] - x[0]))
     run = dp.Run(n=1000, sampling=dp.FixedSize(4), steps=2500, noise_multiplier=z)
-    mu = GdpClt().guarantee(run).mu
+    mu = GaussianCLT().guarantee(run).mu
     assert mu == pytest.approx(q * 50 * math.sqrt(2 * half), rel=1e-4)
     # It is what exact composition approaches.
     many = dp.Run(n=10**6, sampling=dp.FixedSize(100), steps=10**6, noise_multiplier=z)
-    exact = ExactCompositionAnalysis().guarantee(many).epsilon(1e-3).upper
-    assert GdpClt().guarantee(many).epsilon(1e-3).upper == pytest.approx(exact, rel=0.02)
+    exact = ExactCompositionBound().guarantee(many).epsilon(1e-3).upper
+    assert GaussianCLT().guarantee(many).epsilon(1e-3).upper == pytest.approx(exact, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_figure_4(z: float, epochs: float, printed: float, digits: int) -> None:
     found = clt_noise_multiplier(run, epsilon, DELTA)
     assert found == pytest.approx(printed, abs=0.6 * 10**-digits)
     again = run.replace(noise_multiplier=found)
-    assert GdpClt().guarantee(again).epsilon(DELTA).upper == pytest.approx(epsilon, rel=1e-9)
+    assert GaussianCLT().guarantee(again).epsilon(DELTA).upper == pytest.approx(epsilon, rel=1e-9)
     assert dp.account(again, DELTA).epsilon > epsilon
     assert found < dp.calibrate(run, epsilon=epsilon, delta=DELTA).noise_multiplier < z
 
 
 def test_what_the_limits_are_not_for() -> None:
     full = dp.Run(n=100, sampling=dp.FullBatch(), steps=3, noise_multiplier=9.0)
-    assert "needs no limit" in (AsymmetricClt().why_not(full) or "")
-    assert "it is for sampling Poisson, FixedSize" in (GdpClt().why_not(full) or "")
+    assert "needs no limit" in (AsymmetricCLT().why_not(full) or "")
+    assert "it is for sampling Poisson, FixedSize" in (GaussianCLT().why_not(full) or "")
     replace = dp.Run(n=100, sampling=dp.Poisson(5), steps=3, noise_multiplier=9.0, adjacency="replace")
-    assert "add-remove" in (GdpClt().why_not(replace) or "")
+    assert "add-remove" in (GaussianCLT().why_not(replace) or "")
     for run in (full, replace):
         with pytest.raises(dp.InputError, match="for Poisson sampling"):
             clt_noise_multiplier(run, 1.0, DELTA)

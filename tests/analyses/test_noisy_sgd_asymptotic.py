@@ -11,8 +11,8 @@ from dplateau.accounting import Asymptotic
 from dplateau.accounting.privacy_loss import PoissonAdd
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses.noisy_sgd_asymptotic import NoisySgdPlateau, NoisySgdStronglyConvexPlateau, burn_in, greatest_order
-from dplateau.analyses.refuted import PrintedNoisySgd, PrintedNoisySgdStronglyConvex
+from dplateau.analyses.noisy_sgd_asymptotic import NoisySGDPlateau, NoisySGDStronglyConvexPlateau, burn_in, greatest_order
+from dplateau.analyses.refuted import PrintedNoisySGD, PrintedNoisySGDStronglyConvex
 
 
 def noisy(**changes: object) -> dp.Run:
@@ -34,11 +34,11 @@ def noisy(**changes: object) -> dp.Run:
 def test_by_hand() -> None:
     # sigma = 20/100; T-bar = 1 * 10,000/0.5; 17 L^2/(n^2 sigma^2) T-bar.
     run = noisy()
-    assert NoisySgdPlateau().burn_in(run) == 20_000
-    assert NoisySgdPlateau().guarantee(run).rho == pytest.approx(17 / (1e8 * 0.04) * 20_000)
-    assert NoisySgdPlateau().guarantee(run.replace(steps=500)).rho == pytest.approx(17 / (1e8 * 0.04) * 500)
-    assert NoisySgdPlateau().guarantee(run.replace(adjacency="add-remove")).rho == pytest.approx(5 / (1e8 * 0.04) * 20_000)
-    assert NoisySgdPlateau().status is Asymptotic
+    assert NoisySGDPlateau().burn_in(run) == 20_000
+    assert NoisySGDPlateau().guarantee(run).rho == pytest.approx(17 / (1e8 * 0.04) * 20_000)
+    assert NoisySGDPlateau().guarantee(run.replace(steps=500)).rho == pytest.approx(17 / (1e8 * 0.04) * 500)
+    assert NoisySGDPlateau().guarantee(run.replace(adjacency="add-remove")).rho == pytest.approx(5 / (1e8 * 0.04) * 20_000)
+    assert NoisySGDPlateau().status is Asymptotic
 
 
 def test_the_constant_follows_from_the_printed_bound() -> None:
@@ -47,14 +47,14 @@ def test_the_constant_follows_from_the_printed_bound() -> None:
     most = greatest_order(run)
     assert 2 < most < 1e6
     for order in np.geomspace(1.5, most, 6):
-        assert NoisySgdPlateau().guarantee(run).divergence(float(order)) >= PrintedNoisySgd().guarantee(run).divergence(
+        assert NoisySGDPlateau().guarantee(run).divergence(float(order)) >= PrintedNoisySGD().guarantee(run).divergence(
             float(order)
         )
     strong = run.replace(strong_convexity=0.01)
     for order in np.geomspace(1.5, greatest_order(strong), 6):
-        claimed = NoisySgdStronglyConvexPlateau().guarantee(strong).divergence(float(order))
-        assert claimed >= PrintedNoisySgdStronglyConvex().guarantee(strong).divergence(float(order))
-    assert math.isinf(NoisySgdPlateau().guarantee(run).divergence(1.01 * most))
+        claimed = NoisySGDStronglyConvexPlateau().guarantee(strong).divergence(float(order))
+        assert claimed >= PrintedNoisySGDStronglyConvex().guarantee(strong).divergence(float(order))
+    assert math.isinf(NoisySGDPlateau().guarantee(run).divergence(1.01 * most))
 
 
 def test_the_lemma_of_the_sampled_step() -> None:
@@ -67,19 +67,19 @@ def test_the_lemma_of_the_sampled_step() -> None:
 
 def test_burn_in_of_strongly_convex_losses() -> None:
     run = noisy(strong_convexity=0.01)
-    steps = NoisySgdStronglyConvexPlateau().burn_in(run)
-    assert steps < NoisySgdPlateau().burn_in(run)
+    steps = NoisySGDStronglyConvexPlateau().burn_in(run)
+    assert steps < NoisySGDPlateau().burn_in(run)
     # It balances the two terms: no other look-back is better by more than rounding to whole steps.
     look, c, far = np.arange(1.0, 20_000), 1 - 0.005, 2.0
     cost = (16 * look / 1e8 + c ** (2 * look) * far**2) / 0.04
-    assert NoisySgdStronglyConvexPlateau().guarantee(run).rho == pytest.approx(float(cost.min()), rel=1e-4)
-    more = NoisySgdStronglyConvexPlateau().guarantee(run.replace(steps=10**7)).rho
-    assert more == NoisySgdStronglyConvexPlateau().guarantee(run).rho
-    assert NoisySgdStronglyConvexPlateau().guarantee(run.replace(noise_multiplier=40.0)).rho == pytest.approx(more / 4)
+    assert NoisySGDStronglyConvexPlateau().guarantee(run).rho == pytest.approx(float(cost.min()), rel=1e-4)
+    more = NoisySGDStronglyConvexPlateau().guarantee(run.replace(steps=10**7)).rho
+    assert more == NoisySGDStronglyConvexPlateau().guarantee(run).rho
+    assert NoisySGDStronglyConvexPlateau().guarantee(run.replace(noise_multiplier=40.0)).rho == pytest.approx(more / 4)
 
 
-@pytest.mark.parametrize("analysis", [NoisySgdPlateau(), NoisySgdStronglyConvexPlateau()])
-def test_not_applicable(analysis: NoisySgdPlateau | NoisySgdStronglyConvexPlateau) -> None:
+@pytest.mark.parametrize("analysis", [NoisySGDPlateau(), NoisySGDStronglyConvexPlateau()])
+def test_not_applicable(analysis: NoisySGDPlateau | NoisySGDStronglyConvexPlateau) -> None:
     run = noisy(strong_convexity=0.01)
     assert analysis.why_not(run) is None
     for changes, words in (

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.analyses.pnsgd import Pnsgd
+from dplateau.analyses.pnsgd import PNSGDBound
 
 from .lemma import allowance, least_mu
 
 
 def rho_of(run: dp.Run) -> float:
     """rho of the theorem, without the room for rounding."""
-    return math.sqrt(2 * Pnsgd().guarantee(run).rho) - allowance(run.steps)
+    return math.sqrt(2 * PNSGDBound().guarantee(run).rho) - allowance(run.steps)
 
 
 def one_pass(**changes: object) -> dp.Run:
@@ -64,7 +64,7 @@ def test_equals_the_least_shifts_and_is_never_below() -> None:
 def test_equal_steps_take_the_short_way() -> None:
     run = one_pass(sampling=dp.OnePass(10), noise_multiplier=2.0, step_size=0.5)
     slow = run.replace(noise_multiplier=(2.0,) * 4)
-    assert Pnsgd().guarantee(run).rho == pytest.approx(Pnsgd().guarantee(slow).rho, rel=1e-8)
+    assert PNSGDBound().guarantee(run).rho == pytest.approx(PNSGDBound().guarantee(slow).rho, rel=1e-8)
     assert rho_of(run) == pytest.approx(1.0)
 
 
@@ -75,7 +75,7 @@ def test_more_noise_is_more_private() -> None:
 
 
 def test_not_applicable() -> None:
-    assert "OnePass" in (Pnsgd().why_not(one_pass(sampling=dp.Cyclic(10))) or "")
-    assert "released" in (Pnsgd().why_not(one_pass(released="all")) or "")
-    assert "1.5 exceeds" in (Pnsgd().why_not(one_pass(step_size=1.5)) or "")
-    assert Pnsgd().why_not(one_pass()) is None
+    assert "OnePass" in (PNSGDBound().why_not(one_pass(sampling=dp.Cyclic(10))) or "")
+    assert "released" in (PNSGDBound().why_not(one_pass(released="all")) or "")
+    assert "1.5 exceeds" in (PNSGDBound().why_not(one_pass(step_size=1.5)) or "")
+    assert PNSGDBound().why_not(one_pass()) is None

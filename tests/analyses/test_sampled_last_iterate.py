@@ -10,7 +10,7 @@ import dplateau as dp
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee, NotApplicable
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.slack import WithSlack
-from dplateau.analyses import ExactCompositionAnalysis, SampledLastIterate, SampledLastIterateRenyi
+from dplateau.analyses import ExactCompositionBound, SampledLastIterateBound, SampledLastIterateRenyiBound
 from dplateau.analyses.sampled_last_iterate import _blocks, _contractions, _spread
 
 SCHEMES = [
@@ -37,11 +37,11 @@ def run_of(**changes):
 
 
 def epsilon(run, delta=1e-5):
-    return SampledLastIterate().bound(run).guarantee.epsilon(delta).upper
+    return SampledLastIterateBound().bound(run).guarantee.epsilon(delta).upper
 
 
 def composed(run, delta=1e-5):
-    return ExactCompositionAnalysis().bound(run).guarantee.epsilon(delta).upper
+    return ExactCompositionBound().bound(run).guarantee.epsilon(delta).upper
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
@@ -59,9 +59,9 @@ def test_contraction_helps_and_renyi_is_the_weaker_currency(sampling, adjacency)
     run = run_of(sampling=sampling, adjacency=adjacency, step_size=0.5)
     convex, strongly = epsilon(run), epsilon(run.replace(strong_convexity=0.05))
     assert strongly < convex / 2
-    renyi = SampledLastIterateRenyi().bound(run).guarantee.epsilon(1e-5).upper
+    renyi = SampledLastIterateRenyiBound().bound(run).guarantee.epsilon(1e-5).upper
     assert convex < renyi < 1.5 * convex
-    certain = SampledLastIterate().bound(run).guarantee
+    certain = SampledLastIterateBound().bound(run).guarantee
     assert certain.delta(convex * 1.0001).upper <= 1.001e-5
 
 
@@ -116,10 +116,10 @@ def test_blocks_absorb_the_whole_diameter():
 
 def test_head_room_of_poisson_batches_is_paid_for():
     tight, roomy = run_of(step_size=1.6), run_of(step_size=1.0)
-    assert isinstance(SampledLastIterate().bound(run_of(step_size=1.9)), NotApplicable)
+    assert isinstance(SampledLastIterateBound().bound(run_of(step_size=1.9)), NotApplicable)
     chance = float(binom.sf(125, 4000, 100 / 4000))
     assert chance > 1e-6
-    assert "too large for a contraction" in (SampledLastIterate().why_not(tight) or "")
+    assert "too large for a contraction" in (SampledLastIterateBound().why_not(tight) or "")
     window = roomy.table.last(1000)
     contracted, slack = _contractions(roomy, window, 1e-9)
     assert contracted.tolist() == [1.0]

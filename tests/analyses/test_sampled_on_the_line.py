@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import dplateau as dp
-from dplateau.analyses.altschuler_talwar_sgd import NoisySgd, NoisySgdStronglyConvex
+from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDStronglyConvexBound
 
 from .lemma import hockey_stick, renyi
 
@@ -71,10 +71,10 @@ def test_never_below_the_truth(seed: int) -> None:
         adjacency=adjacency,
         released="last",
     )
-    assert NoisySgd().why_not(run) is None
+    assert NoisySGDBound().why_not(run) is None
     p = exact_law([*others, record], size, eta, z, steps, half, poisson=poisson)
     q = exact_law([*others, instead if adjacency == "replace" else None], size, eta, z, steps, half, poisson=poisson)
-    guarantee = NoisySgd().guarantee(run)
+    guarantee = NoisySGDBound().guarantee(run)
     for order in (1.3, 2.0, 5.0):
         assert guarantee.divergence(order) >= 0.97 * max(renyi(p, q, order), renyi(q, p, order))
     for epsilon in (0.1, 1.0):
@@ -101,7 +101,7 @@ def test_strongly_convex_never_below_the_truth(seed: int) -> None:
         released="last",
     )
     p, q = (exact_law([*others, (m, sign * (1 / m - half))], 1, eta, z, steps, half, poisson=False) for sign in (1, -1))
-    guarantee = NoisySgdStronglyConvex().guarantee(run)
+    guarantee = NoisySGDStronglyConvexBound().guarantee(run)
     for order in (1.3, 2.0, 5.0):
         assert guarantee.divergence(order) >= 0.97 * max(renyi(p, q, order), renyi(q, p, order))
-    assert guarantee.divergence(2.0) <= NoisySgd().guarantee(run).divergence(2.0) * 1.01
+    assert guarantee.divergence(2.0) <= NoisySGDBound().guarantee(run).divergence(2.0) * 1.01

@@ -6,7 +6,7 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import gdp_delta
 from dplateau.accounting.mixture import MixtureOfGaussianDP
-from dplateau.analyses import FixedOrder, Shuffled
+from dplateau.analyses import FixedOrderBound, ShuffledBound
 from dplateau.analyses.last_uses import constant_steps
 from dplateau.analyses.shuffled import _places
 
@@ -27,7 +27,7 @@ def run_of(**changes):
 
 
 def guarantee(run):
-    return Shuffled().bound(run).guarantee
+    return ShuffledBound().bound(run).guarantee
 
 
 def test_the_mixture_is_the_mean_of_gaussian_profiles():
@@ -63,7 +63,7 @@ def test_rounding_places_only_loses():
 
 def test_it_is_below_the_worst_place_of_full_epochs_and_above_its_share_of_it():
     run = run_of()
-    worst = FixedOrder().bound(run.replace(sampling=dp.Cyclic(10))).guarantee
+    worst = FixedOrderBound().bound(run.replace(sampling=dp.Cyclic(10))).guarantee
     mixed = guarantee(run)
     for epsilon in (0.1, 0.5, 1.0):
         assert worst.delta(epsilon).lower / 10 <= mixed.delta(epsilon).upper <= worst.delta(epsilon).upper
@@ -89,7 +89,7 @@ def test_schedules_that_do_not_vary_give_the_same(changes):
 def test_varying_steps_are_rounded_to_the_worst_of_each_epoch():
     decaying = (0.9 / np.sqrt(1 + np.arange(60.0))).tolist()
     run = run_of(step_size=decaying)
-    per_place = FixedOrder().bound(run.replace(sampling=dp.Cyclic(10))).guarantee
+    per_place = FixedOrderBound().bound(run.replace(sampling=dp.Cyclic(10))).guarantee
     # Larger than the mean over places of a cyclic order, whose uses are an epoch apart.
     assert guarantee(run).delta(0.5).upper >= per_place.delta(0.5).lower / 10
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.analyses.ye_shokri import PartitionCurve, ShuffleAndPartition
+from dplateau.analyses.ye_shokri import PartitionCurve, ShuffleAndPartitionBound
 
 from .lemma import least_mu, uses
 
@@ -46,9 +46,9 @@ def printed(order: float, c: float, z: float, length: int, epochs: int, *, avera
 
 @pytest.mark.parametrize("order", [1.1, 4.0, 60.0])
 def test_the_formula(order: float) -> None:
-    shuffled = ShuffleAndPartition().guarantee(partition(dp.Shuffled(5), 1))
+    shuffled = ShuffleAndPartitionBound().guarantee(partition(dp.Shuffled(5), 1))
     assert shuffled.divergence(order) == pytest.approx(printed(order, 0.9, 3.0, 10, 1, averaged=True), rel=1e-5)
-    cyclic = ShuffleAndPartition().guarantee(partition(dp.Cyclic(5), 7))
+    cyclic = ShuffleAndPartitionBound().guarantee(partition(dp.Cyclic(5), 7))
     assert cyclic.divergence(order) == pytest.approx(printed(order, 0.9, 3.0, 10, 7, averaged=False), rel=1e-5)
     both = PartitionCurve(partition(dp.Cyclic(5), 7), 0.9, 2 / 9, 10, 7, True)
     assert both.divergence(order) == pytest.approx(printed(order, 0.9, 3.0, 10, 7, averaged=True), rel=1e-5)
@@ -72,7 +72,7 @@ def test_never_below_the_least_shifts(seed: int) -> None:
 
 
 def test_contracts() -> None:
-    analysis = ShuffleAndPartition()
+    analysis = ShuffleAndPartitionBound()
     run = partition(dp.Cyclic(5), 20)
     here = analysis.guarantee(run).epsilon(1e-5).upper
     assert analysis.guarantee(run.replace(steps=2000)).epsilon(1e-5).upper >= here

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from dplateau.accounting import GaussianDP, Proved
-from dplateau.analyses import ANALYSES, Analysis, ExactCompositionAnalysis
+from dplateau.analyses import ANALYSES, Analysis, ExactCompositionBound
 from dplateau.audit import Finding, Instance, audit, examine, final_laws, setting, settings, worst_instance
 from dplateau.audit.instance import check_instance
 from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run
@@ -54,7 +54,7 @@ def test_findings_can_be_computed_again(findings):
     assert [v["epsilon"] for v in data["verdicts"]] == [v.epsilon for v in finding.verdicts]
 
 
-class LessNoise(ExactCompositionAnalysis):
+class LessNoise(ExactCompositionBound):
     """Claims what a run with a fifth more noise would cost."""
 
     name = "a-fifth-too-small"
@@ -63,7 +63,7 @@ class LessNoise(ExactCompositionAnalysis):
         return super().guarantee(run.replace(noise_multiplier=_scaled(run.noise_multiplier, 1.2)))
 
 
-class OneSided(ExactCompositionAnalysis):
+class OneSided(ExactCompositionBound):
     """Takes the sensitivity of add-remove where records are replaced."""
 
     name = "one-sided"
@@ -101,7 +101,7 @@ class ForgetsTheWalls(Analysis):
         return GaussianDP(0.1 * run.diameter / deviation)
 
 
-class WrongOnlyInTheTail(ExactCompositionAnalysis):
+class WrongOnlyInTheTail(ExactCompositionBound):
     """Right where it is searched for, and far too small at all other deltas."""
 
     name = "thin-tail"
@@ -140,14 +140,14 @@ def test_fakes_are_caught(fake):
 def test_a_slightly_too_small_bound_is_caught_where_bounds_are_tight(make):
     run = make(steps=1, noise_multiplier=1.0, n=3)
 
-    class HairTooSmall(ExactCompositionAnalysis):
+    class HairTooSmall(ExactCompositionBound):
         def guarantee(self, run):
             return super().guarantee(run.replace(noise_multiplier=1.002))
 
-    assert examine(run, [ExactCompositionAnalysis()]).verdicts[0].broken is None
+    assert examine(run, [ExactCompositionBound()]).verdicts[0].broken is None
     wide = run.replace(diameter=20.0)
     assert examine(wide, [HairTooSmall()]).verdicts[0].broken
-    assert examine(wide, [ExactCompositionAnalysis()]).verdicts[0].tightness == pytest.approx(1, abs=1e-3)
+    assert examine(wide, [ExactCompositionBound()]).verdicts[0].tightness == pytest.approx(1, abs=1e-3)
 
 
 def test_settings_are_reproducible_and_varied():
@@ -211,7 +211,7 @@ def test_a_run_without_walls_is_refused(make):
 
 
 def test_an_error_elsewhere_is_recorded():
-    class FailsElsewhere(ExactCompositionAnalysis):
+    class FailsElsewhere(ExactCompositionBound):
         def guarantee(self, run):
             return _Failing(super().guarantee(run))
 

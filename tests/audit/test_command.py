@@ -10,7 +10,7 @@ import time
 import pytest
 
 from dplateau.accounting import Asymptotic, Conjectured, Proved, Refuted
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 from dplateau.cli.audit import audit
 from dplateau.spec import InputError
 
@@ -42,7 +42,7 @@ def test_json(capsys):
 def test_only_a_broken_proved_bound_is_a_failure(capsys, monkeypatch, tmp_path, status, code):
     kind = status
 
-    class TooSmall(ExactCompositionAnalysis):
+    class TooSmall(ExactCompositionBound):
         name = "too-small"
         status = kind
 
@@ -62,7 +62,7 @@ def test_only_a_broken_proved_bound_is_a_failure(capsys, monkeypatch, tmp_path, 
 
 
 def test_an_error_is_a_failure_and_not_the_end(capsys, monkeypatch):
-    class Fails(ExactCompositionAnalysis):
+    class Fails(ExactCompositionBound):
         name = "fails"
         status = Conjectured
 
@@ -100,7 +100,7 @@ def test_resume_after_a_kill(tmp_path, capsys):
 def test_interrupt_keeps_the_file(tmp_path, capsys, monkeypatch):
     file = tmp_path / "findings.jsonl"
 
-    class Interrupted(ExactCompositionAnalysis):
+    class Interrupted(ExactCompositionBound):
         calls = 0
 
         def guarantee(self, run):

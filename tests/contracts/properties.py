@@ -19,7 +19,7 @@ from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarant
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import tensor
-from dplateau.analyses import ANALYSES, ExactCompositionAnalysis
+from dplateau.analyses import ANALYSES, ExactCompositionBound
 
 from . import draws
 from .draws import Subject
@@ -106,7 +106,7 @@ def ordered(random: Random) -> Outcome:
 def narrow(random: Random) -> Outcome:
     """Exact enclosures are a millionth wide, relative to 1 and epsilon."""
     plain = draws.exact(random) if random.random() < 0.5 else None
-    subject = plain or draws.analysed(random, lambda one: isinstance(one, ExactCompositionAnalysis))
+    subject = plain or draws.analysed(random, lambda one: isinstance(one, ExactCompositionBound))
     delta = math.exp(draws.log_delta(random))
     epsilon = subject.guarantee.epsilon(delta)
     excess = math.inf
@@ -338,7 +338,7 @@ def exact_is_least(random: Random) -> Outcome:
     """No proved bound on all iterates lies below the exact composition."""
     names = ("renyi-composition", "moments-accountant")
     subject, delta = draws.analysed(random, lambda one: one.name in names), math.exp(draws.log_delta(random))
-    exact, other = ExactCompositionAnalysis().guarantee(subject.run).epsilon(delta), subject.guarantee.epsilon(delta)
+    exact, other = ExactCompositionBound().guarantee(subject.run).epsilon(delta), subject.guarantee.epsilon(delta)
     return Outcome(
         subject.name, exact.lower > other.upper * (1 + 1e-12), 0.0, "search", f"{delta!r}: {exact} {other} of {subject.text}"
     )

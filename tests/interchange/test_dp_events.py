@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dplateau as dp
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 from dplateau.interchange.dp_accounting_accountant import PlateauAccountant
 from dplateau.interchange.dp_events import UnsupportedEventError, from_event, neighboring_relation, to_event
 from dplateau.interchange.noisy_sums import LONGEST, NoisySum, batch_size, merged, to_runs
@@ -69,7 +69,7 @@ def test_an_event_costs_what_its_run_costs(sampling: dp.Sampling, adjacency: str
     noise = np.random.default_rng(3).choice([2.0, 3.0, 4.0], size=25)
     for z in (2.5, noise):
         one = run(sampling, noise_multiplier=z, adjacency=adjacency)
-        expected = ExactCompositionAnalysis().guarantee(one).epsilon(1e-6)
+        expected = ExactCompositionBound().guarantee(one).epsilon(1e-6)
         assert accountants_epsilon(one) == pytest.approx(expected.upper, abs=2e-7 + 1e-9 * expected.upper)
 
 
@@ -187,7 +187,7 @@ def test_the_peers_renyi_accountant_takes_the_sensitivity_of_add_remove() -> Non
     """Why ``to_event`` does not halve the noise for ``REPLACE_ONE``: its documentation and its other accountant do not."""
     replace = NeighboringRelation.REPLACE_ONE
     event = SELF(FIXED(1_000, 10, GAUSSIAN(4.0)), 1_000)
-    exact = ExactCompositionAnalysis().guarantee(from_event(event, n=1_000, adjacency="replace")).epsilon(1e-5)
+    exact = ExactCompositionBound().guarantee(from_event(event, n=1_000, adjacency="replace")).epsilon(1e-5)
     assert RdpAccountant(neighboring_relation=replace).compose(event).get_epsilon(1e-5) < 0.9 * exact.lower
     halved = SELF(FIXED(1_000, 10, GAUSSIAN(2.0)), 1_000)
     assert RdpAccountant(neighboring_relation=replace).compose(halved).get_epsilon(1e-5) > exact.upper

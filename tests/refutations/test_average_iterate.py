@@ -14,14 +14,19 @@ import pytest
 
 import dplateau as dp
 from dplateau.accounting import NotApplicable
-from dplateau.analyses.altschuler_talwar_sgd import NoisySgd, NoisySgdSchedule, NoisySgdStronglyConvex
-from dplateau.analyses.langevin import Langevin
-from dplateau.analyses.noisy_cgd import NoisyCgd
-from dplateau.analyses.noisy_gd import NoisyGd
-from dplateau.analyses.pnsgd import Pnsgd
-from dplateau.analyses.refuted import LangevinMinibatches, PrintedNoisySgd
-from dplateau.analyses.shifted_interpolation import ShiftedCgd, ShiftedCgdBounded, ShiftedGd, ShiftedGdBounded
-from dplateau.analyses.ye_shokri import ShuffleAndPartition
+from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDScheduleBound, NoisySGDStronglyConvexBound
+from dplateau.analyses.langevin import LangevinBound
+from dplateau.analyses.noisy_cgd import NoisyCGDBound
+from dplateau.analyses.noisy_gd import NoisyGDBound
+from dplateau.analyses.pnsgd import PNSGDBound
+from dplateau.analyses.refuted import LangevinMinibatches, PrintedNoisySGD
+from dplateau.analyses.shifted_interpolation import (
+    ShiftedCGDBound,
+    ShiftedCGDBoundedSetBound,
+    ShiftedGDBound,
+    ShiftedGDBoundedSetBound,
+)
+from dplateau.analyses.ye_shokri import ShuffleAndPartitionBound
 
 STEPS, ETA, SIGMA = 2000, 0.5, 4.0
 
@@ -58,7 +63,7 @@ def exact_mu(still: int) -> tuple[float, float]:
 
 
 def test_the_average_shows_what_the_last_iterate_hides() -> None:
-    bound = math.sqrt(2 * Pnsgd().guarantee(snowball()).rho)
+    bound = math.sqrt(2 * PNSGDBound().guarantee(snowball()).rho)
     still = round(STEPS**0.5)
     last, average = exact_mu(still)
     assert last == 0.0
@@ -71,20 +76,20 @@ def test_the_average_shows_what_the_last_iterate_hides() -> None:
 
 
 LAST = [
-    Pnsgd(),
-    NoisyGd(),
-    NoisyCgd(),
-    ShiftedGd(),
-    ShiftedGdBounded(),
-    ShiftedCgd(),
-    ShiftedCgdBounded(),
-    NoisySgd(),
-    NoisySgdStronglyConvex(),
-    NoisySgdSchedule(),
-    Langevin(),
+    PNSGDBound(),
+    NoisyGDBound(),
+    NoisyCGDBound(),
+    ShiftedGDBound(),
+    ShiftedGDBoundedSetBound(),
+    ShiftedCGDBound(),
+    ShiftedCGDBoundedSetBound(),
+    NoisySGDBound(),
+    NoisySGDStronglyConvexBound(),
+    NoisySGDScheduleBound(),
+    LangevinBound(),
     LangevinMinibatches(),
-    PrintedNoisySgd(),
-    ShuffleAndPartition(),
+    PrintedNoisySGD(),
+    ShuffleAndPartitionBound(),
 ]
 
 
@@ -100,7 +105,7 @@ def test_averages_are_declined(analysis: object) -> None:
             sampling=scheme,
             steps=steps,
             noise_multiplier=10.0,
-            step_size=tuple(np.linspace(0.3, 0.2, steps)) if isinstance(analysis, NoisySgdSchedule) else 0.2,
+            step_size=tuple(np.linspace(0.3, 0.2, steps)) if isinstance(analysis, NoisySGDScheduleBound) else 0.2,
             strong_convexity=0.5,
             diameter=0.3,
             update="post-processed",

@@ -16,7 +16,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import dplateau as dp
-from dplateau.analyses.langevin import Langevin
+from dplateau.analyses.langevin import LangevinBound
 
 N, REGULARISER, FEATURE = 10, 0.1, 3.0
 
@@ -57,8 +57,8 @@ def claimed(sigma: float, eta: float) -> float:
         adjacency="replace",
         released="last",
     )
-    assert Langevin().why_not(run) is None
-    return Langevin().guarantee(run).epsilon(1e-5).upper
+    assert LangevinBound().why_not(run) is None
+    return LangevinBound().guarantee(run).epsilon(1e-5).upper
 
 
 def test_the_step_size_shows_the_features() -> None:

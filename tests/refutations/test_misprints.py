@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 import dplateau as dp
 from dplateau.accounting import GaussianDP
-from dplateau.analyses import ExactCompositionAnalysis
-from dplateau.analyses.pnsgd import Pnsgd
+from dplateau.analyses import ExactCompositionBound
+from dplateau.analyses.pnsgd import PNSGDBound
 
 
 def gaussian_delta(shift: float, noise: float, epsilon: float) -> float:
@@ -47,7 +47,7 @@ def test_where_the_noise_goes_in_pnsgd() -> None:
         adjacency="replace",
         released="last",
     )
-    epsilon = Pnsgd().guarantee(run).epsilon(1e-5).upper
+    epsilon = PNSGDBound().guarantee(run).epsilon(1e-5).upper
     moved = 2 * eta / batch
     assert gaussian_delta(moved, sigma, epsilon) > 1e-3
     assert gaussian_delta(moved, eta * sigma, epsilon) <= 1e-5
@@ -137,7 +137,7 @@ def test_the_limit_theorem_has_no_further_factor() -> None:
     for steps in (10**3, 10**5, 10**7):
         n = 10**8
         run = dp.Run(n=n, sampling=dp.Poisson(nu / math.sqrt(steps) * n), steps=steps, noise_multiplier=sigma)
-        gaps.append(abs(ExactCompositionAnalysis().guarantee(run).epsilon(delta).upper - wanted) / wanted)
+        gaps.append(abs(ExactCompositionBound().guarantee(run).epsilon(delta).upper - wanted) / wanted)
         printed = GaussianDP(right * math.sqrt(steps)).epsilon(delta).upper
         assert printed > 100 * wanted
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]

@@ -15,14 +15,14 @@ from scipy.stats import norm
 
 import dplateau as dp
 from dplateau.accounting import Refuted
-from dplateau.analyses.altschuler_talwar_sgd import NoisySgd, NoisySgdSchedule, NoisySgdStronglyConvex
+from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDScheduleBound, NoisySGDStronglyConvexBound
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.refuted import PrintedNoisySgd, PrintedNoisySgdSchedule, PrintedNoisySgdStronglyConvex
+from dplateau.analyses.refuted import PrintedNoisySGD, PrintedNoisySGDSchedule, PrintedNoisySGDStronglyConvex
 
 PAIRS = [
-    (PrintedNoisySgd(), NoisySgd()),
-    (PrintedNoisySgdStronglyConvex(), NoisySgdStronglyConvex()),
-    (PrintedNoisySgdSchedule(), NoisySgdSchedule()),
+    (PrintedNoisySGD(), NoisySGDBound()),
+    (PrintedNoisySGDStronglyConvex(), NoisySGDStronglyConvexBound()),
+    (PrintedNoisySGDSchedule(), NoisySGDScheduleBound()),
 ]
 
 
@@ -60,7 +60,7 @@ def true_delta(q: float, z: float, adjacency: str, epsilon: float) -> float:
 @pytest.mark.parametrize(("q", "z"), [(0.5, 1.0), (0.1, 1.0), (0.01, 0.7)])
 def test_one_step(printed: Analysis, repaired: Analysis, adjacency: str, q: float, z: float) -> None:
     run = one_step(q, z, adjacency)
-    if isinstance(printed, PrintedNoisySgdSchedule):
+    if isinstance(printed, PrintedNoisySGDSchedule):
         run = run.replace(step_size=(0.5,))
     assert printed.why_not(run) is None
     assert printed.status is Refuted
@@ -76,5 +76,5 @@ def test_one_step(printed: Analysis, repaired: Analysis, adjacency: str, q: floa
 @pytest.mark.parametrize(("order", "truth", "printed"), [(8, 9.97e-3, 9.24e-3), (32, 4.15e-2, 2.59e-2)])
 def test_divergence_of_one_step(order: int, truth: float, printed: float) -> None:
     run = one_step(0.1, 4.0, "replace")
-    assert PrintedNoisySgd().guarantee(run).divergence(order) == pytest.approx(printed, rel=0.01)
-    assert NoisySgd().guarantee(run).divergence(order) == pytest.approx(truth, rel=0.01)
+    assert PrintedNoisySGD().guarantee(run).divergence(order) == pytest.approx(printed, rel=0.01)
+    assert NoisySGDBound().guarantee(run).divergence(order) == pytest.approx(truth, rel=0.01)

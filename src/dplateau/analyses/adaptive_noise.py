@@ -21,7 +21,7 @@ _ROOM: Final = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveNoiseBound(Guarantee):
+class AdaptiveNoiseGuarantee(Guarantee):
     """``epsilon = 16 sqrt(log(16 sum q_t / delta) log(1.25/delta) sum q_t^2/z_t^2)``, where its conditions hold.
 
     Attributes
@@ -36,8 +36,10 @@ class AdaptiveNoiseBound(Guarantee):
 
     def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
         """See ``Guarantee``."""
-        all_of = [one for one in (self, *others) if isinstance(one, AdaptiveNoiseBound)]
-        return AdaptiveNoiseBound(*(np.concatenate([getattr(one, name) for one in all_of]) for name in ("rate", "noise", "count")))
+        all_of = [one for one in (self, *others) if isinstance(one, AdaptiveNoiseGuarantee)]
+        return AdaptiveNoiseGuarantee(
+            *(np.concatenate([getattr(one, name) for one in all_of]) for name in ("rate", "noise", "count"))
+        )
 
     @property
     def _drawn(self) -> float:
@@ -85,7 +87,7 @@ class AdaptiveNoiseBound(Guarantee):
         return Enclosure(0.0, delta if self.epsilon(delta).upper <= epsilon else 1.0)
 
 
-class AdaptiveNoise(Analysis):
+class AdaptiveNoiseBound(Analysis):
     """Advanced composition in closed form, for noise that differs from step to step. **Proved**, where its conditions hold.
 
     In the paper's notation ``sigma^2 = (16 G)^2 B sum alpha_t^-2 / (n epsilon)^2`` with ``B = log(16 T m/(n delta))
@@ -109,4 +111,4 @@ class AdaptiveNoise(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""
-        return AdaptiveNoiseBound(*run.table.draws())
+        return AdaptiveNoiseGuarantee(*run.table.draws())

@@ -22,7 +22,7 @@ def doubled(run: Run) -> float:
     return 2.0 if run.sampling.drawn and not run.sampling.random_size else sensitivity(run)
 
 
-class AdvancedCompositionAnalysis(Analysis):
+class AdvancedCompositionBound(Analysis):
     """Every step is an amplified Gaussian mechanism, and the steps are composed as (epsilon, delta) statements. **Proved.**
 
     The best that was known before the moments accountant, and far above the exact composition.

@@ -33,10 +33,10 @@ from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run
 from dplateau.spec.schedule import largest
 
 _TAIL: Final = 1e-18
-"""Probability per step with which a batch may be smaller or larger than the contraction of ``NoisySgdStronglyConvex`` assumes."""
+"""Probability per step of a batch that is smaller or larger than ``NoisySGDStronglyConvexBound`` assumes."""
 
 
-class NoisySgd(Analysis):
+class NoisySGDBound(Analysis):
     """``D_a <= min over R and the split of R S_a + a D^2/(2 eta^2 sigma_1^2 R)``. **Proved.**
 
     Setting: convex smooth losses, Poisson or fixed-size batches, projection on a set of diameter D, constant step size, batch size
@@ -59,11 +59,11 @@ class NoisySgd(Analysis):
         return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0), _too_large(run))
 
 
-class NoisySgdStronglyConvex(Analysis):
+class NoisySGDStronglyConvexBound(Analysis):
     """``D_a <= min over R and the split of R S_a + a D^2 (1 - c^2)/(2 eta^2 sigma_1^2 (c^(-2R) - 1))``. **Proved.**
 
-    Setting: as for ``NoisySgd``, with strongly convex losses: a gradient step contracts by c < 1. A Poisson batch contracts less
-    the smaller it is: c belongs to a batch that is exceptionally small or large, and the exceptions go to delta.
+    Setting: as for ``NoisySGDBound``, with strongly convex losses: a gradient step contracts by c < 1. A Poisson batch contracts
+    less the smaller it is: c belongs to a batch that is exceptionally small or large, and the exceptions go to delta.
 
     Source: Altschuler, Talwar 2022, (B.3), with the sampled step of this file.
     """
@@ -86,10 +86,10 @@ class NoisySgdStronglyConvex(Analysis):
         return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, factor), escape)
 
 
-class NoisySgdSchedule(Analysis):
+class NoisySGDScheduleBound(Analysis):
     """``D_a <= min over R and the split of R S_a + a D^2/(2 sum of the last R eta_t^2 sigma_1^2)``. **Proved.**
 
-    Setting: as for ``NoisySgd``, with step sizes that change from step to step. The distance is absorbed in proportion to the
+    Setting: as for ``NoisySGDBound``, with step sizes that change from step to step. The distance is absorbed in proportion to the
     variance of each step, which is never worse than the printed choice, in proportion to the step size.
 
     Source: Altschuler, Talwar 2022, (5.7), with the sampled step of this file.

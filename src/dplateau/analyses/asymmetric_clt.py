@@ -17,7 +17,7 @@ _LEVELS: Final = 24
 """Where rates or noise change from step to step, they are rounded to so many levels: a limit needs no more."""
 
 
-class AsymmetricClt(Analysis):
+class AsymmetricCLT(Analysis):
     """In the limit of many steps that tell little each the run is ``K/s``-GDP, with K and s the first two moments of the privacy
     loss. **Asymptotic.**
 

@@ -7,7 +7,7 @@ from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
 
-class ExactCompositionAnalysis(Analysis):
+class ExactCompositionBound(Analysis):
     """All noisy gradients are released; every step's dominating pair is composed exactly. **Proved.**
 
     Setting: any loss, gradients clipped to norm L; any sampling; add-remove or replace; noise, rates and batch sizes may differ

@@ -13,7 +13,7 @@ from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
 
-class FixedOrder(Analysis):
+class FixedOrderBound(Analysis):
     """The last iterate is mu-GDP, with mu from the taut string of the worst place in the order. **Proved.**
 
     Setting: convex or strongly convex losses; every record has its public place in the batches (cyclic, one pass, full batch);

@@ -14,7 +14,7 @@ from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import FixedSize, InputError, Poisson, Run
 
 
-class GdpClt(Analysis):
+class GaussianCLT(Analysis):
     """In the limit of many steps of small rate the run is mu-GDP with ``mu^2 = sum of q_t^2 chi2(z_t)``. **Asymptotic.**
 
     ``chi2 = e^(1/z^2) - 1`` for Poisson sampling and add-remove; ``2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z`` for

@@ -14,7 +14,7 @@ from dplateau.spec import FullBatch, Run, Sampling
 from dplateau.spec.schedule import largest
 
 
-class Langevin(Analysis):
+class LangevinBound(Analysis):
     """``D_a <= 4 a L^2/(m n^2 s^2) (1 - exp(-m/2 sum of eta_k))`` for full batches, the iterate's noise being sqrt(2 eta_k) s.
     **Proved.**
 

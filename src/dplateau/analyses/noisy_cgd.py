@@ -11,7 +11,7 @@ from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, Run
 
 
-class NoisyCgd(Analysis):
+class NoisyCGDBound(Analysis):
     """``D_a <= a/(2 eta^2 sigma^2)`` times the sum of squares that the proof starts from, for the worst record. **Proved.**
 
     With l batches an epoch, s = 2 eta L/b (eta L/b under add-remove), D~ = D + s, and looking back R steps, R a multiple of l, the

@@ -11,7 +11,7 @@ from dplateau.analyses.requirements import missing
 from dplateau.spec import FullBatch, Run
 
 
-class NoisyGd(Analysis):
+class NoisyGDBound(Analysis):
     """``D_a <= a/(2 eta^2 sigma^2) min{T s^2, min over R of R (D~/R + s)^2}``. **Proved.**
 
     Here s = 2 eta L/n (eta L/n under add-remove) and D~ = D + s; R <= T is how many steps the proof looks back. After about

@@ -24,7 +24,7 @@ from dplateau.spec import FixedSize, Poisson, Run
 _LEAST_ORDER: Final = 1.001
 
 
-class NoisySgdPlateau(Analysis):
+class NoisySGDPlateau(Analysis):
     """``D_a <= C a L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))}``, C = 17 (5 under add-remove). **Asymptotic.**
 
     Setting: convex smooth losses, random batches of less than a fifth of the records, projection on a set of diameter D,
@@ -51,10 +51,10 @@ class NoisySgdPlateau(Analysis):
         return math.ceil((run.diameter or 0.0) * run.n / (run.clip_norm * run.table.only.step_size))
 
 
-class NoisySgdStronglyConvexPlateau(Analysis):
+class NoisySGDStronglyConvexPlateau(Analysis):
     """``D_a <= a (4 R d^2/n^2 + c^(2R) D^2/eta^2)/sigma^2``, ``R = min{T, T-bar}``, T-bar about log(...)/log(1/c). **Asymptotic.**
 
-    Setting: as for ``NoisySgdPlateau``, strongly convex losses, step size below ``2/smoothness``; c is the contraction of a step.
+    Setting: as for ``NoisySGDPlateau``, strongly convex losses, step size below ``2/smoothness``; c is the contraction of a step.
 
     Source: Altschuler, Talwar 2022, Theorem 5.1 through (5.3).
     """
@@ -130,5 +130,5 @@ def burn_in(run: Run) -> float | None:
     if missing(run, diameter=True) is not None or unequal(run) is not None:
         return None
     if not run.strong_convexity:
-        return NoisySgdPlateau().burn_in(run)
-    return NoisySgdStronglyConvexPlateau().burn_in(run) if equal_steps(run).factor < 1 else None
+        return NoisySGDPlateau().burn_in(run)
+    return NoisySGDStronglyConvexPlateau().burn_in(run) if equal_steps(run).factor < 1 else None

@@ -12,7 +12,7 @@ from dplateau.analyses.requirements import missing
 from dplateau.spec import OnePass, Run
 
 
-class Pnsgd(Analysis):
+class PNSGDBound(Analysis):
     """The last iterate of one pass has ``D_a <= a rho^2/2``, rho from the worst step. **Proved.**
 
     ``rho = 2 L max over t of eta_t / (B_t sqrt(sum over s >= t of eta_s^2 sigma_s^2))``, with L in place of 2 L under add-remove.

@@ -7,7 +7,7 @@ from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
 
-class RenyiComposition(Analysis):
+class RenyiCompositionBound(Analysis):
     """Renyi divergences add over the steps; the best order is converted by Canonne, Kamath, Steinke 2020. **Proved.**
 
     Setting and assumptions as for the exact composition, which it never beats; it is what most other libraries report.
@@ -30,7 +30,7 @@ class RenyiComposition(Analysis):
         return RenyiDP(compositions(run)[0])
 
 
-class MomentsAccountant(RenyiComposition):
+class MomentsAccountantBound(RenyiCompositionBound):
     """The same with the classical conversion ``rho + log(1/delta)/(order - 1)``: the "moments accountant" columns of papers.
     **Proved.**
 

@@ -32,7 +32,7 @@ _UP: Final = 1 + 1e-9
 """Room for the rounding of the shifts."""
 
 
-class SampledLastIterate(Analysis):
+class SampledLastIterateBound(Analysis):
     """Look back R steps: the distance that is left, at most a diameter, is absorbed by R steps of the sampled mechanism, each
     shifted by a part of it; all parts, contracted to the end, make up the diameter. The least over R, and plain composition.
     **Proved.**
@@ -67,7 +67,7 @@ class SampledLastIterate(Analysis):
         return _LookBack(run, self.renyi)
 
 
-class SampledLastIterateRenyi(SampledLastIterate):
+class SampledLastIterateRenyiBound(SampledLastIterateBound):
     """The same steps, composed by their Renyi divergences. **Proved.**
 
     Source: as for ``sampled-last-iterate``; conversion: Canonne, Kamath, Steinke 2020, Proposition 12.

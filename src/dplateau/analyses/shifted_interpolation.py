@@ -43,7 +43,7 @@ def _bounded(run: Run, sampling: type[Sampling]) -> str | None:
     return None
 
 
-class ShiftedGd(Analysis):
+class ShiftedGDBound(Analysis):
     """Full batches, strongly convex: ``mu = s/(eta sigma) sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c))``. **Proved.**
 
     Setting: strongly convex smooth losses, constant step size below ``2/smoothness``, constant noise; no diameter. Tight.
@@ -67,7 +67,7 @@ class ShiftedGd(Analysis):
         return gaussian(run, steps.gap / steps.noise * math.sqrt(gone / (2 - gone) * (1 + steps.factor) / (1 - steps.factor)))
 
 
-class ShiftedGdBounded(Analysis):
+class ShiftedGDBoundedSetBound(Analysis):
     """Full batches, bounded: ``mu^2 = (3 D s + s^2 ceil(D/s))/(eta sigma)^2``, once ``T >= D/s``. **Proved.**
 
     Setting: convex smooth losses, projection on a set of diameter D, constant step size up to ``2/smoothness``, constant noise.
@@ -89,7 +89,7 @@ class ShiftedGdBounded(Analysis):
         return gaussian(run, _on_bounded_set(run, 0.0))
 
 
-class ShiftedCgd(Analysis):
+class ShiftedCGDBound(Analysis):
     """Cyclic batches, strongly convex, E epochs. **Proved.**
 
     ``mu = s/(eta sigma) sqrt(1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1)))/(1 + c^(l(E-1))))``: the last batch's record.
@@ -118,7 +118,7 @@ class ShiftedCgd(Analysis):
         return gaussian(run, steps.gap / steps.noise * math.sqrt(1 + earlier))
 
 
-class ShiftedCgdBounded(Analysis):
+class ShiftedCGDBoundedSetBound(Analysis):
     """Cyclic batches, bounded: ``mu^2 = (s^2 + 3 D s/l + (s/l)^2 ceil(D l/s))/(eta sigma)^2``, once ``E >= D/s``. **Proved.**
 
     Setting: convex smooth losses, equal cyclic batches, whole epochs, projection on a set of diameter D, constant step size up to

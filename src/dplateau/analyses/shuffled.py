@@ -13,8 +13,7 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.last_uses import constant_steps, is_constant, least, rounded_mu, varying_steps
 from dplateau.analyses.requirements import missing
-from dplateau.spec import Run
-from dplateau.spec import Shuffled as ShuffledSampling
+from dplateau.spec import Run, Shuffled
 
 _FEW: Final = 32
 _APART: Final = 64
@@ -22,7 +21,7 @@ _STRETCH: Final = 0.03
 """Places with fewer steps after them are kept apart; the others are gathered over stretches whose ends have this log ratio."""
 
 
-class Shuffled(Analysis):
+class ShuffledBound(Analysis):
     """delta is the mean, over the record's place in the last epoch, of that of the taut string with this place, and the last place
     in all earlier epochs. **Proved.**
 
@@ -38,7 +37,7 @@ class Shuffled(Analysis):
 
     def why_not(self, run: Run) -> str | None:
         """See ``Analysis``."""
-        return missing(run, samplings=(ShuffledSampling,))
+        return missing(run, samplings=(Shuffled,))
 
     def guarantee(self, run: Run) -> Guarantee:
         """See ``Analysis``."""

@@ -19,7 +19,7 @@ from dplateau.spec import Cyclic, Run, Shuffled
 from dplateau.spec.schedule import largest
 
 
-class ShuffleAndPartition(Analysis):
+class ShuffleAndPartitionBound(Analysis):
     """``D_a <= e_h (1 - c^(2(K-1)(l-h)))/(1 - c^(2(l-h))) + log(mean over k of exp((a - 1) e_k))/(a - 1)``. **Proved.**
 
     K epochs of l batches, h = floor(l/2), and ``e_k = a/2 (s/noise)^2 c^(2(k-1)) (1 - c^2)/(1 - c^(2k))``: the cost of one use

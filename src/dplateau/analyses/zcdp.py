@@ -11,7 +11,7 @@ from dplateau.spec import Cyclic, FullBatch, OnePass, Run, Shuffled
 UNSAMPLED = (Cyclic, Shuffled, OnePass, FullBatch)
 
 
-class Zcdp(Analysis):
+class ZCDPBound(Analysis):
     """The noisy gradients are ``rho``-zCDP with rho half the sum of the squared sensitivities over the noise. **Proved.**
 
     Weaker than what it is made of, mu-GDP with ``mu^2 = 2 rho``: mu = 1 and delta = 1e-5 give 4.73 here, 4.38 there.

@@ -12,7 +12,7 @@ import numpy as np
 
 from dplateau.accounting import Guarantee
 from dplateau.accounting.tensor import tensor
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 from dplateau.spec import FixedSize, FullBatch, InputError, Poisson, Run, Sampling
 from dplateau.spec.schedule import real
 
@@ -115,7 +115,7 @@ def _guarantee(counts: Mapping[NoisySum, int], adjacency: str) -> Guarantee:
     for (_, source), group in kinds.items():
         parts = [group] if len(group) > FEW else [[block] for block in group]
         runs += [run for part in parts for run in to_runs(part, source or SCALE, adjacency)]
-    return tensor([ExactCompositionAnalysis().guarantee(run) for run in runs])
+    return tensor([ExactCompositionBound().guarantee(run) for run in runs])
 
 
 def spent_epsilon(counts: Mapping[NoisySum, int], adjacency: str, delta: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau._account import Report, account
-from dplateau.analyses import GdpClt, MomentsAccountant
+from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED
 from dplateau.spec import InputError, Run, Runs
@@ -95,7 +95,7 @@ def _curves(against: str, places: tuple[float, ...], reports: list[Report]) -> E
     at = list(zip(reports, places if against == "delta" else (report.delta for report in reports), strict=True))
     read: dict[str, Callable[[Report, float], float]] = {CERTIFIED: lambda report, delta: report.profile([delta])[0].upper}
     status = {CERTIFIED: "Proved"}
-    for analysis in (GdpClt, MomentsAccountant):
+    for analysis in (GaussianCLT, MomentsAccountantBound):
         if all(_row(report, analysis.name).bound for report in reports):
             read[analysis.name] = lambda report, delta, name=analysis.name: _upper(report, name, delta)
             status[analysis.name] = analysis.status.__name__

@@ -11,7 +11,7 @@ from dplateau._account import Report, account
 from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import TradeOff, epsilon_delta, trade_off
-from dplateau.analyses import GdpClt, MomentsAccountant
+from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.certificate.words import uncertified
 from dplateau.spec import Run, Runs
 
@@ -166,7 +166,7 @@ def compared(report: Report) -> TradeOffs:
         raise uncertified(report.delta)
     curves = [Curve(CERTIFIED, best.status, report.trade_off)]
     rows = {row.name: row for row in report.bounds}
-    for name in (GdpClt.name, MomentsAccountant.name):
+    for name in (GaussianCLT.name, MomentsAccountantBound.name):
         if (bound := rows[name].bound) is not None:
             curves.append(Curve(name, bound.status, trade_off(bound.guarantee)))
     curves.append(Curve(POINT, best.status, epsilon_delta(report.epsilon, report.delta)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.gaussian import Array
-from dplateau.analyses import GdpClt, MomentsAccountant
+from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.certificate.words import batches, spread
 from dplateau.report.picture import COLOURS, DASHES, TEXT, check_picture, figure_type, save_picture, style_axes
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, Curve, TradeOffs
@@ -24,8 +24,8 @@ PERFECT: Final = "perfect privacy"
 _FINE: Final = np.unique(np.concatenate([ALPHAS, np.linspace(0, 1, 1001)]))
 STYLES: Final[dict[str, dict[str, Any]]] = {
     CERTIFIED: {"color": COLOURS[0], "linewidth": 3.0, "zorder": 5},
-    GdpClt.name: {"color": COLOURS[4], "linewidth": 1.2, "zorder": 6},
-    MomentsAccountant.name: {"color": COLOURS[1], "linewidth": 1.1, "zorder": 4, "marker": "o", "markerfacecolor": "white"},
+    GaussianCLT.name: {"color": COLOURS[4], "linewidth": 1.2, "zorder": 6},
+    MomentsAccountantBound.name: {"color": COLOURS[1], "linewidth": 1.1, "zorder": 4, "marker": "o", "markerfacecolor": "white"},
     POINT: {"color": COLOURS[2], "linewidth": 1.1, "zorder": 3, "marker": "s"},
 }
 """Thick and solid: what certifies. Thin with markers: proved, but weaker. Dashed: no guarantee."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
-from dplateau.analyses import RenyiComposition
+from dplateau.analyses import RenyiCompositionBound
 from dplateau.certificate.words import ADJACENCY, BATCHES, RELEASED
 from dplateau.spec import InputError, Poisson, Run
 from dplateau.ui import curves
@@ -130,7 +130,7 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
             "For Poisson batches this page counts on composition only. The last-iterate bound for them takes seconds: "
             "dplateau account and dplateau calibrate have it, and after very many steps it is less."
         )
-    if best.best.name == RenyiComposition.name:
+    if best.best.name == RenyiCompositionBound.name:
         notes.append(
             "Few draws of a row decide here, and exact composition takes seconds. So this noise is by Renyi divergences, which is "
             "proved too; the command below composes exactly and finds somewhat less."

@@ -14,23 +14,22 @@ from dplateau.accounting.attack import true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import Gaussian, TradeOff
 from dplateau.accounting.trade_offs.piecewise import of_table
-from dplateau.analyses import Analysis, ExactCompositionAnalysis, FixedOrder, RenyiComposition, Shuffled
+from dplateau.analyses import Analysis, ExactCompositionBound, FixedOrderBound, RenyiCompositionBound, ShuffledBound
 from dplateau.report.plateau import FLAT
 from dplateau.report.trade_off import FALSE_ALARMS
-from dplateau.spec import Cyclic, FullBatch, Poisson, Run
-from dplateau.spec import Shuffled as ShuffledBatches
+from dplateau.spec import Cyclic, FullBatch, Poisson, Run, Shuffled
 from dplateau.ui.noise import found
 from dplateau.ui.sampled import is_nearly_gaussian
 from dplateau.ui.settings import MOST_STEPS, Settings
 
-POINTS: Final = {FullBatch.kind: (20, 2), Cyclic.kind: (20, 2), ShuffledBatches.kind: (12, 6), Poisson.kind: (12, 6)}
+POINTS: Final = {FullBatch.kind: (20, 2), Cyclic.kind: (20, 2), Shuffled.kind: (12, 6), Poisson.kind: (12, 6)}
 """How many numbers of steps are asked for, and in how many pieces: each has to be there within a tenth of a second."""
 _SHARES: Final = ((0.5, 0.1, 0.01), (0.75, 0.3, 0.05, 1e-3), (0.9, 0.6, 0.2, 0.02, 1e-4))
 """Where the profile of a run is asked that has no closed form, in shares of delta(0), by piece: each (epsilon, delta) is a line
 that no trade-off function of the run falls below."""
 _LARGEST: Final = 600.0
 """Lines of a larger epsilon say nothing, and their slope is no number."""
-_COMPOSITION: Final = ExactCompositionAnalysis()
+_COMPOSITION: Final = ExactCompositionBound()
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,9 @@ class Plateau:
     certified: tuple[float, ...]
 
 
-def last_iterate(run: Run) -> FixedOrder | Shuffled | None:
+def last_iterate(run: Run) -> FixedOrderBound | ShuffledBound | None:
     """The last-iterate bound that holds for the run, if one does."""
-    return next((analysis for analysis in (FixedOrder(), Shuffled()) if analysis.why_not(run) is None), None)
+    return next((analysis for analysis in (FixedOrderBound(), ShuffledBound()) if analysis.why_not(run) is None), None)
 
 
 def plateau(settings: Settings, piece: int) -> Plateau:
@@ -63,7 +62,7 @@ def plateau(settings: Settings, piece: int) -> Plateau:
     best, delta = found(settings), settings.delta
     run = best.run
     points, pieces = POINTS[run.sampling.kind]
-    last, by_renyi = last_iterate(run), best.best.name == RenyiComposition.name
+    last, by_renyi = last_iterate(run), best.best.name == RenyiCompositionBound.name
     rows: list[tuple[int, float, float]] = []
     for steps in step_numbers(run, points)[piece::pieces]:
         longer = run.replace(steps=steps)
@@ -72,7 +71,7 @@ def plateau(settings: Settings, piece: int) -> Plateau:
             continue
         if settings.sampling == Poisson.kind and not by_renyi and not is_nearly_gaussian(longer, delta):
             continue
-        composed = _epsilon(RenyiComposition() if by_renyi else _COMPOSITION, longer, delta)
+        composed = _epsilon(RenyiCompositionBound() if by_renyi else _COMPOSITION, longer, delta)
         rows.append((steps, composed, composed if last is None else min(composed, _epsilon(last, longer, delta))))
     steps, composition, certified = zip(*rows, strict=True) if rows else ((), (), ())
     return Plateau(steps, composition, certified)
@@ -98,7 +97,7 @@ def begins(run: Run, delta: float) -> int | None:
     unit, most = int(fixed.sampling.epoch_steps(fixed.n)), 10 * MOST_STEPS
 
     def cost(steps: int) -> float:
-        return FixedOrder().guarantee(fixed.replace(steps=steps)).epsilon(delta).upper
+        return FixedOrderBound().guarantee(fixed.replace(steps=steps)).epsilon(delta).upper
 
     top = cost(most)
     low, high = math.log(unit), math.log(most)
@@ -134,7 +133,7 @@ def trade_off(settings: Settings, piece: int) -> TradeOff:
 def _rows(settings: Settings, piece: int) -> list[tuple[float, float]]:
     """Some (epsilon, delta) of the profile."""
     best = found(settings)
-    guarantee, exact = best.best.guarantee, best.best.name == ExactCompositionAnalysis.name
+    guarantee, exact = best.best.guarantee, best.best.name == ExactCompositionBound.name
     most = guarantee.delta(0.0).upper if piece == 0 else _rows(settings, 0)[0][1]
     rows = [(0.0, most)] if piece == 0 else []
     for delta in [*([settings.delta] if piece == 0 else []), *(share * most for share in _SHARES[piece])]:

@@ -16,7 +16,7 @@ from dplateau.accounting import Bound, GaussianDP, Guarantee
 from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.roots import root
-from dplateau.analyses import Analysis, FixedOrder, RenyiComposition, Shuffled
+from dplateau.analyses import Analysis, FixedOrderBound, RenyiCompositionBound, ShuffledBound
 from dplateau.calibration import calibrate
 from dplateau.spec import ROUND_OFF, InputError, PrivacyWarning, Run
 from dplateau.ui.sampled import least_noise
@@ -73,8 +73,8 @@ def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
     bare = Run(n=run.n, sampling=run.sampling, steps=run.steps, noise_multiplier=1.0, adjacency=run.adjacency)
     composed, exact = _composed(bare, epsilon, delta)
     if not exact:
-        return _certified(run.replace(noise_multiplier=composed), [RenyiComposition()], delta)
-    faster = next((analysis for analysis in leading if isinstance(analysis, (FixedOrder, Shuffled))), None)
+        return _certified(run.replace(noise_multiplier=composed), [RenyiCompositionBound()], delta)
+    faster = next((analysis for analysis in leading if isinstance(analysis, (FixedOrderBound, ShuffledBound))), None)
     if faster is None:
         return _certified(run.replace(noise_multiplier=composed), leading, delta)
     least = _least(faster.guarantee(run.replace(noise_multiplier=1.0)), run.steps, epsilon, delta, composed)
@@ -161,7 +161,7 @@ def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> floa
     """About what the excess risk is, to compare step sizes with: no bound."""
     if settings.counts_on_last:
         order = settings.without(sampling="cyclic") if settings.sampling == "shuffled" else settings
-        noise = min(noise, (FixedOrder().guarantee(order.run(eta)).mu or math.inf) / mu)
+        noise = min(noise, (FixedOrderBound().guarantee(order.run(eta)).mu or math.inf) / mu)
     free, m = has_free_minimiser(settings), settings.strong_convexity
     variance = settings.d * (noise * LIPSCHITZ / settings.size) ** 2
     variance += 0.0 if settings.sampling == "full" else LIPSCHITZ**2 / settings.size

@@ -19,7 +19,7 @@ from dplateau.accounting.contour import RealAxis, log_saddle_delta
 from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.terms import Composition
-from dplateau.analyses import RenyiComposition
+from dplateau.analyses import RenyiCompositionBound
 from dplateau.calibration import calibrate
 from dplateau.spec import InputError, PrivacyWarning, Run
 
@@ -60,7 +60,7 @@ def _by_renyi(run: Run, epsilon: float, delta: float, start: float) -> float:
     """About the least noise by Renyi divergences, never too small, by secants on a logarithmic scale."""
 
     def excess(log_noise: float) -> float:
-        spent = RenyiComposition().guarantee(run.replace(noise_multiplier=math.exp(log_noise))).epsilon(delta).upper
+        spent = RenyiCompositionBound().guarantee(run.replace(noise_multiplier=math.exp(log_noise))).epsilon(delta).upper
         return min(max(math.log(max(spent, 1e-12) / epsilon), -30.0), 30.0)
 
     x = math.log(start)

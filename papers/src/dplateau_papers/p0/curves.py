@@ -11,15 +11,15 @@ from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.analyses import (
     Analysis,
-    ExactCompositionAnalysis,
-    FixedOrder,
-    NoisyCgd,
-    NoisyGd,
-    NoisySgd,
-    PrintedNoisySgd,
-    PrintedNoisySgdStronglyConvex,
-    SampledLastIterate,
-    Shuffled,
+    ExactCompositionBound,
+    FixedOrderBound,
+    NoisyCGDBound,
+    NoisyGDBound,
+    NoisySGDBound,
+    PrintedNoisySGD,
+    PrintedNoisySGDStronglyConvex,
+    SampledLastIterateBound,
+    ShuffledBound,
 )
 from dplateau.audit import Instance, final_laws, random_walks
 from dplateau.spec import Run
@@ -30,9 +30,9 @@ PRINTED: Final = "as printed"
 OURS: Final = "ours"
 WALKS: Final = "exact, 4.1"
 TURNED: Final = "exact, turned"
-LAST: Final[tuple[Analysis, ...]] = (SampledLastIterate(), FixedOrder(), Shuffled())
+LAST: Final[tuple[Analysis, ...]] = (SampledLastIterateBound(), FixedOrderBound(), ShuffledBound())
 """One of these covers each way to form batches."""
-PRINTS: Final[tuple[Analysis, ...]] = (PrintedNoisySgdStronglyConvex(), PrintedNoisySgd(), NoisyCgd(), NoisyGd())
+PRINTS: Final[tuple[Analysis, ...]] = (PrintedNoisySGDStronglyConvex(), PrintedNoisySGD(), NoisyCGDBound(), NoisyGDBound())
 """The paper's bounds with their constants, the first that applies."""
 
 
@@ -125,7 +125,7 @@ def panel(setting: Setting, steps: Sequence[int], *, divergences: bool = True, w
     """Compute one; ``walks`` asks for the exact laws too."""
     runs = [setting.run.replace(steps=number) for number in steps]
     epsilon: dict[str, Curve] = {}
-    asked = ((COMPOSED, ExactCompositionAnalysis()), (PRINTED, applicable(PRINTS, runs[0])), (OURS, applicable(LAST, runs[0])))
+    asked = ((COMPOSED, ExactCompositionBound()), (PRINTED, applicable(PRINTS, runs[0])), (OURS, applicable(LAST, runs[0])))
     for name, analysis in asked:
         if analysis is not None:
             values = tuple(analysis.guarantee(run).epsilon(DELTA).upper for run in runs)
@@ -161,7 +161,7 @@ def _divergence(analysis: Analysis) -> Callable[[Run], float]:
 
 _RENYI: Final[tuple[tuple[str, str, str, Callable[[Run], float]], ...]] = (
     (COMPOSED, "Proved", "renyi-composition", _composed),
-    (PRINTED, PrintedNoisySgd.status.__name__, PrintedNoisySgd.name, _divergence(PrintedNoisySgd())),
-    (OURS, NoisySgd.status.__name__, NoisySgd.name, _divergence(NoisySgd())),
+    (PRINTED, PrintedNoisySGD.status.__name__, PrintedNoisySGD.name, _divergence(PrintedNoisySGD())),
+    (OURS, NoisySGDBound.status.__name__, NoisySGDBound.name, _divergence(NoisySGDBound())),
 )
 """Of random batches: the last is the printed bound with the larger direction of the sampled step."""

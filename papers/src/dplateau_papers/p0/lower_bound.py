@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.accounting import gdp_epsilon
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.analyses import Analysis, FixedOrder, SampledLastIterate
+from dplateau.analyses import Analysis, FixedOrderBound, SampledLastIterateBound
 from dplateau.audit import final_laws, printed_lower_bound, random_walks
 from dplateau.audit.lower_bound import C_SIGMA, ORDER
 from dplateau.report.picture import COLOURS, MARKERS, TEXT, figure_type, style_axes
@@ -67,7 +67,7 @@ def inside(steps: int) -> Inside:
     # A divergence of order a weighs places a mu deviations away.
     reach = 12 + ORDER * math.sqrt(steps) / (n * sigma)
     laws = final_laws(run, random_walks(run), reach=reach)
-    certified = FixedOrder().guarantee(run).epsilon(DELTA).upper
+    certified = FixedOrderBound().guarantee(run).epsilon(DELTA).upper
     printed = printed_lower_bound(run).epsilon
     return Inside(steps, steps / burn_in, printed, laws.renyi(ORDER), laws.epsilon(DELTA), certified)
 
@@ -114,7 +114,7 @@ def plateau(ratio: float, size: int) -> Plateau:
     noise = math.sqrt(ratio / burn_in) * size
     full = size == n
     run = bounded(FullBatch() if full else FixedSize(size), noise, 1.0, n=n, steps=round(_AFTER * burn_in))
-    analysis: Analysis = FixedOrder() if full else SampledLastIterate()
+    analysis: Analysis = FixedOrderBound() if full else SampledLastIterateBound()
     walks, turned = (final_laws(run, instance).epsilon(DELTA) for instance in (random_walks(run), turned_walks(run)))
     certified = analysis.guarantee(run).epsilon(DELTA).upper
     return Plateau("full" if full else f"random, {size}", ratio, noise, walks, turned, certified)

@@ -13,7 +13,7 @@ from dplateau._account import account
 from dplateau.accounting import Bound, gdp_delta, gdp_epsilon, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.zcdp import ZeroConcentratedDP
-from dplateau.analyses import Pnsgd
+from dplateau.analyses import PNSGDBound
 from dplateau.spec import OnePass, Run
 from dplateau.utility import DECAYING_STEPS, phased_erm_sensitivity, snowball_batch_sizes
 from dplateau_papers.p1.schedules import DELTA
@@ -53,7 +53,7 @@ class Cost:
 
 def cost(name: str, run: Run, rho: float) -> Cost:
     """Certify one schedule."""
-    report, bound = account(run, DELTA), Pnsgd().bound(run)
+    report, bound = account(run, DELTA), PNSGDBound().bound(run)
     concentrated = bound.guarantee if isinstance(bound, Bound) else None
     printed = math.sqrt(2 * concentrated.rho) if isinstance(concentrated, ZeroConcentratedDP) else None
     mu = gdp_mu(report.epsilon, DELTA) if report.mu is None else report.mu

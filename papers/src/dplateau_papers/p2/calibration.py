@@ -9,7 +9,7 @@ from typing import Any
 from dplateau._account import account
 from dplateau.accounting import Enclosure, RenyiDP, compositions, gdp_mu
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.analyses import ExactCompositionAnalysis
+from dplateau.analyses import ExactCompositionBound
 from dplateau.analyses.gdp_clt import clt_noise_multiplier
 from dplateau.calibration import calibrate
 from dplateau_papers.p2.settings import CALIBRATION_DELTA, ORDERS, Calibration, trained
@@ -71,7 +71,7 @@ def calibrated(printed: Calibration) -> Calibrated:
     cheaper, as_printed = run.replace(noise_multiplier=less), run.replace(noise_multiplier=printed.less_noise)
     exact = calibrate(run, epsilon=epsilon, delta=CALIBRATION_DELTA).noise_multiplier
     assert isinstance(exact, float)
-    guarantee = ExactCompositionAnalysis().guarantee(cheaper)
+    guarantee = ExactCompositionBound().guarantee(cheaper)
     cost, printed_cost = guarantee.epsilon(CALIBRATION_DELTA), account(as_printed, CALIBRATION_DELTA).best
     assert printed_cost is not None
     assert printed_cost.epsilon is not None

@@ -11,7 +11,7 @@ from dplateau._account import Report, account
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee, RenyiDP, compositions
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import least_mu
-from dplateau.analyses import ANALYSES, ExactCompositionAnalysis, GdpClt
+from dplateau.analyses import ANALYSES, ExactCompositionBound, GaussianCLT
 from dplateau.spec import Run
 from dplateau_papers.p2 import PAPER
 from dplateau_papers.p2.calibration import Calibrated, calibrated, calibration_table
@@ -93,7 +93,7 @@ def _pair(value: Enclosure) -> list[float]:
 def row(setting: Setting) -> Row:
     """Account for one model of the paper."""
     run = setting.run
-    exact, limit = ExactCompositionAnalysis().guarantee(run), GdpClt().guarantee(run)
+    exact, limit = ExactCompositionBound().guarantee(run), GaussianCLT().guarantee(run)
     assert isinstance(limit, GaussianDP)
     return Row(
         setting,

@@ -19,7 +19,7 @@ from dplateau.accounting.gaussian import Array
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition
 from dplateau.accounting.trade_offs import Gaussian, TradeOff, epsilon_delta
-from dplateau.analyses import ExactCompositionAnalysis, GdpClt
+from dplateau.analyses import ExactCompositionBound, GaussianCLT
 from dplateau.spec import Run
 from dplateau_papers.p2.settings import ERRORS, LIMIT_STEPS, ORDERS, SETTINGS, sampling_rate, trained
 from dplateau_papers.page import Table
@@ -158,7 +158,7 @@ def inequality(name: str, run: Run, delta: float) -> Inequality:
     exact = ExactComposition(directions[:1])
     accountant = _moments(directions, 1 + _LAMBDAS)
     places = tuple(_sides(exact, accountant, exact.epsilon(each).upper) for each in (delta, *DELTAS))
-    both = GdpClt().guarantee(run).epsilon(delta).upper, RenyiDP(directions, classical=True).epsilon(delta).upper
+    both = GaussianCLT().guarantee(run).epsilon(delta).upper, RenyiDP(directions, classical=True).epsilon(delta).upper
     return Inequality(name, delta, places, both)
 
 
@@ -179,13 +179,13 @@ def _sides(exact: Guarantee, accountant: Callable[[float], float], epsilon: floa
 
 def errors(run: Run) -> Errors:
     """The least sum of both errors is ``1 - delta(0)``."""
-    exact = ExactCompositionAnalysis().guarantee(run).delta(0.0)
+    exact = ExactCompositionBound().guarantee(run).delta(0.0)
     accountant = RenyiDP(compositions(run)[0], classical=True, orders=ORDERS)
     point, delta = epsilon_delta(accountant.epsilon(DELTA).upper, DELTA), _moments(accountant.directions, ORDERS)
     # Every (epsilon, delta) gives a lower bound on the sum: 2 (1 - delta) / (1 + e^epsilon).
     grid = np.linspace(0.05, 6, 120).tolist()
     best = max(2 * (1 - delta(epsilon)) / (1 + math.exp(epsilon)) for epsilon in grid)
-    limit = GdpClt().guarantee(run).delta(0.0).upper
+    limit = GaussianCLT().guarantee(run).delta(0.0).upper
     return Errors(1 - limit, 1 - point.delta(0.0), best, Enclosure(1 - exact.upper, 1 - exact.lower))
 
 

@@ -14,7 +14,7 @@ from dplateau._account import account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.algorithms.noise_allocation import adaptation_gain, noise_energy, printed_sigma
 from dplateau.algorithms.step_schedules import polynomial_decay, square_root_decay
-from dplateau.analyses import AdaptiveNoise, ExactCompositionAnalysis
+from dplateau.analyses import AdaptiveNoiseBound, ExactCompositionBound
 from dplateau.calibration import calibrate
 from dplateau.report.plateau import first_steps
 from dplateau.spec import Poisson, Run
@@ -109,12 +109,12 @@ def along(name: str, alpha: Sequence[float], step_sizes: Sequence[float], steps:
     printed = tuple(printed_budget(alpha[:t], sigma) for t in steps)
     certified = tuple(_spent(first_steps(run, t)) for t in steps)
     multiplier = tuple(BATCH * sigma * alpha[t - 1] for t in steps)
-    holds = AdaptiveNoise().guarantee(run).epsilon(DELTA).upper < math.inf
+    holds = AdaptiveNoiseBound().guarantee(run).epsilon(DELTA).upper < math.inf
     return Along(name, tuple(steps), noise, multiplier, printed, certified, noise_energy(run), holds)
 
 
 def _spent(run: Run) -> float:
-    return ExactCompositionAnalysis().guarantee(run).epsilon(DELTA).upper
+    return ExactCompositionBound().guarantee(run).epsilon(DELTA).upper
 
 
 def both(steps: int = FIGURE_STEPS, points: int = 24, budget: float = FIGURE_BUDGET) -> tuple[Along, Along]:

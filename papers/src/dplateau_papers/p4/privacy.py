@@ -11,11 +11,11 @@ from dplateau.accounting import Bound, gdp_epsilon
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses import (
     Analysis,
-    ExactCompositionAnalysis,
-    FixedOrder,
-    Langevin,
+    ExactCompositionBound,
+    FixedOrderBound,
+    LangevinBound,
     LangevinMinibatches,
-    SampledLastIterateRenyi,
+    SampledLastIterateRenyiBound,
 )
 from dplateau.spec import Run
 from dplateau_papers.p4 import PAPER
@@ -31,7 +31,7 @@ from dplateau_papers.p4.settings import (
     halved_run,
 )
 
-PROVED: Final[tuple[Analysis, ...]] = (FixedOrder(), SampledLastIterateRenyi(), ExactCompositionAnalysis())
+PROVED: Final[tuple[Analysis, ...]] = (FixedOrderBound(), SampledLastIterateRenyiBound(), ExactCompositionBound())
 """Those that take no seconds; ``account`` asks ``sampled-last-iterate`` too."""
 KS: Final = (1, 10, 100, 300, 1000, 3000, 10_000, 100_000)
 LONGEST: Final = 10_000
@@ -76,7 +76,7 @@ class Minibatch:
     @property
     def status(self) -> str:
         """Of the paper's statement."""
-        return (Langevin if self.m == self.n else LangevinMinibatches).status.__name__
+        return (LangevinBound if self.m == self.n else LangevinMinibatches).status.__name__
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -158,7 +158,7 @@ class Full:
 def full(steps: int, *, falling: bool) -> Full:
     """Account for one."""
     run = flat_run(steps, falling=falling)
-    printed, proved, composed = (each.guarantee(run) for each in (Langevin(), FixedOrder(), ExactCompositionAnalysis()))
+    printed, proved, composed = (each.guarantee(run) for each in (LangevinBound(), FixedOrderBound(), ExactCompositionBound()))
     assert isinstance(printed, ZeroConcentratedDP)
     assert proved.mu is not None
     assert composed.mu is not None
@@ -215,7 +215,7 @@ def growth(n: int) -> Growth:
     travel = 2 / FLAT.curvature * math.log1p(falling / (4 * ratio)) + 0.5 / FLAT.smoothness
     total = constant * 0.5 / FLAT.smoothness, travel
     composed = tuple(gdp_epsilon(math.sqrt(each * way), DELTA) for way in total)
-    return Growth(n, constant, falling, (composed[0], composed[1]), FixedOrder().guarantee(run).epsilon(DELTA).upper)
+    return Growth(n, constant, falling, (composed[0], composed[1]), FixedOrderBound().guarantee(run).epsilon(DELTA).upper)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dplateau.analyses.split_noise import SplitNoise, absorbed
 from dplateau.spec import FixedSize, Poisson, Run
 
 
-class PrintedNoisySgd(Analysis):
+class PrintedNoisySGD(Analysis):
     """(B.2) with ``S_a(q, s) = D_a(N(0, s^2) || (1 - q) N(0, s^2) + q N(1, s^2))``. **Refuted.**
 
     One step, replace, q = 0.1, noise of 4 gradient norms, order 32: 2.59e-2 printed, 4.15e-2 true. With q = 0.5 and z = 1 the
@@ -40,7 +40,7 @@ class PrintedNoisySgd(Analysis):
         return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0))
 
 
-class PrintedNoisySgdStronglyConvex(Analysis):
+class PrintedNoisySGDStronglyConvex(Analysis):
     """(B.3) with the same sampled step. **Refuted** with (B.2): for one step they are equal.
 
     Source: Altschuler, Talwar 2022, Definition 2.10 and (B.3).
@@ -61,7 +61,7 @@ class PrintedNoisySgdStronglyConvex(Analysis):
         return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, min(factor, 1.0)))
 
 
-class PrintedNoisySgdSchedule(Analysis):
+class PrintedNoisySGDSchedule(Analysis):
     """(5.7) with the same sampled step; the distance is absorbed over R - 1 steps, in proportion to the step sizes. **Refuted.**
 
     Source: Altschuler, Talwar 2022, Definition 2.10 and (5.7).
