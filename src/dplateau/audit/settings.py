@@ -8,7 +8,6 @@ from itertools import count
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Sampling, Shuffled, per_step
 from dplateau.spec.schedule import Schedule, integer
@@ -36,7 +35,7 @@ def setting(seed: int, index: int) -> Run:
     step_size = _schedule(random, _between(random, 0.05, 2.0) / smoothness, steps, 0.3, grows=False)
     convexity = 0.0 if random.random() < 0.5 else smoothness * _between(random, 0.01, 1.0)
     # The walls are so far away that the iterate gets there within one step, or within many, or hardly.
-    deviations = np.divide(per_step(step_size, steps) * per_step(noise, steps), _divisors(scheme, n, steps))
+    deviations = np.divide(per_step(step_size, steps) * per_step(noise, steps), per_step(scheme.divisors(n), steps))
     widest = min(float(deviations.max()), 2 * float(deviations.min()))
     return Run(
         n=n,
@@ -56,10 +55,6 @@ def setting(seed: int, index: int) -> Run:
 def _l2(random: _Random, convexity: float) -> float:
     """The part of the strong convexity that every step adds once: none, all, or some of it."""
     return convexity * float(random.choice([0.0, 0.0, 1.0, random.random()]))
-
-
-def _divisors(scheme: Sampling, n: int, steps: int) -> NDArray[np.float64]:
-    return np.resize(np.asarray(scheme.divisors(n), dtype=float), steps)
 
 
 def settings(seed: int, first: int = 0) -> Iterator[Run]:

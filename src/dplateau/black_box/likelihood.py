@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dplateau.black_box.scores import Array, Score
-from dplateau.spec import Run, per_step
+from dplateau.spec import Run
 
 
 def log_likelihood_ratio(run: Run, gradient: NDArray[np.float64]) -> Score:
@@ -28,8 +28,8 @@ def log_likelihood_ratio(run: Run, gradient: NDArray[np.float64]) -> Score:
         The unit vector of the record's gradient.
     """
     d, steps = len(gradient), run.steps
-    z = float(per_step(run.noise_multiplier, 1)[0])
-    scale = per_step(run.step_size or 0.0, 1)[0] * run.clip_norm / np.resize(np.asarray(run.sampling.divisors(run.n)), steps)
+    table = run.table.written()
+    z, scale = float(table.noise[0]), table.step_size[0] * run.clip_norm / table.size
     without = 0.0 if run.adjacency == "add-remove" else -1.0
 
     def score(releases: Array) -> Array:

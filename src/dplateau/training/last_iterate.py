@@ -16,9 +16,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Run
 from dplateau.training.integers import Bits
@@ -63,7 +60,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     InputError
         Rounding would take more of the clip norm than a tenth, or more of the noise than the last-iterate bounds allow.
     """
-    noise, step, batch = _ranges(run)
+    noise, step, batch = run.table.noise, run.table.step_size, run.table.size
     size, deviation = math.prod(shape), step * noise * (run.clip_norm / batch)
     ball = 0.0 if run.diameter is None else run.diameter * 2.0**-_LARGEST_WEIGHT
     wanted = max(deviation.min() * 2.0**-_NOISE_BITS, deviation.max() * 2.0**-_LARGEST_NOISE, ball)
@@ -96,7 +93,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
 
 def _arithmetic(run: Run, size: int, l2: float, reach: float) -> float:
     """Most by which the computed move of the weights misses that of the sum, in units of what one record can move them by."""
-    batch = float(_ranges(run)[2].max())
+    batch = float(run.table.size.max())
     return 2.0**-50 * (run.n + math.sqrt(size) * l2 * reach * batch / run.clip_norm)
 
 
@@ -104,7 +101,7 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     """Most by which a step misses an exact one of its kind, in standard deviations of its noise; 0 where no bound asks."""
     if run.smoothness is None or run.strong_convexity is None or not math.isfinite(loss.smoothness(1.0)):
         return 0.0
-    noise, step, batch = _ranges(run)
+    noise, step, batch = run.table.noise, run.table.step_size, run.table.size
     size, d = math.prod(shape), shape[0]
     reach = lattice.box * lattice.unit * math.sqrt(size) if run.diameter is None else run.diameter / 2
     least = float((step * noise * (run.clip_norm / batch)).min())
@@ -121,13 +118,3 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     whole = math.sqrt(size) * 2.0 ** (bits.row - bits.trailing - bits.gradient) + 2.0**-48
     gradients = largest * (residuals + whole) + _arithmetic(run, size, l2, reach)
     return grid + projection + gradients / float(noise.min())
-
-
-def _ranges(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Noise multipliers, step sizes and public batch sizes: of every step, or, where their lengths differ, the range of each."""
-    columns = [np.atleast_1d(value) for value in (run.noise_multiplier, run.step_size or 0.0, run.sampling.divisors(run.n))]
-    lengths = {len(column) for column in columns} - {1}
-    if len(lengths) <= 1:
-        return tuple(np.broadcast_arrays(*columns))  # type: ignore[return-value]
-    noise, step, batch = (np.array([column.max(), column.min()]) for column in columns)
-    return noise, step, batch[::-1]

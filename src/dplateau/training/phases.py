@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.assumption import Arithmetic, Projection, Rounding, Smoothness
-from dplateau.spec.schedule import per_step
 from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.result import shared_assumptions
@@ -35,10 +34,10 @@ def phases_of(run: Run, update: str) -> list[Phase]:
     """The phases of a run in their order; raises ``InputError`` unless its update is ``update``."""
     if run.update != update:
         raise InputError(f"the run's update is {run.update!r}: expected {update!r}.")
-    sizes = [int(size) for size in per_step(run.sampling.divisors(run.n), run.steps)]
+    steps = run.table.written()
+    sizes = [int(size) for size in steps.size]
     firsts = accumulate(sizes, initial=0)
-    columns = (per_step(run.step_size, run.steps), per_step(run.noise_multiplier, run.steps))  # type: ignore[arg-type]
-    return [Phase(*one) for one in zip(firsts, sizes, *(column.tolist() for column in columns), strict=False)]
+    return [Phase(*one) for one in zip(firsts, sizes, steps.step_size.tolist(), steps.noise.tolist(), strict=False)]
 
 
 def checked_records(
