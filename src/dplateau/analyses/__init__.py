@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Final
+from typing import Final
 
 from dplateau.analyses.adaptive_noise import AdaptiveNoiseBound as AdaptiveNoiseBound
 from dplateau.analyses.advanced_composition import AdvancedCompositionBound as AdvancedCompositionBound
@@ -37,6 +36,7 @@ from dplateau.analyses.shifted_interpolation import ShiftedGDBoundedSetBound as 
 from dplateau.analyses.shuffled import ShuffledBound as ShuffledBound
 from dplateau.analyses.ye_shokri import ShuffleAndPartitionBound as ShuffleAndPartitionBound
 from dplateau.analyses.zcdp import ZCDPBound as ZCDPBound
+from dplateau.spec.deprecated import moved
 
 ANALYSES: tuple[Analysis, ...] = (
     ExactCompositionBound(),
@@ -105,8 +105,4 @@ _RENAMED: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"dplateau.analyses.{name} is now {_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
-    return globals()[_RENAMED[name]]
+__getattr__ = moved(__name__, {old: f"{__name__}.{new}" for old, new in _RENAMED.items()})

@@ -243,8 +243,8 @@ def claim_table(rows: Sequence[Claim]) -> Table:
     sentences = (
         f"n = 1,000, Poisson batches, replace, one step on a wide set; epsilon at delta {DELTA:g}. (B.2) as printed is "
         f"{PrintedNoisySGD.status.__name__}: below the exact epsilon in {len(broken)} of {len(rows)} rows, by a factor of up to "
-        f"{max(r.exact / r.printed for r in rows):.3g}. Repaired (noisy-sgd) it is {NoisySGDBound.status.__name__}. (B.3) and (5.7) "
-        "are the same for one step.",
+        f"{max(r.exact / r.printed for r in rows):.3g}. Repaired (noisy-sgd) it is {NoisySGDBound.status.__name__}. (B.3) and "
+        "(5.7) are the same for one step.",
     )
     return Table("(B.2) as printed, one step", heads, lines, sentences)
 
