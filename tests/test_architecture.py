@@ -48,6 +48,10 @@ def test_files_are_short() -> None:
     assert not long
 
 
+def test_no_files_import_each_other(circle) -> None:
+    assert circle(ROOT / "src") == []
+
+
 def test_a_circle_is_found(circle, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("if TYPE_CHECKING:\n    from b import B\n")
     (tmp_path / "b").mkdir()
