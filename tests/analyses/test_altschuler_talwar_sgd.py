@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -153,9 +152,7 @@ def test_contracts(analysis: Analysis) -> None:
         run = run.replace(step_size=np.linspace(0.5, 0.3, 5000).tolist())
     assert analysis.why_not(run) is None
     guarantee = analysis.guarantee(run)
-    begin = time.perf_counter()
     here = guarantee.epsilon(1e-5).upper
-    assert time.perf_counter() - begin < 3
     assert 0 < here < math.inf
     assert guarantee.epsilon(1e-6).upper > here
     assert guarantee.delta(here).upper == pytest.approx(1e-5, rel=0.05)

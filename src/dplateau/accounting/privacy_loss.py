@@ -13,8 +13,7 @@ law                   pair                                 ``m(s) = E_P exp(s L)
 ``Amplified``         C_q(G_mu) (Dong, Roth, Su)           ``1 + E[A^(1 + s) + A^(-s) - A - 1; g > mu/2]`` (``amplified.py``)
 ====================  ===================================  ===============================================
 
-A ``shift`` b > 0 moves P as a whole away from Q, by b: what earlier steps have left of a record (last-iterate bounds). In
-``h = g - b`` the loss of ``PoissonRemove`` is then ``b h + b^2/2 + log A(h)``, and so on.
+A ``shift`` b > 0 moves P away from Q: what earlier steps left of a record. In ``h = g - b`` it adds ``b h + b^2/2`` to the loss.
 
 Each is computed as a trapezoid sum in g. Moving the line of integration by ``i a`` multiplies the integrand by at most
 ``exp(a^2/2 + |Im s| a (k mu + b)) / cos(a mu/2)^c`` (k = 1; 2 for ``PoissonReplace``), and a trapezoid sum of step h errs by at
@@ -44,8 +43,7 @@ _HIGHEST: Final = 2.2
 """Largest angle of a bent path; at pi the factors of the integrand vanish."""
 _FARTHEST: Final = 5.0
 """Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
-MOST: Final = 100_000
-"""Greatest number of quadrature nodes of one step."""
+MOST: Final = 100_000  # quadrature nodes of one step
 _FAR: Final = 1e300
 _CELLS: Final = 4096
 _ROUNDS: Final = 8
@@ -73,12 +71,12 @@ class Nodes:
         p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
         real = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
         scale = 6 + np.abs(self.log_p) + np.abs(x)
-        if not omega.any():  # A moment, and no more.
-            return np.full(omega.shape, real.sum() + 0j), np.full(omega.shape, ULP * (scale @ np.abs(real)))
-        half = np.multiply.outer(omega / 2, self.loss)
-        sine = np.sin(half)
-        value = real.sum() - 2 * (sine**2 @ tilted) + 2j * ((sine * np.cos(half)) @ tilted)
-        rounding = ULP * (scale @ np.abs(real) + 3 * omega * ((scale * tilted) @ np.abs(self.loss)))
+        value, rounding = np.full(omega.shape, real.sum() + 0j), np.full(omega.shape, ULP * (scale @ np.abs(real)))
+        if omega.any():  # otherwise a moment, and no more
+            half = np.multiply.outer(omega / 2, self.loss)
+            sine = np.sin(half)
+            value = real.sum() - 2 * (sine**2 @ tilted) + 2j * ((sine * np.cos(half)) @ tilted)
+            rounding = ULP * (scale @ np.abs(real) + 3 * omega * ((scale * tilted) @ np.abs(self.loss)))
         return value, rounding
 
     def moments(self, c: float) -> tuple[float, float, float]:
