@@ -17,13 +17,15 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import dplateau as dp
-from dplateau.algorithms import NoisySGD, plan_noisy_sgd, plan_phased_sgd, plan_pnsgd, plan_snowball_sgd
+from dplateau.algorithms import Budget, NoisySGD, plan_noisy_sgd, plan_phased_sgd, plan_pnsgd, plan_snowball_sgd
+from dplateau.algorithms import Problem as PublicFacts
 from dplateau.data import load_dataset
 from dplateau.losses import Logistic, Softmax
 
@@ -102,30 +104,25 @@ def problems(folder: Path) -> dict[str, Callable[[], Problem]]:
 def settings(problem: Problem, epsilon: float, delta: float) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every setting by its name: the plan first, then the grid of the tuned solvers."""
     (n, d), loss = problem.features.shape, problem.loss
-    facts: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
-    yield "plan", lambda: dp.plan(n, d, loss=loss, **facts).algorithm
-    base = plan_noisy_sgd(n, loss, **facts).run.step_size
+    public, budget = PublicFacts(n, d, loss), Budget(epsilon, delta)
+    yield "plan", lambda: dp.plan(n, d, loss=loss, epsilon=epsilon, delta=delta).algorithm
+    base = plan_noisy_sgd(public, budget).run.step_size
     slow = n * d * loss.outputs > SLOW
     for factor in (0.3, 1.0) if slow else (0.3, 1.0, 3.0):
         for clip in (0.5, 1.0) if loss.outputs == 1 and not slow else (None,):
             yield (
                 f"noisy-sgd, step x {factor:g}, clip {clip or 'default'}",
                 lambda factor=factor, clip=clip: plan_noisy_sgd(
-                    n, loss, step_size=min(factor * base, 2 / loss.smoothness(1.0)), residual_clip=clip, **facts
+                    replace(public, residual_clip=clip), budget, step_size=min(factor * base, 2 / loss.smoothness(1.0))
                 ),
             )
     for distance in (10.0, 25.0, 50.0, 100.0, 200.0):
-        yield f"pnsgd, distance {distance:g}", lambda distance=distance: plan_pnsgd(n, loss, d=d, distance=distance, **facts)
-        yield (
-            f"phased-sgd, diameter {2 * distance:g}",
-            lambda distance=distance: plan_phased_sgd(n, loss, d=d, diameter=2 * distance, batch_size=max(1, n // 4096), **facts),
-        )
-        yield (
-            f"snowball-sgd, diameter {2 * distance:g}",
-            lambda distance=distance: plan_snowball_sgd(
-                n, loss, d=d, diameter=2 * distance, least_batch=max(1, n // 4096), **facts
-            ),
-        )
+        yield f"pnsgd, distance {distance:g}", lambda distance=distance: plan_pnsgd(public, budget, distance=distance)
+        for name, make in (("phased-sgd", plan_phased_sgd), ("snowball-sgd", plan_snowball_sgd)):
+            yield (
+                f"{name}, diameter {2 * distance:g}",
+                lambda distance=distance, make=make: make(public, budget, diameter=2 * distance),
+            )
 
 
 def run(folder: Path, journal: Path, wanted: list[str], epsilons: Sequence[float], repeats: int) -> dict[str, Any]:

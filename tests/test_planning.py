@@ -7,9 +7,10 @@ import pytest
 
 import dplateau as dp
 from dplateau._account import account
+from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.cli import options
 from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax
-from dplateau.planning import SOLVERS, build, plan
+from dplateau.planning import plan
 from dplateau.spec import InputError, Run
 from dplateau.training import SecureGenerator
 
@@ -114,5 +115,5 @@ def test_wrong_facts_are_named(changes, message):
 
 
 def test_noisy_sgd_keeps_one_l2_for_each_feature():
-    made = build("noisy-sgd", 1_000, 3, Logistic(), epsilon=1.0, delta=1e-5, l2=[0.1, 0.1, 0.0])
+    made = SOLVERS["noisy-sgd"].plan(Problem(1_000, 3, Logistic(), l2=(0.1, 0.1, 0.0)), Budget(1.0, 1e-5))
     assert made.l2 == (0.1, 0.1, 0.0)

@@ -7,17 +7,28 @@ import pytest
 
 import dplateau as dp
 from dplateau._account import account
-from dplateau.algorithms import NoisySGD, adapted_noise, noise_energy, plan_adp_sgd, plan_noisy_sgd, square_root_decay
+from dplateau.algorithms import (
+    SOLVERS,
+    Budget,
+    NoisySGD,
+    Problem,
+    adapted_noise,
+    noise_energy,
+    plan_adp_sgd,
+    plan_noisy_sgd,
+    square_root_decay,
+)
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.planning import build
 from dplateau.spec import FullBatch, InputError, Poisson
 from dplateau.training import SecureGenerator
+
+from .plans import planned
 
 LOSSES = (Logistic(), Softmax(5), Squared(), Huber(), SmoothedHinge(1.0))
 
 
 def plan(n=10_000, loss=None, **changes):
-    return plan_adp_sgd(n, loss or Logistic(), **{"epsilon": 1.0, "delta": 1e-5, **changes})
+    return planned(plan_adp_sgd, **{"n": n, "loss": loss or Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 2, **changes})
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -75,7 +86,7 @@ def test_the_optimal_noise_is_better_with_small_batches():
 def test_carrying_out_a_plan_is_heavy_ball_descent_with_falling_steps():
     rng = np.random.default_rng(0)
     rows, target = rng.uniform(-0.4, 0.4, size=(300, 4)), rng.integers(0, 2, 300)
-    made = plan(300, epsilon=1e9, steps=50, momentum=0.7, l2=(0.1, 0.2, 0.0, 0.3))
+    made = plan(300, epsilon=1e9, steps=50, momentum=0.7, d=4, l2=(0.1, 0.2, 0.0, 0.3))
     weights, velocity = np.zeros(4), np.zeros(4)
     for step in range(50):
         residual = 1 / (1 + np.exp(-rows @ weights)) - target
@@ -95,7 +106,7 @@ def test_it_learns_as_well_as_noisy_sgd():
     target = (rows[:, 0] + 0.5 * rows[:, 1] > 0).astype(int)
     found = []
     for make in (plan_adp_sgd, plan_noisy_sgd):
-        made = make(4_000, Logistic(), epsilon=1.0, delta=1e-5)
+        made = make(Problem(4_000, 6, Logistic()), Budget(1.0, 1e-5))
         weights = [made.fit(rows, target, generator=SecureGenerator(insecure_seed=seed)).weights for seed in range(3)]
         found.append(np.mean([((rows @ w > 0) == target).mean() for w in weights]))
     assert found[0] > found[1] - 0.01
@@ -103,7 +114,7 @@ def test_it_learns_as_well_as_noisy_sgd():
 
 
 def test_the_solver_keeps_l2_of_each_feature_and_the_number_of_steps():
-    made = build("adp-sgd", 1_000, 3, Logistic(), epsilon=1.0, delta=1e-5, l2=[0.1, 0.1, 0.0], steps=70)
+    made = SOLVERS["adp-sgd"].plan(Problem(1_000, 3, Logistic(), l2=(0.1, 0.1, 0.0)), Budget(1.0, 1e-5), steps=70)
     assert (made.l2, made.run.steps) == ((0.1, 0.1, 0.0), 70)
 
 

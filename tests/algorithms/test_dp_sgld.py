@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.algorithms import plan_dp_sgld, printed_dp_sgld
+from dplateau.algorithms import SOLVERS, Budget, Problem, plan_dp_sgld, printed_dp_sgld
 from dplateau.losses import Absolute, Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.planning import build
 from dplateau.spec import InputError
 from dplateau.training import SecureGenerator
+
+from .plans import planned
 
 N, D = 2_000, 4
 
 
 def plan(loss=None, **changes):
     options = {"epsilon": 1.0, "delta": 1e-5, "d": D, "l2": 0.05, "steps": 50} | changes
-    return plan_dp_sgld(options.pop("n", N), Logistic() if loss is None else loss, **options)
+    return planned(plan_dp_sgld, **{"n": N, "loss": loss or Logistic(), **options})
 
 
 def records(classes=2, d=D, n=N):
@@ -141,10 +142,10 @@ def test_losses_at_zero_scores():
 
 
 def test_the_solver():
-    made = build("dp-sgld", N, D, Logistic(), epsilon=1.0, delta=1e-5, l2=[0.05, 0.05, 0.05, 0.0], steps=70)
+    made = SOLVERS["dp-sgld"].plan(Problem(N, D, Logistic(), l2=(0.05, 0.05, 0.05, 0.0)), Budget(1.0, 1e-5), steps=70)
     assert (made.l2, made.run.steps) == (0.05, 70)
     with pytest.raises(InputError, match="give l2 > 0"):
-        build("dp-sgld", N, D, Logistic(), epsilon=1.0, delta=1e-5)
+        SOLVERS["dp-sgld"].plan(Problem(N, D, Logistic()), Budget(1.0, 1e-5))
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator
 
+from .plans import planned
+
 LOSSES = (Logistic(), Softmax(5), Squared(), Huber(), SmoothedHinge(1.0))
 
 
 def plan(n=10_000, loss=None, **changes):
-    return plan_noisy_sgd(n, loss or Logistic(), **{"epsilon": 1.0, "delta": 1e-5, **changes})
+    return planned(plan_noisy_sgd, **{"n": n, "loss": loss or Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 2, **changes})
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -91,7 +93,7 @@ def test_scaling_the_rows_with_their_bound_changes_only_the_units():
 def test_carrying_out_a_plan_is_heavy_ball_descent_on_clipped_gradients():
     rng = np.random.default_rng(0)
     rows, target = rng.uniform(-0.4, 0.4, size=(300, 4)), rng.integers(0, 2, 300)
-    made = plan(300, epsilon=1e9, steps=50, momentum=0.7, average=0.5, l2=(0.1, 0.2, 0.0, 0.3))
+    made = plan(300, epsilon=1e9, steps=50, momentum=0.7, average=0.5, d=4, l2=(0.1, 0.2, 0.0, 0.3))
     weights, velocity, late = np.zeros(4), np.zeros(4), []
     for step in range(50):
         residual = 1 / (1 + np.exp(-rows @ weights)) - target

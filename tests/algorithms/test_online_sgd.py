@@ -9,9 +9,11 @@ from dplateau.losses import Logistic, Softmax
 from dplateau.spec import InputError
 from dplateau.training import SecureGenerator
 
+from .plans import planned
+
 
 def start(**changes):
-    return start_online_sgd(**{"loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 5, **changes})
+    return planned(start_online_sgd, **{"n": 1, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 5, **changes})
 
 
 def batch(size, seed=0):

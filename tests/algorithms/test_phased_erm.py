@@ -12,9 +12,12 @@ from dplateau.losses import Absolute, Hinge, Logistic, SmoothedHinge, Squared
 from dplateau.spec import InputError
 from dplateau.training import SecureGenerator
 
+from .plans import planned
+
 
 def plan(n=4_000, loss=None, **changes):
-    return plan_phased_erm(n, loss or Hinge(), **{"epsilon": 1.0, "delta": 1e-5, "d": 4, "distance": 10.0, **changes})
+    facts = {"n": n, "loss": loss or Hinge(), "epsilon": 1.0, "delta": 1e-5, "d": 4, "distance": 10.0}
+    return planned(plan_phased_erm, **{**facts, **changes})
 
 
 def records(n, seed=0):

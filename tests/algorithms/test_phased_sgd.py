@@ -16,11 +16,14 @@ from dplateau.training import SecureGenerator
 from dplateau.training.phased_sgd import phase_noise
 from dplateau.training.phases import phases_of
 
+from .plans import planned
+
 LOSSES = (Logistic(), Softmax(3), Squared(), Huber(), SmoothedHinge(1.0))
 
 
 def plan(n=10_000, loss=None, **changes):
-    return plan_phased_sgd(n, loss or Logistic(), **{"epsilon": 1.0, "delta": 1e-5, "d": 4, "diameter": 20.0, **changes})
+    facts = {"n": n, "loss": loss or Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 4, "diameter": 20.0, "batch_size": 1}
+    return planned(plan_phased_sgd, **{**facts, **changes})
 
 
 def records(n, d=4, seed=0):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from dplateau._account import account
-from dplateau.algorithms import plan_pnsgd
-from dplateau.algorithms.constants import gaussian_mu
+from dplateau.algorithms import Budget, plan_pnsgd
 from dplateau.algorithms.pnsgd import best_time, tail_noise
 from dplateau.analyses import FixedOrderBound
 from dplateau.audit import examine
@@ -19,11 +18,13 @@ from dplateau.spec import InputError, OnePass, Run
 from dplateau.training import SecureGenerator
 from dplateau.utility import last_iterate_risk
 
+from .plans import planned
+
 LOSSES = (Logistic(), Softmax(3), Squared(), Huber(), SmoothedHinge(1.0))
 
 
 def plan(n=2_000, loss=None, **changes):
-    return plan_pnsgd(n, loss or Logistic(), **{"epsilon": 1.0, "delta": 1e-5, "d": 10, **changes})
+    return planned(plan_pnsgd, **{"n": n, "loss": loss or Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 10, **changes})
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -95,7 +96,7 @@ def test_given_sequences_are_what_runs():
     scale = np.array(run.noise_multiplier) / z
     assert scale == pytest.approx([scale[0]] * 3)
     assert costs(np.array(eta), np.array(sizes), np.array(run.noise_multiplier)).max() == pytest.approx(
-        gaussian_mu(1.0, 1e-3), rel=1e-5
+        Budget(1.0, 1e-3).mu, rel=1e-5
     )
 
 
@@ -173,4 +174,4 @@ def test_the_noise_of_the_last_iterate_has_the_variance_that_the_schedule_adds_u
     expected = math.sqrt(np.sum((eta * z * run.clip_norm / b) ** 2))
     assert abs(np.std(weights) / expected - 1) < 5 / math.sqrt(800)
     # What the tails add up to is what one release of the first record's whole step would need.
-    assert expected == pytest.approx(eta[0] / b[0] * run.clip_norm / gaussian_mu(1.0, 1e-5), rel=1e-3)
+    assert expected == pytest.approx(eta[0] / b[0] * run.clip_norm / Budget(1.0, 1e-5).mu, rel=1e-3)

@@ -14,10 +14,12 @@ from dplateau.losses import Hinge, Logistic
 from dplateau.spec import InputError
 from dplateau.training import SecureGenerator
 
+from .plans import planned
+
 
 def plan(n=8_000, loss=None, **changes):
-    arguments = {"epsilon": 1.0, "delta": 1e-5, "d": 3, "l2": 0.1, "diameter": 10.0, **changes}
-    return plan_reduction(n, loss or Logistic(), **arguments)
+    arguments = {"n": n, "loss": loss or Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 3, "l2": 0.1, "diameter": 10.0, **changes}
+    return planned(plan_reduction, **arguments)
 
 
 def records(n, seed=0):

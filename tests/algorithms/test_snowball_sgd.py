@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 
 from dplateau._account import account
-from dplateau.algorithms import plan_snowball_sgd
-from dplateau.algorithms.constants import gaussian_mu
+from dplateau.algorithms import Budget, Problem, plan_snowball_sgd
 from dplateau.losses import Logistic, SmoothedHinge
 from dplateau.spec import InputError
 from dplateau.utility import snowball_batch_sizes
+
+from .plans import planned
 
 FACTORS = {"fixed": 2.0, "falling": 4 * math.sqrt(3), "strongly-convex": 2.0}
 
 
 def plan(n=5_000, rule="falling", **changes):
     l2 = 0.1 if rule == "strongly-convex" else 0.0
-    return plan_snowball_sgd(n, Logistic(), **{"epsilon": 1.0, "delta": 1e-5, "d": 20, "rule": rule, "l2": l2, **changes})
+    facts = {"n": n, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "d": 20, "rule": rule, "l2": l2, "least_batch": 1}
+    return planned(plan_snowball_sgd, **{**facts, **changes})
 
 
 @pytest.mark.parametrize("rule", FACTORS)
@@ -32,9 +34,9 @@ def test_a_plan_is_certified_and_spends_what_it_may(rule, adjacency):
 def test_the_batches_are_those_of_the_theorem_but_for_left_over_records(rule):
     run = plan(rule=rule, adjacency="replace").run
     sizes = np.array(run.sampling.batch_size)
-    printed = snowball_batch_sizes(run.steps, 20, gaussian_mu(1.0, 1e-5, "replace"), FACTORS[rule])
+    printed = snowball_batch_sizes(run.steps, 20, Budget(1.0, 1e-5, "replace").mu, FACTORS[rule])
     left = run.n - printed.sum()
-    longer = snowball_batch_sizes(run.steps + 1, 20, gaussian_mu(1.0, 1e-5, "replace"), FACTORS[rule])
+    longer = snowball_batch_sizes(run.steps + 1, 20, Budget(1.0, 1e-5, "replace").mu, FACTORS[rule])
     assert longer.sum() > run.n
     assert (sizes - printed).min() >= left // run.steps
     assert (sizes - printed).max() <= left // run.steps + 1
@@ -45,7 +47,7 @@ def test_the_printed_noise_costs_no_more_than_rho(rule):
     """Theorems 3.5, 3.6, 5.4: L / sqrt(d) on the mean gradient makes the last iterate rho-GDP; ours never needs more."""
     made = plan(rule=rule, adjacency="replace").run
     printed = np.array(made.sampling.batch_size) / math.sqrt(20)
-    assert account(made.replace(noise_multiplier=tuple(printed)), 1e-5).mu <= gaussian_mu(1.0, 1e-5, "replace") * (1 + 1e-6)
+    assert account(made.replace(noise_multiplier=tuple(printed)), 1e-5).mu <= Budget(1.0, 1e-5, "replace").mu * (1 + 1e-6)
     assert (np.array(made.noise_multiplier) <= printed * (1 + 1e-6)).all()
 
 
@@ -84,7 +86,7 @@ def test_wrong_arguments_are_named(changes, message):
 
 
 def test_rows_of_other_norms_scale_everything():
-    one = plan_snowball_sgd(5_000, SmoothedHinge(1.0), epsilon=1.0, delta=1e-5, d=20)
-    two = plan_snowball_sgd(5_000, SmoothedHinge(1.0), epsilon=1.0, delta=1e-5, d=20, feature_norm=2.0)
+    one = plan_snowball_sgd(Problem(5_000, 20, SmoothedHinge(1.0)), Budget(1.0, 1e-5), least_batch=1)
+    two = plan_snowball_sgd(Problem(5_000, 20, SmoothedHinge(1.0), feature_norm=2.0), Budget(1.0, 1e-5), least_batch=1)
     assert two.run.step_size == pytest.approx(np.array(one.run.step_size) / 4)
     assert two.run.diameter == one.run.diameter / 2

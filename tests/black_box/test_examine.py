@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dplateau.algorithms import SOLVERS, Budget, Problem, plan_pnsgd
 from dplateau.black_box import GROUPS, Case, audit_solvers, examine
 from dplateau.black_box.estimators import stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
@@ -19,7 +20,6 @@ from dplateau.black_box.neighbours import FAR, float32_order, one_record, vanish
 from dplateau.black_box.solvers import solver_cases
 from dplateau.calibration import calibrate
 from dplateau.losses import Squared
-from dplateau.planning import SOLVERS, build
 from dplateau.spec import FullBatch, InputError, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
 
@@ -157,7 +157,7 @@ def test_cases_certify_the_runs_that_they_train():
     """The plan that a case trains by is that of its certificate, at the epsilon that was asked for."""
     for case in (made() for made in (*solver_cases("pnsgd"), *stream_cases())):
         if case.solver == "pnsgd" and case.neighbours.name == "one record":
-            plan = build("pnsgd", 64, 2, Squared(), epsilon=8.0, delta=1e-5)
+            plan = plan_pnsgd(Problem(64, 2, Squared()), Budget(8.0, 1e-5))
             assert case.run == plan.run
 
 

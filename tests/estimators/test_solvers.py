@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dplateau as dp
+from dplateau.algorithms import SOLVERS
 from dplateau.losses import Hinge
-from dplateau.planning import SOLVERS
 from dplateau.spec import InputError
 
 BUDGET = {"epsilon": 20.0, "delta": 1e-5, "insecure_seed": 0}

@@ -201,7 +201,7 @@ def test_solvers_that_read_rows_again_are_refused(solver):
 
 
 def test_a_loss_that_is_not_smooth_is_refused():
-    with pytest.raises(InputError, match="PhasedERM for Absolute loss"):
+    with pytest.raises(InputError, match="phased-erm for Absolute loss"):
         PrivateLinearRegression(target_range=(-1, 2), loss="absolute").fit_stream(array_stream(ROWS, NUMBERS))
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import dplateau as dp
+from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.losses import Absolute, Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.planning import SOLVERS, build
 from dplateau.spec import InputError, Run
 from dplateau.training import SecureGenerator, train
 
@@ -112,10 +112,8 @@ def solvers() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name, solver in SOLVERS.items():
         for loss in (Logistic(), Squared(), Huber(), SmoothedHinge(), Softmax(3), Absolute()):
             rows, target = problem(classes=max(2, loss.outputs))
-            options: dict[str, Any] = {"l2": 0.1} if solver.needs_l2 else {}
-            how = {"epsilon": 2.0, "delta": 1e-5, "adjacency": "add-remove", **options}
             try:
-                plan = build(name, *rows.shape, loss, **how)
+                plan = solver.plan(Problem(*rows.shape, loss, l2=0.1 if solver.needs_l2 else 0.0), Budget(2.0, 1e-5))
             except InputError:
                 continue
             yield (

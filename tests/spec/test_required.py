@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.algorithms.online_sgd import start_online_sgd
+from dplateau.algorithms import Budget, Problem, start_online_sgd
 from dplateau.losses import Hinge, Logistic
 from dplateau.spec import By, Estimator, Generator, How, Run, Runs, Training
 from dplateau.spec import assumption as a
@@ -49,7 +49,7 @@ def phased(update, fit, loss):
 
 
 def online():
-    state = start_online_sgd(Logistic(), epsilon=1.0, delta=1e-3, d=2)
+    state = start_online_sgd(Problem(len(ROWS), 2, Logistic()), Budget(1.0, 1e-3))
     result = state.step(ROWS, SIGNS)[1]
     return result.assumptions, result.training, result.run, result.generator, None
 

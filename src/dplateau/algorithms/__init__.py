@@ -1,4 +1,4 @@
-"""Algorithms: each plans a ``Run`` from public facts and carries it out."""
+"""Algorithms: each plans a ``Run`` for a ``Problem`` and a ``Budget``, and carries it out."""
 
 from dplateau.algorithms.adp_sgd import plan_adp_sgd as plan_adp_sgd
 from dplateau.algorithms.dp_sgld import DPSGLD as DPSGLD
@@ -22,7 +22,13 @@ from dplateau.algorithms.phased_sgd import PhasedSGD as PhasedSGD
 from dplateau.algorithms.phased_sgd import plan_phased_sgd as plan_phased_sgd
 from dplateau.algorithms.pnsgd import PNSGD as PNSGD
 from dplateau.algorithms.pnsgd import plan_pnsgd as plan_pnsgd
+from dplateau.algorithms.problem import Budget as Budget
+from dplateau.algorithms.problem import Problem as Problem
 from dplateau.algorithms.reduction import plan_reduction as plan_reduction
+from dplateau.algorithms.registry import SOLVERS as SOLVERS
+from dplateau.algorithms.registry import solver_named as solver_named
 from dplateau.algorithms.snowball_sgd import plan_snowball_sgd as plan_snowball_sgd
+from dplateau.algorithms.solver import Algorithm as Algorithm
+from dplateau.algorithms.solver import Solver as Solver
 from dplateau.algorithms.step_schedules import polynomial_decay as polynomial_decay
 from dplateau.algorithms.step_schedules import square_root_decay as square_root_decay

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.algorithms.constants import ROOM, residual_clip_of
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noise_allocation import adapted_noise, noise_energy
-from dplateau.algorithms.noisy_sgd import LARGE_BATCH, LARGEST_FULL_BATCH, NoisySGD
+from dplateau.algorithms.noisy_sgd import NoisySGD, usual_batch
 from dplateau.algorithms.optimal_noise import optimal_noise
+from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.algorithms.step_schedules import polynomial_decay
-from dplateau.calibration import calibrate
-from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, Run
 from dplateau.spec.schedule import integer, real, schedule
 
@@ -27,25 +27,20 @@ _STABLE: Final = 1.9
 """The first step is at most this times ``(1 + momentum) / smoothness``; from 2 on heavy-ball momentum is not stable."""
 
 
+@also_by_keywords("n", "loss")
 def plan_adp_sgd(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
     steps: int = 400,
     batch_size: float | None = None,
-    residual_clip: float | None = None,
     decay: Sequence[float] | None = None,
     step_size: float | None = None,
     noise: str = "adapted",
     momentum: float = 0.9,
     average: float = 0.0,
-    l2: float | Sequence[float] = 0.0,
 ) -> NoisySGD:
-    """Plan a run of ADP-SGD from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan ADP-SGD. It uses no private data, and is deterministic.
 
     The defaults are one rule, found on Adult, for all data sets:
 
@@ -60,29 +55,19 @@ def plan_adp_sgd(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent.
     steps : int, default 400
         T.
     batch_size : float, optional
         Expected size of Poisson batches; ``n``, and the default up to 2^19 records, means full batches.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``.
     decay : sequence of float, optional
         The sizes of the steps up to a factor, one a step: ``polynomial_decay`` and ``square_root_decay`` are those of the paper.
     step_size : float, optional
         The first step.
     noise : {"adapted", "optimal"}, default "adapted"
         "optimal": ``optimal_noise``, which is better with small batches and takes some seconds; the same with full batches.
-    momentum, average, l2 : float
+    momentum, average : float
         See ``NoisySGD``. With neither momentum nor averaging the steps are those of the paper.
 
     Returns
@@ -98,39 +83,37 @@ def plan_adp_sgd(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_adp_sgd(32_561, Logistic(), epsilon=1.0, delta=1e-5)
+    >>> plan = plan_adp_sgd(Problem(32_561, 124, Logistic()), Budget(epsilon=1.0, delta=1e-5))
     >>> plan.run.steps, plan.run.released, round(plan.run.step_size[0] / plan.run.step_size[-1], 2)
     (400, 'all', 2.22)
     """
-    n, steps, norm = integer("n", n), integer("steps", steps), real("feature_norm", feature_norm)
+    n, steps = problem.n, integer("steps", steps)
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     average = real("average", average, inclusive=True, high=1.0)
-    shrinkage = tuple(l2) if isinstance(l2, Sequence) else real("l2", l2, inclusive=True)
     if noise not in ALLOCATIONS:
         raise InputError(f"noise is {noise!r}: expected one of {', '.join(ALLOCATIONS)}.")
-    if batch_size is None:
-        batch_size = n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
-    clip = residual_clip_of(loss) if residual_clip is None else real("residual_clip", residual_clip)
+    batch_size = usual_batch(n) if batch_size is None else real("batch_size", batch_size)
     sizes = np.atleast_1d(np.asarray(polynomial_decay(steps, steps / 4, 1.0) if decay is None else schedule("decay", decay)))
     if sizes.size != steps:
         raise InputError(f"decay has {sizes.size} entries for {steps} steps: give one entry a step.")
     run = Run(
         n=n,
-        sampling=FullBatch() if batch_size == n else Poisson(real("batch_size", batch_size)),
+        sampling=FullBatch() if batch_size == n else Poisson(batch_size),
         steps=steps,
         noise_multiplier=adapted_noise(sizes),
-        clip_norm=clip * norm,
+        clip_norm=problem.clip * problem.feature_norm,
         step_size=tuple((sizes / sizes[0]).tolist()),
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="all",
         update="post-processed" if momentum or average else "sgd",
     )
-    fit = optimal_noise if noise == "optimal" else calibrate
-    run = fit(run, epsilon=epsilon, delta=delta)
-    smoothness = loss.smoothness(norm) * ROOM + float(np.max(shrinkage))
+    run = optimal_noise(run, epsilon=budget.epsilon, delta=budget.delta) if noise == "optimal" else budget.calibrated(run)
     if step_size is None:
-        moved = clip * math.sqrt(noise_energy(run))
-        step_size = min(_STABLE * (1 + momentum) * float(sizes[0] / sizes.max()), (1 - momentum) / (2 * moved)) / smoothness
+        moved = problem.clip * math.sqrt(noise_energy(run))
+        step_size = min(_STABLE * (1 + momentum) * float(sizes[0] / sizes.max()), (1 - momentum) / (2 * moved)) / problem.smoothness
     first = real("step_size", step_size)
     run = run.replace(step_size=tuple((first * sizes / sizes[0]).tolist()))
-    return NoisySGD(run, loss, momentum=momentum, average=average, l2=shrinkage)
+    return NoisySGD(run, problem.loss, momentum=momentum, average=average, l2=problem.l2)
+
+
+SOLVERS: Final = (Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd, takes_steps=True, float32=True),)

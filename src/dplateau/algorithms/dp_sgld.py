@@ -15,10 +15,11 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noise_allocation import adapted_noise
-from dplateau.algorithms.noisy_sgd import LARGE_BATCH, LARGEST_FULL_BATCH
-from dplateau.calibration import calibrate
+from dplateau.algorithms.noisy_sgd import usual_batch
+from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
 from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
@@ -48,8 +49,8 @@ class DPSGLD:
         Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
     """
 
-    counts: ClassVar[str] = "steps"
-    """What ``progress`` is told."""
+    progress_unit: ClassVar[str] = "steps"
+    """What ``progress`` counts."""
 
     run: Run
     loss: GeneralisedLinearLoss
@@ -94,24 +95,18 @@ class DPSGLD:
         )
 
 
+@also_by_keywords("n", "loss")
 def plan_dp_sgld(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    l2: float,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
     steps: int | None = None,
     batch_size: int | None = None,
     step_size: str | float | Sequence[float] = "constant",
-    residual_clip: float | None = None,
     radius: float | None = None,
     sampling: Sampling | None = None,
 ) -> DPSGLD:
-    """Plan a run of DP-SGLD from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan DP-SGLD. It uses no private data, and is deterministic.
 
     The algorithm is the published one: a Gaussian start, steps ``1 / (2 M)`` or ``1 / (2 M + l2 t / 2)`` at the smoothness M of the
     regularised loss, projection on a ball that contains the minimum, whatever the records. The noise is ours: the least that
@@ -120,20 +115,8 @@ def plan_dp_sgld(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
-    l2 : float
-        m > 0: coefficient of ``|w|^2 / 2``, which makes the objective strongly convex.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent. The l2 coefficient m must be above 0: it makes the objective strongly convex.
     steps : int, optional
         K, by default that of Theorem 4.2 (constant steps) or 4.4 (decaying ones), which can be many; see ``dplateau.utility``.
     batch_size : int, optional
@@ -141,9 +124,6 @@ def plan_dp_sgld(
         batches.
     step_size : {"constant", "decaying"}, float or sequence of float, default "constant"
         eta: by name, or the sizes themselves, at most ``2 / M``.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``; by default half of the largest residual, or all of it where
-        the loss would not stay convex.
     radius : float, optional
         Of the ball around zero that iterates are projected on; by default the lesser of ``sqrt(F(0) / l2)`` and ``c R / l2``, with
         F(0) the largest loss at zero scores.
@@ -163,21 +143,20 @@ def plan_dp_sgld(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_dp_sgld(32_561, Logistic(), epsilon=1.0, delta=1e-5, d=124, l2=1e-3, steps=2_000)
+    >>> plan = plan_dp_sgld(Problem(32_561, 124, Logistic(), l2=1e-3), Budget(epsilon=1.0, delta=1e-5), steps=2_000)
     >>> plan.run.sampling, plan.run.released, round(plan.run.step_size, 3), round(plan.run.diameter / 2, 2)
-    (FullBatch(), 'last', 1.992, 37.23)
+    (FullBatch(), 'last', 1.992, 26.33)
     """
-    n, d, norm = integer("n", n), integer("d", d), real("feature_norm", feature_norm)
-    once = real("l2", l2)
+    n, loss, once = problem.n, problem.loss, real("l2", problem.largest_l2)
     if sampling is None:
-        size = (n if n <= LARGEST_FULL_BATCH else LARGE_BATCH) if batch_size is None else integer("batch_size", batch_size)
+        size = usual_batch(n) if batch_size is None else integer("batch_size", batch_size)
         sampling = FullBatch() if size == n else FixedSize(size)
     elif batch_size is not None:
         raise InputError("sampling and batch_size are both given: give one of them.")
-    clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, once)
+    clip, smoothness = problem.contraction()
     if steps is None:
         count = langevin_steps_decaying if step_size == "decaying" else langevin_steps
-        steps = count(n, d * loss.outputs, epsilon, delta, smoothness, once)
+        steps = count(n, problem.weights, budget.epsilon, budget.delta, smoothness, once)
     eta = _sizes(step_size, integer("steps", steps), smoothness, once)
     if radius is None:
         radius = regularised_radius(clip, once, loss.at_zero) if math.isfinite(loss.at_zero) else clip / once
@@ -192,10 +171,10 @@ def plan_dp_sgld(
         strong_convexity=once,
         l2=once,
         diameter=2 * real("radius", radius),
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="last",
     )
-    return DPSGLD(calibrate(run, epsilon=epsilon, delta=delta), loss, once)
+    return DPSGLD(budget.calibrated(run), loss, once)
 
 
 def _sizes(step_size: str | float | Sequence[float], steps: int, smoothness: float, l2: float) -> Schedule:
@@ -250,3 +229,8 @@ def printed_dp_sgld(run: Run, epsilon: float, delta: float) -> Run:
 def first(values: Schedule | None) -> float:
     """The first entry of a schedule."""
     return float(entries(values or 0.0)[0])
+
+
+SOLVERS: Final = (
+    Solver("dp-sgld", "DP-SGLD: plain steps, only the last iterate is released", plan_dp_sgld, needs_l2=True, takes_steps=True),
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer
 
@@ -64,29 +65,29 @@ def convex_step(n: int, noise_multiplier: float, weights: int, distance: float, 
 
 
 def phased_run(
-    n: int,
+    problem: Problem,
+    budget: Budget,
     schedule: PhaseSchedule,
     *,
     update: str,
     clip_norm: float,
     smoothness: float | None,
-    l2: float,
     diameter: float | None,
-    adjacency: str,
 ) -> Run:
-    """The run of these phases, with a noise multiplier still to be calibrated."""
-    return Run(
-        n=n,
+    """The run of these phases, with the least noise for the budget."""
+    run = Run(
+        n=problem.n,
         sampling=OnePass(schedule.sizes),
         steps=len(schedule.sizes),
         noise_multiplier=1.0,
         clip_norm=clip_norm,
         step_size=schedule.step_sizes,
         smoothness=smoothness,
-        strong_convexity=l2,
-        l2=l2,
+        strong_convexity=problem.largest_l2,
+        l2=problem.largest_l2,
         diameter=diameter,
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="last",
         update=update,
     )
+    return budget.calibrated(run)

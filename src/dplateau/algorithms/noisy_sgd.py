@@ -7,18 +7,19 @@ Source: Altschuler and Talwar, "Privacy of noisy stochastic gradient descent: mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms.constants import ROOM, residual_clip_of
-from dplateau.calibration import calibrate
+from dplateau.algorithms.deprecated import also_by_keywords
+from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
-from dplateau.spec.schedule import integer, real, smallest
+from dplateau.spec.schedule import real, smallest
 from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -45,8 +46,8 @@ class NoisySGD:
         Coefficient of ``|w|^2 / 2``, which is added to the mean loss; one for all features or one each.
     """
 
-    counts: ClassVar[str] = "steps"
-    """What ``progress`` is told."""
+    progress_unit: ClassVar[str] = "steps"
+    """What ``progress`` counts."""
 
     run: Run
     loss: GeneralisedLinearLoss
@@ -78,25 +79,20 @@ class NoisySGD:
         )
 
 
+@also_by_keywords("n", "loss")
 def plan_noisy_sgd(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
     steps: int = 400,
     batch_size: float | None = None,
-    residual_clip: float | None = None,
     step_size: float | None = None,
     momentum: float = 0.9,
     average: float | None = None,
-    l2: float | Sequence[float] = 0.0,
     sampling: Sampling | None = None,
     diameter: float | None = None,
 ) -> NoisySGD:
-    """Plan a run of Noisy-SGD from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan Noisy-SGD. It uses no private data, and is deterministic.
 
     The defaults are one rule, found on Adult, MNIST and other public data, and the same for every data set:
 
@@ -120,25 +116,15 @@ def plan_noisy_sgd(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent.
     steps : int, default 400
         T.
     batch_size : float, optional
         Expected size of Poisson batches; ``n`` means full batches.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``.
     step_size : float, optional
         eta.
-    momentum, average, l2 : float
+    momentum, average : float
         See ``NoisySGD``; ``average`` is 0.5, or 0 where noise is overwhelming. With neither momentum nor averaging the steps are
         plain gradient steps, and last-iterate bounds apply: the noise is then calibrated to the least of them and of composition,
         and ``fit`` needs ``dtype="float64"``.
@@ -160,46 +146,46 @@ def plan_noisy_sgd(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_noisy_sgd(32_561, Logistic(), epsilon=1.0, delta=1e-5)
+    >>> plan = plan_noisy_sgd(Problem(32_561, 124, Logistic()), Budget(epsilon=1.0, delta=1e-5))
     >>> plan.run.sampling, plan.run.steps, plan.run.clip_norm
     (FullBatch(), 400, 0.5)
     """
-    n, norm = integer("n", n), real("feature_norm", feature_norm)
+    n, loss, clip = problem.n, problem.loss, problem.clip
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
-    shrinkage = tuple(l2) if isinstance(l2, Sequence) else real("l2", l2, inclusive=True)
     if sampling is None:
-        batch = _batch(n) if batch_size is None else real("batch_size", batch_size)
+        batch = usual_batch(n) if batch_size is None else real("batch_size", batch_size)
         sampling = FullBatch() if batch == n else Poisson(batch)
     elif batch_size is not None:
         raise InputError("sampling and batch_size are both given: give one of them.")
-    clip = residual_clip_of(loss) if residual_clip is None else real("residual_clip", residual_clip)
     run = Run(
         n=n,
         sampling=sampling,
         steps=steps,
         noise_multiplier=1.0,
-        clip_norm=clip * norm,
+        clip_norm=clip * problem.feature_norm,
         diameter=diameter,
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="last",
         update="post-processed",
     )
-    run = calibrate(run, epsilon=epsilon, delta=delta)
-    smoothness = loss.smoothness(norm) * ROOM + float(np.max(shrinkage))
+    run = budget.calibrated(run)
     noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
     noise /= smallest(sampling.divisors(n))
     shorter = min(1.0, _FAINT * run.steps / noise)
     if average is None:
         average = 0.5 if shorter == 1 or step_size is not None else 0.0
     if step_size is None:
-        step_size = min(2.0, (1 - momentum) / (2 * noise) * shorter) / smoothness
+        step_size = min(2.0, (1 - momentum) / (2 * noise) * shorter) / problem.smoothness
     run = run.replace(step_size=step_size)
     if not momentum and not average and loss.convex_after_clipping:
-        once = float(np.min(shrinkage))
-        plain = run.replace(update="sgd", smoothness=smoothness, strong_convexity=once, l2=once)
-        run = calibrate(plain, epsilon=epsilon, delta=delta)
-    return NoisySGD(run, loss, momentum=momentum, average=average, l2=shrinkage)
+        once = float(np.min(problem.l2))
+        run = budget.calibrated(run.replace(update="sgd", smoothness=problem.smoothness, strong_convexity=once, l2=once))
+    return NoisySGD(run, loss, momentum=momentum, average=average, l2=problem.l2)
 
 
-def _batch(n: int) -> int:
+def usual_batch(n: int) -> int:
+    """The batch size where none is given: all records, or 2^17 where there are more than 2^19."""
     return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
+
+
+SOLVERS: Final = (Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd, takes_steps=True, float32=True),)

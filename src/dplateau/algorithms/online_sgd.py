@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, least_multiplier
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.pnsgd import LARGEST
+from dplateau.algorithms.problem import Budget, Problem
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Training
 from dplateau.spec.assumption import OneBatch
@@ -115,48 +116,33 @@ class OnlineSGD:
         return after, replace(result, weights=after.mean, run=after.run, assumptions=held, training=Training.ONLINE)
 
 
-def start_online_sgd(
-    loss: GeneralisedLinearLoss,
-    *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
-    residual_clip: float | None = None,
-) -> OnlineSGD:
-    """A stream before its first batch, from public facts.
+@also_by_keywords("loss", n=1)
+def start_online_sgd(problem: Problem, budget: Budget) -> OnlineSGD:
+    """A stream before its first batch.
 
     Parameters
     ----------
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What all batches together may cost, at most.
-    d : int
-        Number of features.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``.
+    problem, budget : Problem, Budget
+        Public facts, without an l2 term, and what all batches together may cost. ``problem.n`` is not used: nobody has to know how
+        many records will come.
 
     Raises
     ------
     InputError
-        An argument is out of range.
+        There is an l2 term, or the loss is not smooth.
     """
-    clip, smoothness = clip_and_smoothness(loss, feature_norm, residual_clip, 0.0)
+    if problem.largest_l2:
+        raise InputError(f"l2 is {problem.largest_l2:g}: steps on a stream have no l2 term. Leave it out.")
+    clip, smoothness = problem.contraction()
     run = Run(
         n=1,
         sampling=OnePass(1),
         steps=1,
-        noise_multiplier=(1 + 1e-9) * least_multiplier(epsilon, delta, adjacency),
+        noise_multiplier=(1 + 1e-9) * budget.least_multiplier,
         clip_norm=clip,
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="all",
         update="post-processed",
     )
-    zero = np.zeros((d,) if loss.outputs == 1 else (d, loss.outputs))
-    return OnlineSGD(run, loss, default_distance(loss, feature_norm), smoothness, zero, zero)
+    zero = np.zeros((problem.d,) if problem.loss.outputs == 1 else (problem.d, problem.loss.outputs))
+    return OnlineSGD(run, problem.loss, problem.distance, smoothness, zero, zero)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms.constants import ROOM, least_multiplier
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import convex_step, halving_phases, phased_run
-from dplateau.calibration import calibrate
+from dplateau.algorithms.problem import ROOM, Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.result import TrainResult
@@ -39,8 +40,8 @@ class PhasedERM:
         How exactly phases are solved; see ``plan_phased_erm``.
     """
 
-    counts: ClassVar[str] = "phases"
-    """What ``progress`` is told."""
+    progress_unit: ClassVar[str] = "phases"
+    """What ``progress`` counts."""
 
     run: Run
     loss: GeneralisedLinearLoss
@@ -60,23 +61,18 @@ class PhasedERM:
         )
 
 
+@also_by_keywords("n", "loss")
 def plan_phased_erm(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    distance: float,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
+    distance: float | None = None,
     phases: int | None = None,
     step_size: float | None = None,
     diameter: float | None = None,
     accuracy: float = 1e-3,
-    l2: float = 0.0,
 ) -> PhasedERM:
-    """Plan a run of Phased-ERM from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan Phased-ERM. It uses no private data, and is deterministic.
 
     Phase i takes n / 2^i records and the regulariser ``|w - start|^2 / (eta_i n_i)`` with ``eta_i = eta / 4^i``,
 
@@ -87,20 +83,11 @@ def plan_phased_erm(
 
     Parameters
     ----------
-    n : int
-        Number of records, in an order that is public; random where the theorem is to apply.
-    loss : GeneralisedLinearLoss
-        Loss of one record; it need not be smooth, but its gradients must be bounded.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
-    distance : float
-        D: public guess of the norm of the best weights. No guarantee rests on it.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row. Longer rows are refused: clip them first.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent. The loss need not be smooth, but its gradients must be bounded. They are not clipped:
+        longer rows than R are refused. The order of the records is public; the theorem needs it random.
+    distance : float, optional
+        D: public guess of the norm of the best weights, by default ``50 sqrt(K) / R`` for K scores. No guarantee rests on it.
     phases : int, optional
         k.
     step_size : float, optional
@@ -110,8 +97,6 @@ def plan_phased_erm(
     accuracy : float, default 1e-3
         Inaccuracy of a phase in units of half of what the presence of a record can move its minimiser: the noise grows by this
         share.
-    l2 : float, default 0.0
-        Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
 
     Returns
     -------
@@ -126,29 +111,25 @@ def plan_phased_erm(
     Examples
     --------
     >>> from dplateau.losses import Hinge
-    >>> plan = plan_phased_erm(10_000, Hinge(), epsilon=1.0, delta=1e-5, d=20, distance=10.0)
+    >>> plan = plan_phased_erm(Problem(10_000, 20, Hinge()), Budget(epsilon=1.0, delta=1e-5), distance=10.0)
     >>> plan.run.update, plan.run.steps
     ('phased-erm', 7)
     """
-    n, lipschitz = integer("n", n), lipschitz_of(loss, feature_norm)
-    z = least_multiplier(epsilon, delta, adjacency)
-    eta = convex_step(n, z, integer("d", d) * loss.outputs, real("distance", distance), lipschitz)
-    run = phased_run(
-        n,
-        halving_phases(n, eta if step_size is None else real("step_size", step_size), phases),
-        update="phased-erm",
-        clip_norm=lipschitz,
-        smoothness=None,
-        l2=real("l2", l2, inclusive=True),
-        diameter=diameter,
-        adjacency=adjacency,
-    )
-    return PhasedERM(calibrate(run, epsilon=epsilon, delta=delta), loss, real("accuracy", accuracy, high=1.0))
+    lipschitz, far = lipschitz_of(problem), problem.distance if distance is None else real("distance", distance)
+    eta = convex_step(problem.n, budget.least_multiplier, problem.weights, far, lipschitz)
+    schedule = halving_phases(problem.n, eta if step_size is None else real("step_size", step_size), phases)
+    run = phased_run(problem, budget, schedule, update="phased-erm", clip_norm=lipschitz, smoothness=None, diameter=diameter)
+    return PhasedERM(run, problem.loss, real("accuracy", accuracy, high=1.0))
 
 
-def lipschitz_of(loss: GeneralisedLinearLoss, feature_norm: float) -> float:
+def lipschitz_of(problem: Problem) -> float:
     """The largest gradient norm, which has to be finite."""
-    lipschitz = loss.lipschitz(real("feature_norm", feature_norm)) * ROOM
+    lipschitz = problem.loss.lipschitz(problem.feature_norm) * ROOM
     if not math.isfinite(lipschitz):
-        raise InputError(f"{type(loss).__name__} has unbounded gradients: use Huber or Absolute, or Phased-SGD, which clips.")
+        raise InputError(
+            f"{type(problem.loss).__name__} has unbounded gradients: use Huber or Absolute, or Phased-SGD, which clips."
+        )
     return lipschitz
+
+
+SOLVERS: Final = (Solver("phased-erm", "Phased-ERM (Theorem 4.8)", plan_phased_erm),)

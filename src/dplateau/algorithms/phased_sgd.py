@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms.constants import clip_and_smoothness, least_multiplier
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import (
     PhaseSchedule,
     convex_step,
@@ -22,13 +22,18 @@ from dplateau.algorithms.localisation import (
     halving_phases,
     phased_run,
 )
-from dplateau.calibration import calibrate
+from dplateau.algorithms.pnsgd import MOST_STEPS
+from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator
 from dplateau.training.phased_sgd import train_phased_sgd
 from dplateau.training.result import TrainResult
+
+MARGIN: Final = 1.01
+"""Where clipping must never be active: room for the rounding margin, which is larger than in one pass."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,8 @@ class PhasedSGD:
         Mean of a phase's points: plain, or with weights ``(1 - step_size * l2)^-t`` as Theorem 5.3 has it.
     """
 
-    counts: ClassVar[str] = "points"
-    """What ``progress`` is told."""
+    progress_unit: ClassVar[str] = "points"
+    """What ``progress`` counts."""
 
     run: Run
     loss: GeneralisedLinearLoss
@@ -76,25 +81,19 @@ class PhasedSGD:
         )
 
 
+@also_by_keywords("n", "loss", batch_size=1)
 def plan_phased_sgd(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    diameter: float,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
-    batch_size: int = 1,
+    diameter: float | None = None,
+    batch_size: int | None = None,
     phases: int | None = None,
     step_size: float | None = None,
-    residual_clip: float | None = None,
-    l2: float = 0.0,
 ) -> PhasedSGD:
-    """Plan a run of Phased-SGD from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan Phased-SGD. It uses no private data, and is deterministic.
 
-    Convex losses (``l2`` is 0): phase i takes n / 2^i records with steps eta / 4^i,
+    Convex losses (no l2 term): phase i takes n / 2^i records with steps eta / 4^i,
 
         ``eta = b (D / L) min(4 / sqrt(n), 1 / (z sqrt(d)))``, at most ``2 / M``,
 
@@ -105,32 +104,18 @@ def plan_phased_sgd(
 
     Parameters
     ----------
-    n : int
-        Number of records, in an order that is public; random where the theorems are to apply.
-    loss : GeneralisedLinearLoss
-        Loss of one record; smooth.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
-    diameter : float
-        D: diameter of the ball around zero that iterates are projected on.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
-    batch_size : int, default 1
-        b. Larger batches make the loop faster. With steps in proportion, as here, they change neither noise nor progress, until the
-        steps meet ``2 / M``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent. The loss must be smooth. The order of the records is public; the theorems need it
+        random.
+    diameter : float, optional
+        D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / R`` for K scores.
+    batch_size : int, optional
+        b, by default ``n / 4096``. Larger batches make the loop faster. With steps in proportion, as here, they change neither
+        noise nor progress, until the steps meet ``2 / M``.
     phases : int, optional
         k.
     step_size : float, optional
         eta, in place of the values above.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to L = ``c * feature_norm``; by default half of the largest residual, or 1.01 of it
-        where the loss would not stay convex.
-    l2 : float, default 0.0
-        Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
 
     Returns
     -------
@@ -145,35 +130,33 @@ def plan_phased_sgd(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_phased_sgd(10_000, Logistic(), epsilon=1.0, delta=1e-5, d=20, diameter=20.0)
+    >>> plan = plan_phased_sgd(Problem(10_000, 20, Logistic()), Budget(epsilon=1.0, delta=1e-5), diameter=20.0)
     >>> plan.run.sampling.batch_size[:3], plan.run.steps
     ((5079.0, 2500.0, 1250.0), 7)
     """
-    n, d, b = integer("n", n), integer("d", d), integer("batch_size", batch_size)
-    l2 = real("l2", l2, inclusive=True)
-    clip, smoothness = smooth_constants(loss, feature_norm, residual_clip, l2)
-    z = least_multiplier(epsilon, delta, adjacency)
+    n, l2, b = problem.n, problem.largest_l2, batch_of(problem, batch_size)
+    size = diameter_of(problem, diameter)
+    clip, smoothness = problem.contraction(MARGIN)
     if l2:
         eta = 8 * b * (phases or equal_count(n)) * math.log(n) / (l2 * n)
         eta = min(eta, 2 / smoothness) if step_size is None else real("step_size", step_size)
         schedule = equal_phases(n, eta, phases)
     else:
-        eta = min(b * convex_step(n, z, d * loss.outputs, real("diameter", diameter), clip), 2 / smoothness)
+        eta = min(b * convex_step(n, budget.least_multiplier, problem.weights, size, clip), 2 / smoothness)
         schedule = halving_phases(n, eta if step_size is None else real("step_size", step_size), phases)
-    run = phased_run(
-        n, schedule, update="phased-sgd", clip_norm=clip, smoothness=smoothness, l2=l2, diameter=diameter, adjacency=adjacency
-    )
     check_batches(schedule, b)
-    return PhasedSGD(calibrate(run, epsilon=epsilon, delta=delta), loss, batch_size=b, weighting="growing" if l2 else "uniform")
+    run = phased_run(problem, budget, schedule, update="phased-sgd", clip_norm=clip, smoothness=smoothness, diameter=size)
+    return PhasedSGD(run, problem.loss, batch_size=b, weighting="growing" if l2 else "uniform")
 
 
-def smooth_constants(
-    loss: GeneralisedLinearLoss, feature_norm: float, residual_clip: float | None, l2: float
-) -> tuple[float, float]:
-    """The clip norm and the smoothness; room for a larger rounding margin where clipping must never be active."""
-    if residual_clip is None and not loss.convex_after_clipping:
-        residual_clip = 1.01 * loss.lipschitz(1.0)
-    return clip_and_smoothness(loss, real("feature_norm", feature_norm), residual_clip, l2)
+def batch_of(problem: Problem, batch_size: int | None) -> int:
+    """The batch size, or the default: at most some thousand batches. More of them are slower and not better."""
+    return max(1, problem.n // MOST_STEPS) if batch_size is None else integer("batch_size", batch_size)
+
+
+def diameter_of(problem: Problem, diameter: float | None) -> float:
+    """The diameter, or the default."""
+    return 2 * problem.distance if diameter is None else real("diameter", diameter)
 
 
 def check_batches(schedule: PhaseSchedule, batch_size: int) -> None:
@@ -182,3 +165,9 @@ def check_batches(schedule: PhaseSchedule, batch_size: int) -> None:
         raise InputError(
             f"batch_size {batch_size} exceeds the smallest phase of {min(schedule.sizes)} records: lower it or use fewer phases."
         )
+
+
+SOLVERS: Final = (
+    Solver("phased-sgd", "Phased-SGD (Theorem 4.4)", plan_phased_sgd, refuses_l2=True),
+    Solver("phased-sgd-strong", "Phased-SGD, strongly convex (Theorem 5.3)", plan_phased_sgd, needs_l2=True),
+)

@@ -14,8 +14,9 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu, moved
-from dplateau.calibration import calibrate
+from dplateau.algorithms.deprecated import also_by_keywords
+from dplateau.algorithms.problem import Budget, Problem, moved
+from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
@@ -46,8 +47,8 @@ class PNSGD:
         Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
     """
 
-    counts: ClassVar[str] = "rows"
-    """What ``progress`` is told."""
+    progress_unit: ClassVar[str] = "rows"
+    """What ``progress`` counts."""
 
     run: Run
     loss: GeneralisedLinearLoss
@@ -75,24 +76,18 @@ class PNSGD:
         return train_one_pass(self.run, self.loss, blocks, l2=self.l2, generator=generator, progress=progress)
 
 
+@also_by_keywords("n", "loss")
 def plan_pnsgd(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
     batch_size: int | Sequence[int] | None = None,
     step_size: float | Sequence[float] | None = None,
     noise_multiplier: float | Sequence[float] | None = None,
     distance: float | None = None,
     diameter: float | None = None,
-    residual_clip: float | None = None,
-    l2: float = 0.0,
 ) -> PNSGD:
-    """Plan one noisy pass from public facts; it costs no privacy, and equal arguments give equal plans.
+    """Plan one noisy pass. It uses no private data, and is deterministic.
 
     What is not given is chosen so:
 
@@ -105,18 +100,8 @@ def plan_pnsgd(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent.
     batch_size : int or sequence of int, optional
         Batch sizes B_t; the number of steps is the length, or ``n // batch_size``.
     step_size : float or sequence of float, optional
@@ -124,15 +109,9 @@ def plan_pnsgd(
     noise_multiplier : float or sequence of float, optional
         Noise on the summed gradients, in units of the clip norm, up to a common factor, which is calibrated.
     distance : float, optional
-        Public guess of the norm of the best weights, by default ``50 sqrt(K) / feature_norm`` for K scores. No guarantee rests on
-        it.
+        Public guess of the norm of the best weights, by default ``50 sqrt(K) / R`` for K scores. No guarantee rests on it.
     diameter : float, optional
         Diameter of the ball around zero that iterates are projected on; by default there is none.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``; by default half of the largest residual, or all of it where
-        the loss would not stay convex.
-    l2 : float, default 0.0
-        See ``PNSGD``.
 
     Returns
     -------
@@ -147,17 +126,14 @@ def plan_pnsgd(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_pnsgd(1_000_000, Logistic(), epsilon=1.0, delta=1e-7, d=100)
+    >>> plan = plan_pnsgd(Problem(1_000_000, 100, Logistic()), Budget(epsilon=1.0, delta=1e-7))
     >>> plan.run.steps, plan.run.released
-    (1857, 'last')
+    (4096, 'last')
     """
-    n, d = integer("n", n), integer("d", d)
-    norm, l2 = real("feature_norm", feature_norm), real("l2", l2, inclusive=True)
-    clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
-    far = default_distance(loss, norm) if distance is None else real("distance", distance)
-    time = best_time(
-        n, gaussian_mu(epsilon, delta, adjacency), distance=far, lipschitz=clip, weights=d * loss.outputs, adjacency=adjacency
-    )
+    n, l2 = problem.n, problem.largest_l2
+    clip, smoothness = problem.contraction()
+    far = problem.distance if distance is None else real("distance", distance)
+    time = best_time(n, budget.mu, distance=far, lipschitz=clip, weights=problem.weights, adjacency=budget.adjacency)
     sizes = _batch_sizes(n, batch_size, steps_for(n, time, smoothness))
     steps = len(sizes)
     if isinstance(step_size, Sequence):
@@ -187,10 +163,10 @@ def plan_pnsgd(
         strong_convexity=l2,
         l2=l2,
         diameter=diameter,
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="last",
     )
-    return PNSGD(calibrate(run, epsilon=epsilon, delta=delta), loss, l2)
+    return PNSGD(budget.calibrated(run), problem.loss, l2)
 
 
 def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: int, adjacency: str) -> float:
@@ -246,3 +222,6 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
     sums = np.maximum.accumulate((moved**2)[::-1])[::-1]
     variance = sums - np.append(sums[1:], 0.0)
     return np.sqrt(np.maximum(variance, _FLOOR * sums / steps)) / moved
+
+
+SOLVERS: Final = (Solver("pnsgd", "one noisy pass with falling steps (PNSGD)", plan_pnsgd, one_pass=True),)

@@ -12,12 +12,12 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from dplateau.algorithms.constants import least_multiplier
+from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, phased_run
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
-from dplateau.algorithms.phased_sgd import PhasedSGD, check_batches, smooth_constants
-from dplateau.calibration import calibrate
-from dplateau.losses import GeneralisedLinearLoss
+from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, check_batches, diameter_of
+from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError
 from dplateau.spec.run import PHASED
 from dplateau.spec.schedule import integer, real
@@ -27,23 +27,17 @@ _FACTOR: Final = 10.0
 _FEWEST: Final = 16
 
 
+@also_by_keywords("n", "loss", batch_size=1)
 def plan_reduction(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
-    l2: float,
-    diameter: float,
+    diameter: float | None = None,
     method: str = "phased-sgd",
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
-    batch_size: int = 1,
-    residual_clip: float | None = None,
+    batch_size: int | None = None,
     accuracy: float = 1e-3,
 ) -> PhasedSGD | PhasedERM:
-    """Plan the reduction of Theorem 5.1 from public facts: it costs no privacy, and equal arguments give equal plans.
+    """Plan the reduction of Theorem 5.1. It uses no private data, and is deterministic.
 
     ``ceil(log2 log2 n)`` runs of the method, run i on ``2^(i-2) n / log2 n`` records, rounded down; the last one takes the rest as
     well. The first takes the minimiser to be at most ``min(D, L / l2)`` away; a run from distance D_i has excess risk at most
@@ -51,25 +45,15 @@ def plan_reduction(
 
     Parameters
     ----------
-    n : int
-        Number of records, at least 16, in an order that is public; random where the theorem is to apply.
-    loss : GeneralisedLinearLoss
-        Loss of one record; smooth for Phased-SGD, Lipschitz for Phased-ERM.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
-    l2 : float
-        Coefficient of ``|w|^2 / 2``, which is added to the mean loss and makes it strongly convex.
-    diameter : float
-        D: diameter of the ball around zero that iterates (of Phased-ERM: noisy results) are projected on.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent. There must be 16 records or more, and an l2 term, which makes the objective strongly
+        convex. The loss must be smooth for Phased-SGD, Lipschitz for Phased-ERM.
+    diameter : float, optional
+        D: diameter of the ball around zero that iterates (of Phased-ERM: noisy results) are projected on, by default
+        ``100 sqrt(K) / R`` for K scores.
     method : {"phased-sgd", "phased-erm"}, default "phased-sgd"
         What is repeated.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
-    batch_size, residual_clip
+    batch_size : int, optional
         See ``plan_phased_sgd``.
     accuracy : float, default 1e-3
         See ``plan_phased_erm``.
@@ -87,19 +71,16 @@ def plan_reduction(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_reduction(10_000, Logistic(), epsilon=1.0, delta=1e-5, d=20, l2=0.01, diameter=20.0, method="phased-erm")
+    >>> plan = plan_reduction(Problem(10_000, 20, Logistic(), l2=0.01), Budget(epsilon=1.0, delta=1e-5), method="phased-erm")
     >>> plan.run.steps, int(sum(plan.run.sampling.batch_size))
     (23, 10000)
     """
-    n, strength, size = integer("n", n, low=_FEWEST), real("l2", l2), real("diameter", diameter)
-    z, weights = least_multiplier(epsilon, delta, adjacency), integer("d", d) * loss.outputs
+    n, strength = integer("n", problem.n, low=_FEWEST), real("l2", problem.largest_l2)
+    size, b, z, weights = diameter_of(problem, diameter), batch_of(problem, batch_size), budget.least_multiplier, problem.weights
     if method not in PHASED:
         raise InputError(f"method is {method!r}: expected one of {', '.join(PHASED)}.")
-    by_steps, b = method == "phased-sgd", integer("batch_size", batch_size)
-    if by_steps:
-        lipschitz, smoothness = smooth_constants(loss, feature_norm, residual_clip, strength)
-    else:
-        lipschitz, smoothness = lipschitz_of(loss, feature_norm), None
+    by_steps = method == "phased-sgd"
+    lipschitz, smoothness = problem.contraction(MARGIN) if by_steps else (lipschitz_of(problem), None)
     steepest = lipschitz + strength * size / 2
 
     def step(records: int, distance: float) -> float:
@@ -108,20 +89,12 @@ def plan_reduction(
 
     runs = _runs(n, min(size, lipschitz / strength), steepest / strength, z * math.sqrt(weights), step)
     schedule: PhaseSchedule = reduce(add, runs)
-    run = phased_run(
-        n,
-        schedule,
-        update=method,
-        clip_norm=lipschitz,
-        smoothness=smoothness,
-        l2=strength,
-        diameter=size,
-        adjacency=adjacency,
-    )
-    if not by_steps:
-        return PhasedERM(calibrate(run, epsilon=epsilon, delta=delta), loss, real("accuracy", accuracy, high=1.0))
-    check_batches(schedule, b)
-    return PhasedSGD(calibrate(run, epsilon=epsilon, delta=delta), loss, batch_size=b)
+    if by_steps:
+        check_batches(schedule, b)
+    run = phased_run(problem, budget, schedule, update=method, clip_norm=lipschitz, smoothness=smoothness, diameter=size)
+    if by_steps:
+        return PhasedSGD(run, problem.loss, batch_size=b)
+    return PhasedERM(run, problem.loss, real("accuracy", accuracy, high=1.0))
 
 
 def part_sizes(n: int) -> list[int]:
@@ -137,3 +110,6 @@ def _runs(n: int, distance: float, curvature: float, noise: float, step: Callabl
         yield halving_phases(records, step(records, distance))
         risk = _FACTOR * curvature * distance * (1 / math.sqrt(records) + noise / records)
         distance = min(distance, math.sqrt(2 * risk))
+
+
+SOLVERS: Final = (Solver("reduction", "Phased-SGD, repeated on parts (Theorem 5.1)", plan_reduction, needs_l2=True),)

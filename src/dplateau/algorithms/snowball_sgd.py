@@ -7,15 +7,16 @@ Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.algorithms.constants import clip_and_smoothness, default_distance, gaussian_mu, moved
-from dplateau.algorithms.pnsgd import LARGEST, PNSGD
-from dplateau.calibration import calibrate
-from dplateau.losses import GeneralisedLinearLoss
+from dplateau.algorithms.deprecated import also_by_keywords
+from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD
+from dplateau.algorithms.problem import Budget, Problem, moved
+from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer, real
 from dplateau.utility import (
@@ -30,22 +31,16 @@ from dplateau.utility import (
 RULES: Final = ("fixed", "falling", "strongly-convex")
 
 
+@also_by_keywords("n", "loss", least_batch=1)
 def plan_snowball_sgd(
-    n: int,
-    loss: GeneralisedLinearLoss,
+    problem: Problem,
+    budget: Budget,
     *,
-    epsilon: float,
-    delta: float,
-    d: int,
     rule: str | None = None,
-    feature_norm: float = 1.0,
-    adjacency: str = "add-remove",
-    least_batch: int = 1,
+    least_batch: int | None = None,
     diameter: float | None = None,
-    residual_clip: float | None = None,
-    l2: float = 0.0,
 ) -> PNSGD:
-    """Plan Snowball-SGD from public facts; it costs no privacy, and equal arguments give equal plans.
+    """Plan Snowball-SGD. It uses no private data, and is deterministic.
 
     The batches, steps and noise are those of the theorem, at the rho that epsilon and delta allow: ``T`` is the largest number of
     steps whose batches n records can fill, and records that are left over join the last batches. The noise, in the theorem ``L /
@@ -53,31 +48,16 @@ def plan_snowball_sgd(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    loss : GeneralisedLinearLoss
-        Loss of one record.
-    epsilon, delta : float
-        What the run may cost, at most. The noise is calibrated to it and certified.
-    d : int
-        Number of features.
+    problem, budget : Problem, Budget
+        Public facts, and what may be spent.
     rule : {"fixed", "falling", "strongly-convex"}, optional
         Theorem 3.5, with equal steps; Theorem 3.6, with the falling steps of Definition 3.3; Theorem 5.4, which needs l2. By
         default the last with an l2 term, and "falling" without.
-    feature_norm : float, default 1.0
-        R: public bound on the Euclidean norm of every row.
-    adjacency : {"add-remove", "replace"}, default "add-remove"
-        What neighbouring data sets are; see ``Run``.
-    least_batch : int, default 1
-        Batches below this size are raised to it: fewer steps, no less privacy.
+    least_batch : int, optional
+        Batches below this size are raised to it: fewer steps, no less privacy. By default ``n / 4096``, so that there are at most
+        some thousand steps: more of them are slower to certify and not better.
     diameter : float, optional
-        D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / feature_norm`` for
-        K scores.
-    residual_clip : float, optional
-        c: per-example gradients are clipped to ``c * feature_norm``; by default half of the largest residual, or all of it where
-        the loss would not stay convex.
-    l2 : float, default 0.0
-        Coefficient of ``|w|^2 / 2``, which is added to the mean loss.
+        D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / R`` for K scores.
 
     Returns
     -------
@@ -92,39 +72,38 @@ def plan_snowball_sgd(
     Examples
     --------
     >>> from dplateau.losses import Logistic
-    >>> plan = plan_snowball_sgd(20_000, Logistic(), epsilon=1.0, delta=1e-6, d=20)
+    >>> plan = plan_snowball_sgd(Problem(20_000, 20, Logistic()), Budget(epsilon=1.0, delta=1e-6), least_batch=1)
     >>> plan.run.sampling.batch_size[0], plan.run.sampling.batch_size[-1]
-    (1, 80)
+    (1.0, 66.0)
     """
-    n, d, least_batch = integer("n", n), integer("d", d), integer("least_batch", least_batch)
-    norm, l2 = real("feature_norm", feature_norm), real("l2", l2, inclusive=True)
+    n, l2 = problem.n, problem.largest_l2
+    least = max(1, n // MOST_STEPS) if least_batch is None else integer("least_batch", least_batch)
     rule = rule or ("strongly-convex" if l2 else "falling")
     if rule not in RULES:
         raise InputError(f"rule is {rule!r}: expected one of {', '.join(RULES)}.")
     if rule == "strongly-convex" and not l2:
         raise InputError("rule 'strongly-convex' needs a strongly convex objective: give l2 > 0, or choose another rule.")
-    diameter = 2 * default_distance(loss, norm) if diameter is None else real("diameter", diameter)
-    clip, smoothness = clip_and_smoothness(loss, norm, residual_clip, l2)
+    diameter = 2 * problem.distance if diameter is None else real("diameter", diameter)
+    clip, smoothness = problem.contraction()
     # The theorems are about replacing a record, which moves a step twice as far as removing one.
-    rho = gaussian_mu(epsilon, delta, adjacency) * 2 / moved(adjacency)
-    weights = d * loss.outputs
-    sizes = _filled(n, weights, rho, DECAYING_STEPS if rule == "falling" else FIXED_STEPS, least_batch)
+    rho = budget.mu * 2 / moved(budget.adjacency)
+    sizes = _filled(n, problem.weights, rho, DECAYING_STEPS if rule == "falling" else FIXED_STEPS, least)
     step_sizes = np.minimum(_step_sizes(rule, len(sizes), clip, diameter, l2), LARGEST / smoothness)
     run = Run(
         n=n,
         sampling=OnePass(tuple(sizes.tolist())),
         steps=len(sizes),
-        noise_multiplier=tuple((sizes / math.sqrt(weights)).tolist()),
+        noise_multiplier=tuple((sizes / math.sqrt(problem.weights)).tolist()),
         clip_norm=clip,
         step_size=tuple(step_sizes.tolist()),
         smoothness=smoothness,
         strong_convexity=l2,
         l2=l2,
         diameter=diameter,
-        adjacency=adjacency,
+        adjacency=budget.adjacency,
         released="last",
     )
-    return PNSGD(calibrate(run, epsilon=epsilon, delta=delta), loss, l2)
+    return PNSGD(budget.calibrated(run), problem.loss, l2)
 
 
 def _filled(n: int, weights: int, rho: float, factor: float, least: int) -> NDArray[np.int64]:
@@ -142,3 +121,14 @@ def _step_sizes(rule: str, steps: int, lipschitz: float, diameter: float, l2: fl
         return np.full(steps, snowball_strongly_convex_step_size(max(steps, 2), l2))
     scale = diameter / (math.sqrt(2) * lipschitz)
     return jnn_step_sizes(steps, scale) if rule == "falling" else np.full(steps, scale / math.sqrt(steps))
+
+
+SOLVERS: Final = tuple(
+    Solver(name, f"Snowball-SGD, {title}", partial(plan_snowball_sgd, rule=rule), one_pass=True, **l2)
+    for name, title, rule, l2 in (
+        ("snowball-sgd", "falling steps (Theorem 3.6)", "falling", {"refuses_l2": True}),
+        ("snowball-sgd-fixed", "equal steps (Theorem 3.5)", "fixed", {}),
+        ("snowball-sgd-strong", "strongly convex (Theorem 5.4)", "strongly-convex", {"needs_l2": True}),
+    )
+)
+"""Theorem numbers are those of Feldman, Koren, Talwar 2020."""

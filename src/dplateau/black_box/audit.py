@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from dplateau.algorithms import SOLVERS
 from dplateau.black_box.case import Case, Finding, examine
 from dplateau.black_box.engine import engine_cases
 from dplateau.black_box.estimators import estimator_cases, stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
 from dplateau.black_box.solvers import loss_cases, solver_cases
-from dplateau.planning import SOLVERS
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator

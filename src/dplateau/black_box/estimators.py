@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.algorithms import OnlineSGD, plan_pnsgd, start_online_sgd
+from dplateau.algorithms import Budget, OnlineSGD, Problem, plan_pnsgd, start_online_sgd
 from dplateau.black_box.case import DELTA, Case
 from dplateau.black_box.neighbours import FAR, Neighbours, float32_order, one_record, vanishing_norm
 from dplateau.black_box.solvers import LONG, MIDDLE, SMALL, N
@@ -35,7 +35,7 @@ def estimator_cases() -> Iterator[Callable[[], Case]]:
 
 def _blocks(neighbours: Neighbours, epsilon: float) -> Case:
     n, d = neighbours.features.shape
-    plan = plan_pnsgd(n, Squared(), epsilon=epsilon, delta=DELTA, d=d)
+    plan = plan_pnsgd(Problem(n, d, Squared()), Budget(epsilon, DELTA))
 
     def trained(features: Any, target: Any, generator: SecureGenerator) -> Any:
         cuts = range(0, n, _BLOCK)
@@ -48,7 +48,7 @@ def _blocks(neighbours: Neighbours, epsilon: float) -> Case:
 def _online(neighbours: Neighbours, epsilon: float) -> Case:
     """Two batches, and what is released after each of them."""
     n, d = neighbours.features.shape
-    first = start_online_sgd(Squared(), epsilon=epsilon, delta=DELTA, d=d)
+    first = start_online_sgd(Problem(n, d, Squared()), Budget(epsilon, DELTA))
 
     def trained(features: Any, target: Any, generator: SecureGenerator) -> Any:
         state: OnlineSGD = first

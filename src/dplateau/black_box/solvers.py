@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dplateau.algorithms import SOLVERS, Algorithm, Budget, Problem
 from dplateau.black_box.case import DELTA, Case
 from dplateau.black_box.neighbours import (
     FAR,
@@ -22,7 +23,6 @@ from dplateau.black_box.neighbours import (
 )
 from dplateau.black_box.scores import along
 from dplateau.losses import Absolute, GeneralisedLinearLoss, Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.planning import SOLVERS, Algorithm, build
 
 MIDDLE: Final = 8.0
 """The epsilon of runs whose noise alone is to be seen: two standard deviations, where a thousand trainings tell most."""
@@ -33,8 +33,6 @@ LONG: Final = 60_000
 """Records of data whose order is bad: the more of them, the worse."""
 STEPS: Final = {"dp-sgld": 100}
 """Steps of solvers that let one choose, 4 by default; DP-SGLD has to forget its random start."""
-_SINGLE: Final = ("noisy-sgd", "adp-sgd")
-"""Solvers that compute in float32 unless asked not to."""
 _EQUAL: Final = ("snowball-sgd-fixed", "snowball-sgd-strong")
 """One pass with equal steps: there the last record is the one that is hidden least, once earlier noise is erased."""
 _LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float]]] = {
@@ -47,17 +45,17 @@ _LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float]]] = {
 
 
 def solver_cases(solver: str) -> Iterator[Callable[[], Case]]:
-    """The cases of a solver of ``dplateau.planning.SOLVERS``, planned when they are called."""
+    """The cases of a solver of ``dplateau.algorithms.SOLVERS``, planned when they are called."""
     far: GeneralisedLinearLoss = Absolute() if solver == "phased-erm" else Squared()
     for adjacency in ("add-remove", "replace"):
         yield partial(_case, solver, far, one_record(N, target=FAR, adjacency=adjacency), MIDDLE, adjacency=adjacency)
     if solver in _EQUAL:
         yield partial(_erased, solver)
-    if solver in _SINGLE:
+    if SOLVERS[solver].float32:
         yield partial(_case, solver, Logistic(), float32_order(LONG), SMALL, steps=1)
         yield partial(_case, solver, Logistic(), float32_cancellation(LONG), SMALL, steps=1)
-    dtype = "float32" if solver in _SINGLE else "float64"
-    for made in (vanishing_norm(dtype), denormal(dtype), *([huge(dtype)] if solver in _SINGLE else [])):
+    dtype = "float32" if SOLVERS[solver].float32 else "float64"
+    for made in (vanishing_norm(dtype), denormal(dtype), *([huge(dtype)] if SOLVERS[solver].float32 else [])):
         yield partial(_case, solver, far, made, SMALL)
 
 
@@ -87,9 +85,9 @@ def _case(
 def _plan(
     solver: str, loss: GeneralisedLinearLoss, shape: tuple[int, ...], epsilon: float, adjacency: str, steps: int | None = None
 ) -> Algorithm:
-    options: dict[str, Any] = {"l2": 0.1} if SOLVERS[solver].needs_l2 else {}
-    options["steps"] = steps or STEPS.get(solver, 4)
-    return build(solver, shape[0], shape[1], loss, epsilon=epsilon, delta=DELTA, adjacency=adjacency, **options)
+    n, d = shape
+    problem = Problem(n, d, loss, l2=0.1 if SOLVERS[solver].needs_l2 else 0.0)
+    return SOLVERS[solver].plan(problem, Budget(epsilon, DELTA, adjacency), steps=steps or STEPS.get(solver, 4))
 
 
 def _erased(solver: str) -> Case:

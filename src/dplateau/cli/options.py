@@ -69,7 +69,7 @@ SOLVERS: Final = (
     "phased-erm",
     "reduction",
 )
-"""The names of ``dplateau.planning.SOLVERS``, here because planning takes time to import."""
+"""The names of ``dplateau.algorithms.SOLVERS``, here because algorithms take time to import."""
 
 RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
 RunFiles = Annotated[

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from dplateau._account import account
-from dplateau.algorithms import PNSGD, NoisySGD
+from dplateau.algorithms import PNSGD, SOLVERS, Algorithm, Budget, Problem, Solver, solver_named
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data import clip_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import SOLVERS, Algorithm, build, choose
+from dplateau.planning import choose
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import real
@@ -121,26 +121,27 @@ class PrivateLinearModel(BaseEstimator):
 
     def _planned(
         self, n: int, d: int, loss: GeneralisedLinearLoss, delta: float, residual_clip: float | None, once: bool
-    ) -> Algorithm:
-        """The plan of the solver for n rows of d features, the intercept's not counted."""
-        constant = bool(self._constant())
-        solver = choose(n, d + constant, loss, one_pass=once)[0] if self.solver == "auto" else self.solver
-        return build(
-            solver,
-            n,
-            d + constant,
-            loss,
-            epsilon=self.epsilon,
-            delta=delta,
-            feature_norm=self._row_norm(),
-            adjacency=self.adjacency,
-            residual_clip=residual_clip if solver == "noisy-sgd" or loss.convex_after_clipping else None,
-            l2=[self.l2] * d + [0.0] * constant,  # Noisy-SGD does not shrink an intercept
-            steps=self.steps,
-        )
+    ) -> tuple[Solver, Algorithm]:
+        """The solver and its plan for n rows of d features, the intercept's not counted."""
+        problem = self._problem(n, d, loss)
+        name = choose(problem, one_pass=once)[0] if self.solver == "auto" else self.solver
+        if name == "noisy-sgd" or loss.convex_after_clipping:
+            problem = replace(problem, residual_clip=residual_clip)
+        solver = solver_named(name)
+        if once and not solver.one_pass:
+            raise InputError(
+                f"solver {self.solver!r} means {name} for {type(loss).__name__} loss, and that does not read records in one pass:"
+                " use solver auto, pnsgd or a snowball, and a smooth loss."
+            )
+        return solver, solver.plan(problem, self._budget(delta), steps=self.steps)
 
-    def _row_norm(self) -> float:
-        return float(np.hypot(self.feature_norm, self._constant()))
+    def _problem(self, n: int, d: int, loss: GeneralisedLinearLoss) -> Problem:
+        constant = bool(self._constant())
+        l2 = (self.l2,) * d + (0.0,) * constant  # Noisy-SGD does not shrink an intercept
+        return Problem(n, d + constant, loss, float(np.hypot(self.feature_norm, self._constant())), l2)
+
+    def _budget(self, delta: float) -> Budget:
+        return Budget(self.epsilon, delta, self.adjacency)
 
     def _delta(self, n: int) -> float:
         return min(1e-5, 1 / (10 * n)) if self.delta is None else self.delta
@@ -163,9 +164,9 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Weights:
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
         delta = self._delta(len(X))
-        made: Any = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
-        options = {"dtype": self.dtype} if isinstance(made, NoisySGD) else {}
-        with self._bar(made.counts) as progress:
+        solver, made = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
+        options: dict[str, Any] = {"dtype": self.dtype} if solver.float32 else {}
+        with self._bar(made.progress_unit) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
         return self._certified(result, delta, assumptions, uncertified)
 
@@ -180,14 +181,10 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Weights:
         """As ``_fit_weights``, in one pass over the blocks of a stream whose targets were prepared."""
         delta = self._delta(stream.n)
-        made = self._planned(stream.n, stream.d, loss, delta, residual_clip, True)
-        if not isinstance(made, PNSGD):
-            raise InputError(
-                f"solver {self.solver!r} means {type(made).__name__} for {type(loss).__name__} loss, and that does not read records"
-                " in one pass: use solver auto, pnsgd or a snowball, and a smooth loss."
-            )
+        _, made = self._planned(stream.n, stream.d, loss, delta, residual_clip, True)
+        assert isinstance(made, PNSGD)  # so are all that read records in one pass
         order = Order(detail=stream.order)
-        with self._bar(made.counts) as progress:
+        with self._bar(made.progress_unit) as progress:
             bounded = ((self._features(_finite(X)), y) for X, y in blocks)
             result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
         self.n_features_in_ = stream.d
@@ -216,15 +213,10 @@ class PrivateLinearModel(BaseEstimator):
             if begun != settings:
                 raise InputError("arguments were changed since the first batch: set them back, or call fit to start anew.")
         if state is None:
-            state = start_online_sgd(
-                loss,
-                epsilon=self.epsilon,
-                delta=delta,
-                d=X.shape[1] + bool(self._constant()),
-                feature_norm=self._row_norm(),
-                adjacency=self.adjacency,
-                residual_clip=residual_clip if loss.convex_after_clipping else None,
-            )
+            problem = self._problem(len(X), X.shape[1], loss)
+            if loss.convex_after_clipping:
+                problem = replace(problem, residual_clip=residual_clip)
+            state = start_online_sgd(problem, self._budget(delta))
         state, result = state.step(self._features(X), target, generator=self._generator(len(state.sizes)))
         self._online = (state, settings)
         return self._certified(result, delta, assumptions, uncertified)

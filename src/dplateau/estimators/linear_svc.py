@@ -38,7 +38,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     adjacency : {"add-remove", "replace"}, default "add-remove"
         Neighbouring data sets differ by the presence, or by the value, of one row.
     solver : str, default "auto"
-        Algorithm, by its name in ``dplateau.planning.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
+        Algorithm, by its name in ``dplateau.algorithms.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
     steps : int, default 400
         Number of gradient steps of Noisy-SGD; other solvers choose theirs. More cost time, not privacy.
     l2 : float, default 0.0

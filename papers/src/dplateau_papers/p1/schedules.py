@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting import gdp_epsilon
-from dplateau.algorithms import PNSGD, PhasedSGD, plan_pnsgd
+from dplateau.algorithms import PNSGD, Algorithm, Budget, PhasedSGD, plan_pnsgd
+from dplateau.algorithms import Problem as PublicFacts
 from dplateau.algorithms.phased_erm import PhasedERM
-from dplateau.planning import Algorithm
 from dplateau.spec import OnePass, Run, per_step
 from dplateau.training import SecureGenerator
 from dplateau.utility import (
@@ -249,17 +249,11 @@ def phased_sgd_strong(problem: Problem, n: int, rho: float) -> Schedule:
 def falling_pnsgd(problem: Problem, n: int, rho: float) -> Schedule:
     """Ours: PNSGD with linearly falling steps and the least noise that hides every record; no theorem of the paper."""
     plan = plan_pnsgd(
-        n,
-        problem.loss,
-        epsilon=gdp_epsilon(rho, DELTA),
-        delta=DELTA,
-        d=problem.d,
-        adjacency="replace",
+        PublicFacts(n, problem.d, problem.loss, l2=problem.l2, residual_clip=1.0),
+        Budget(gdp_epsilon(rho, DELTA), DELTA, "replace"),
         batch_size=max(1, n // 65536),
         distance=problem.radius,
         diameter=2 * problem.radius,
-        residual_clip=1.0,
-        l2=problem.l2,
     )
     return Schedule(plan, schedule_risk(plan.run, problem), None, rho)
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from dplateau._account import account
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.algorithms import DPSGLD, NoisySGD, plan_dp_sgld, printed_dp_sgld
+from dplateau.algorithms import DPSGLD, Algorithm, Budget, NoisySGD, plan_dp_sgld, printed_dp_sgld
+from dplateau.algorithms import Problem as PublicFacts
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import Algorithm
 from dplateau.spec import FixedSize, Poisson
 from dplateau_papers.page import Inputs
 from dplateau_papers.study import PROBLEMS, features
@@ -45,17 +45,12 @@ def planned(n: int, d: int, loss: GeneralisedLinearLoss, kind: str, l2: float, b
     replacement of a record, as the paper is.
     """
     if kind == "certified":
+        clip = loss.lipschitz(1.0) if loss.convex_after_clipping else None
         return plan_dp_sgld(
-            n,
-            loss,
-            epsilon=EPSILON,
-            delta=DELTA,
-            d=d,
-            l2=l2,
-            adjacency="replace",
+            PublicFacts(n, d, loss, l2=l2, residual_clip=clip),
+            Budget(EPSILON, DELTA, "replace"),
             steps=round(EPOCHS * n / batch),
             step_size=step,
-            residual_clip=None if not loss.convex_after_clipping else loss.lipschitz(1.0),
             sampling=FixedSize(batch),
         )
     made = planned(n, d, loss, "certified", l2, batch, step)

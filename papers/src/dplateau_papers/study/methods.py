@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, TypeAlias
 
-from dplateau.algorithms import NoisySGD, plan_dp_sgld
+from dplateau.algorithms import SOLVERS, Algorithm, Budget, NoisySGD, Problem, plan_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import Algorithm, build
 from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, Run, Sampling, Shuffled
 
 Setting: TypeAlias = dict[str, Any]
@@ -100,17 +99,12 @@ def last_iterate(
 ) -> Algorithm:
     """Plain steps with an l2 term, of which the last iterate is released; "constant" and "decaying" are the steps of DP-SGLD."""
     scale = facts.loss.smoothness(1.0) + l2
+    residual_clip = None if clip == 1 and not facts.loss.convex_after_clipping else clip * facts.loss.lipschitz(1.0)
     return plan_dp_sgld(
-        facts.n,
-        facts.loss,
-        epsilon=facts.epsilon,
-        delta=DELTA,
-        d=facts.d,
-        l2=l2,
-        adjacency=ADJACENCY,
+        Problem(facts.n, facts.d, facts.loss, l2=l2, residual_clip=residual_clip),
+        Budget(facts.epsilon, DELTA, ADJACENCY),
         steps=FULL_STEPS if sampling == "full" else round(EPOCHS * facts.n / batch),
         step_size=step if isinstance(step, str) else step / scale,
-        residual_clip=None if clip == 1 and not facts.loss.convex_after_clipping else clip * facts.loss.lipschitz(1.0),
         sampling=SAMPLINGS[sampling](batch),
     )
 
@@ -121,7 +115,7 @@ def _by_sampling(sampling: str) -> Callable[..., Algorithm]:
 
 def _solver(name: str) -> Callable[..., Algorithm]:
     def plan(facts: Facts) -> Algorithm:
-        return build(name, facts.n, facts.d, facts.loss, epsilon=facts.epsilon, delta=DELTA, adjacency=ADJACENCY)
+        return SOLVERS[name].plan(Problem(facts.n, facts.d, facts.loss), Budget(facts.epsilon, DELTA, ADJACENCY))
 
     return plan
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sklearn.linear_model import LogisticRegression
 
 from dplateau._account import account
-from dplateau.planning import Algorithm
+from dplateau.algorithms import Algorithm
 from dplateau_papers.page import Inputs
 from dplateau_papers.records import Records
 from dplateau_papers.study.features import Problem

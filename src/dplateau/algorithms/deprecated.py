@@ -1,0 +1,45 @@
+"""The form that plans had in 0.1, ``plan_noisy_sgd(n, loss, epsilon=...)``. Goes with 0.3, and so do the lines that name it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from dplateau.algorithms.problem import Budget, Problem
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function of a problem and a budget take their fields as well, with a ``DeprecationWarning``.
+
+    ``positional`` are the names of arguments that had no keyword, ``defaults`` what other values were by default.
+    """
+
+    def also(make: Callable[P, T]) -> Callable[P, T]:
+        @wraps(make)
+        def made(*args: Any, **options: Any) -> Any:
+            if any(isinstance(value, Problem) for value in (*args, *options.values())):
+                return make(*args, **options)  # type: ignore[call-arg]
+            warnings.warn(
+                f"{make.__name__} takes a Problem and a Budget, of dplateau.algorithms: their fields as arguments are deprecated.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            options = {**defaults, **dict(zip(positional, args, strict=False)), **options}
+            l2 = options.get("l2", 0.0)
+            options.setdefault("d", 1 if isinstance(l2, (int, float)) else len(l2))  # some did not ask for it
+            return make(problem=_taken(Problem, options), budget=_taken(Budget, options), **options)  # type: ignore[call-arg]
+
+        return made
+
+    return also
+
+
+def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
+    """The value of a kind made from what ``options`` have of its fields, which are taken out."""
+    return kind(**{field.name: options.pop(field.name) for field in fields(kind) if field.name in options})
