@@ -116,4 +116,6 @@ def plan_adp_sgd(
     return NoisySGD(run, problem.loss, momentum=momentum, average=average, l2=problem.l2)
 
 
-SOLVERS: Final = (Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd, takes_steps=True, float32=True),)
+SOLVERS: Final = (
+    Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd, takes_steps=True, takes_dtype=True),
+)

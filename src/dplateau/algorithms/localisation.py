@@ -12,6 +12,7 @@ from typing import NamedTuple
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer
+from dplateau.utility.localisation import halving_sizes
 
 
 class PhaseSchedule(NamedTuple):
@@ -27,23 +28,11 @@ class PhaseSchedule(NamedTuple):
         return PhaseSchedule(self.sizes + other.sizes, self.step_sizes + other.step_sizes)
 
 
-def halving_count(n: int) -> int:
-    """The number of halving phases that is used where none is given: half of the paper's ``log2 n``.
-
-    By the last of them the steps have shrunk by n and the noise with them: its part ``4^-k L D = L D / n`` of the excess risk is no
-    more than the rest. The paper's second half, of about ``sqrt(n)`` records in all, would shrink steps by n^2, where a step is
-    lost in the rounding of the weights.
-    """
-    return max(1, math.ceil(math.log2(n) / 2))
-
-
 def halving_phases(n: int, step_size: float, count: int | None = None) -> PhaseSchedule:
-    """Phase i takes ``n / 2^i`` records, rounded down, and steps ``step_size / 4^i``; what is left over goes to the first phase."""
-    k = halving_count(n) if count is None else integer("phases", count)
-    sizes = [n >> i for i in range(1, k + 1)]
-    if not sizes[-1]:
-        raise InputError(f"{k} phases that halve {n} records leave none for the last: use at most {n.bit_length() - 1} phases.")
-    return PhaseSchedule((n - sum(sizes[1:]), *sizes[1:]), tuple(step_size / 4**i for i in range(1, k + 1)))
+    """Phases of ``halving_sizes`` with steps ``step_size / 4^i``; records that are left over go to the first phase."""
+    sizes = halving_sizes(n, count)
+    steps = tuple(step_size / 4**i for i in range(1, len(sizes) + 1))
+    return PhaseSchedule((n - sum(sizes[1:]), *sizes[1:]), steps)
 
 
 def equal_count(n: int) -> int:

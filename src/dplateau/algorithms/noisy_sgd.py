@@ -188,4 +188,4 @@ def usual_batch(n: int) -> int:
     return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
 
 
-SOLVERS: Final = (Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd, takes_steps=True, float32=True),)
+SOLVERS: Final = (Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd, takes_steps=True, takes_dtype=True),)

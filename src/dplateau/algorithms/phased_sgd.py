@@ -98,9 +98,12 @@ def plan_phased_sgd(
         ``eta = b (D / L) min(4 / sqrt(n), 1 / (z sqrt(d)))``, at most ``2 / M``,
 
     with diameter D, clip norm L, smoothness M, b records a step and noise multiplier z. For b = 1 that is the paper's eta with
-    rho = 1 / z: the proof of Theorem 4.4 needs ``sqrt(d) z L eta <= D``. There are half as many phases as the paper's log2 n
-    (``halving_count`` says why). Strongly convex ones (Theorem 5.3): k = log log n phases of equal size with steps eta / 2^(2^i),
-    ``eta = 8 b k log(n) / (l2 n)``, at most ``2 / M``, and growing weights in the mean.
+    rho = 1 / z: the proof of Theorem 4.4 needs ``sqrt(d) z L eta <= D``. There are half as many phases as the paper's log2 n:
+    later ones would be lost in the rounding of the weights.
+
+    Strongly convex losses (Theorem 5.3): k = log log n phases of equal size with steps eta / 2^(2^i),
+
+        ``eta = 8 b k log(n) / (l2 n)``, at most ``2 / M``, and growing weights in the mean.
 
     Parameters
     ----------

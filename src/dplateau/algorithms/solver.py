@@ -58,8 +58,8 @@ class Solver:
         Whether one can choose the number of steps.
     one_pass : bool
         Whether it reads every record once, in blocks.
-    float32 : bool
-        Whether its ``fit`` takes a ``dtype``, "float32" by default; the others compute in double precision.
+    takes_dtype : bool
+        Whether its ``fit`` takes the ``dtype`` of the weights, "float32" by default; the others return doubles.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Solver:
     refuses_l2: bool = False
     takes_steps: bool = False
     one_pass: bool = False
-    float32: bool = False
+    takes_dtype: bool = False
 
     def plan(self, problem: Problem, budget: Budget, *, steps: int = 400) -> Algorithm:
         """The plan, with ``steps`` steps where they can be chosen; an error where the l2 term does not fit."""

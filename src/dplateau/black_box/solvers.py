@@ -51,11 +51,11 @@ def solver_cases(solver: str) -> Iterator[Callable[[], Case]]:
         yield partial(_case, solver, far, one_record(N, target=FAR, adjacency=adjacency), MIDDLE, adjacency=adjacency)
     if solver in _EQUAL:
         yield partial(_erased, solver)
-    if SOLVERS[solver].float32:
+    if SOLVERS[solver].takes_dtype:
         yield partial(_case, solver, Logistic(), float32_order(LONG), SMALL, steps=1)
         yield partial(_case, solver, Logistic(), float32_cancellation(LONG), SMALL, steps=1)
-    dtype = "float32" if SOLVERS[solver].float32 else "float64"
-    for made in (vanishing_norm(dtype), denormal(dtype), *([huge(dtype)] if SOLVERS[solver].float32 else [])):
+    dtype = "float32" if SOLVERS[solver].takes_dtype else "float64"
+    for made in (vanishing_norm(dtype), denormal(dtype), *([huge(dtype)] if SOLVERS[solver].takes_dtype else [])):
         yield partial(_case, solver, far, made, SMALL)
 
 

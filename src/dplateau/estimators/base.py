@@ -165,7 +165,7 @@ class PrivateLinearModel(BaseEstimator):
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
         delta = self._delta(len(X))
         solver, made = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
-        options: dict[str, Any] = {"dtype": self.dtype} if solver.float32 else {}
+        options: dict[str, Any] = {"dtype": self.dtype} if solver.takes_dtype else {}
         with self._bar(made.progress_unit) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
         return self._certified(result, delta, assumptions, uncertified)

@@ -102,17 +102,25 @@ def localised_risk(
     return float(np.dot(starts, spread[:-1])) + each * slope**2 * sum(phases.step_sizes) + slope * math.sqrt(spread[-1])
 
 
-def halving_phases(n: int, d: int, rho: float, lipschitz: float, distance: float, sensitivity: float, phases: int | None) -> Phases:
-    """Phases of ``n / 2^i`` records with steps ``4^-i (D/L) min(4/sqrt(n), rho/sqrt(d))`` and noise ``sensitivity L eta_i / rho``.
+def halving_sizes(n: int, phases: int | None = None) -> tuple[int, ...]:
+    """Phase i has ``n / 2^i`` records, rounded down. By default there are ``ceil(log2(n) / 2)`` phases, half of the paper's.
 
-    By default there are ``ceil(log2(n) / 2)`` of them: later ones would gain less than the last noise costs.
+    By the last of them the steps have shrunk by n and the noise with them: its part ``4^-k L D = L D / n`` of the excess risk is no
+    more than the rest. The paper's second half, of about ``sqrt(n)`` records in all, would shrink steps by n^2, where a step is
+    lost in the rounding of the weights.
     """
-    n, rho, slope = integer("n", n, low=2), real("rho", rho), real("lipschitz", lipschitz)
     most = n.bit_length() - 1  # floor(log2 n): the last phase needs a record
-    number = (most + 1 + (n & (n - 1) > 0)) // 2 if phases is None else integer("phases", phases)
+    number = max(1, (most + 1 + (n & (n - 1) > 0)) // 2) if phases is None else integer("phases", phases)
     if number > most:
-        raise InputError(f"{number} phases need 2^{number} records, there are {n}: ask for at most {most}.")
+        raise InputError(f"{number} phases need 2^{number} records, there are {n}: ask for at most {most} phases.")
+    return tuple(n >> i for i in range(1, number + 1))
+
+
+def halving_phases(n: int, d: int, rho: float, lipschitz: float, distance: float, sensitivity: float, phases: int | None) -> Phases:
+    """Phases of ``halving_sizes``, steps ``4^-i (D/L) min(4/sqrt(n), rho/sqrt(d))`` and noise ``sensitivity L eta_i / rho``."""
+    n, rho, slope = integer("n", n, low=2), real("rho", rho), real("lipschitz", lipschitz)
+    counts = halving_sizes(n, phases)
     eta = real("distance", distance) / slope * min(4 / math.sqrt(n), rho / math.sqrt(integer("d", d)))
-    sizes = [eta * 4.0**-i for i in range(1, number + 1)]
+    sizes = [eta * 4.0**-i for i in range(1, len(counts) + 1)]
     noise = [real("sensitivity", sensitivity) * slope * size / rho for size in sizes]
-    return Phases(tuple(n >> i for i in range(1, number + 1)), tuple(sizes), tuple(noise))
+    return Phases(counts, tuple(sizes), tuple(noise))
