@@ -157,9 +157,10 @@ def plan(
     problem = Problem(n, d, loss, feature_norm, l2)
     budget = Budget(epsilon, min(1e-5, 1 / (10 * problem.n)) if delta is None else delta, adjacency)
     solver, why = choose(problem, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
-    if one_pass and not solver_named(solver).one_pass:
+    named = solver_named(solver)
+    if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")
-    made = build(solver, problem, budget)
+    made = named.plan(problem, budget)
     reasons = f"{solver}: {why}.", _steps(made.run), _noise(made.run, problem.feature_norm)
     return Plan(solver, made, budget.epsilon, budget.delta, reasons)
 

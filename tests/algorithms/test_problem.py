@@ -72,6 +72,11 @@ BUDGET = Budget(1.0, 1e-5, "replace")
 OLD = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace"}
 
 
+def test_an_argument_that_0_1_asked_for_is_asked_for_still():
+    with pytest.raises(TypeError, match="'d'"), pytest.warns(DeprecationWarning, match="Problem"):
+        plan_snowball_sgd(9_000, Logistic(), **OLD)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -27,7 +27,7 @@ _STABLE: Final = 1.9
 """The first step is at most this times ``(1 + momentum) / smoothness``; from 2 on heavy-ball momentum is not stable."""
 
 
-@also_by_keywords("n", "loss")
+@also_by_keywords("n", "loss", d=None)
 def plan_adp_sgd(
     problem: Problem,
     budget: Budget,
@@ -69,11 +69,6 @@ def plan_adp_sgd(
         "optimal": ``optimal_noise``, which is better with small batches and takes some seconds; the same with full batches.
     momentum, average : float
         See ``NoisySGD``. With neither momentum nor averaging the steps are those of the paper.
-
-    Returns
-    -------
-    NoisySGD
-        The plan.
 
     Raises
     ------

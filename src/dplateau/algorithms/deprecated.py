@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -17,7 +17,8 @@ T = TypeVar("T")
 def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function of a problem and a budget take their fields as well, with a ``DeprecationWarning``.
 
-    ``positional`` are the names of arguments that had no keyword, ``defaults`` what other values were by default.
+    ``positional`` are the names of arguments that could go without, ``defaults`` what other values were by default; ``d=None``
+    where d was not asked for.
     """
 
     def also(make: Callable[P, T]) -> Callable[P, T]:
@@ -31,8 +32,8 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
                 stacklevel=2,
             )
             options = {**defaults, **dict(zip(positional, args, strict=False)), **options}
-            l2 = options.get("l2", 0.0)
-            options.setdefault("d", 1 if isinstance(l2, (int, float)) else len(l2))  # some did not ask for it
+            if options.get("d", 1) is None:
+                options["d"] = len(options["l2"]) if isinstance(options.get("l2"), Sequence) else 1
             return make(problem=_taken(Problem, options), budget=_taken(Budget, options), **options)  # type: ignore[call-arg]
 
         return made

@@ -130,11 +130,6 @@ def plan_dp_sgld(
     sampling : Sampling, optional
         How batches are chosen, in place of ``batch_size``: cyclic or shuffled batches, say.
 
-    Returns
-    -------
-    DPSGLD
-        The plan.
-
     Raises
     ------
     InputError

@@ -79,7 +79,7 @@ class NoisySGD:
         )
 
 
-@also_by_keywords("n", "loss")
+@also_by_keywords("n", "loss", d=None)
 def plan_noisy_sgd(
     problem: Problem,
     budget: Budget,
@@ -132,11 +132,6 @@ def plan_noisy_sgd(
         How batches are chosen, in place of ``batch_size``.
     diameter : float, optional
         Diameter of the ball around zero that iterates are projected on; last-iterate bounds of convex losses need it.
-
-    Returns
-    -------
-    NoisySGD
-        The plan.
 
     Raises
     ------

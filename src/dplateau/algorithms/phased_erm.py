@@ -98,11 +98,6 @@ def plan_phased_erm(
         Inaccuracy of a phase in units of half of what the presence of a record can move its minimiser: the noise grows by this
         share.
 
-    Returns
-    -------
-    PhasedERM
-        The plan.
-
     Raises
     ------
     InputError

@@ -120,11 +120,6 @@ def plan_phased_sgd(
     step_size : float, optional
         eta, in place of the values above.
 
-    Returns
-    -------
-    PhasedSGD
-        The plan.
-
     Raises
     ------
     InputError

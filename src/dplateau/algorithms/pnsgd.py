@@ -113,11 +113,6 @@ def plan_pnsgd(
     diameter : float, optional
         Diameter of the ball around zero that iterates are projected on; by default there is none.
 
-    Returns
-    -------
-    PNSGD
-        The plan.
-
     Raises
     ------
     InputError

@@ -58,11 +58,6 @@ def plan_reduction(
     accuracy : float, default 1e-3
         See ``plan_phased_erm``.
 
-    Returns
-    -------
-    PhasedSGD or PhasedERM
-        The plan.
-
     Raises
     ------
     InputError

@@ -59,11 +59,6 @@ def plan_snowball_sgd(
     diameter : float, optional
         D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / R`` for K scores.
 
-    Returns
-    -------
-    PNSGD
-        The plan.
-
     Raises
     ------
     InputError
