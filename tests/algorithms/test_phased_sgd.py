@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dplateau._account import account
+from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.algorithms.localisation import equal_phases, halving_phases
 from dplateau.algorithms.phased_sgd import PhasedSGD, plan_phased_sgd
 from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
@@ -85,6 +86,15 @@ def test_strongly_convex_phases_are_equal_and_their_steps_fall_doubly_exponentia
     assert run.step_size == pytest.approx([eta / 4, eta / 16, eta / 256])
     assert run.sampling.batch_size == (3334, 3333, 3333)
     assert 4 * plan(l2=0.01, batch_size=100).run.step_size[0] * (0.25 + 0.01) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("solver", ["phased-sgd", "phased-sgd-strong", "reduction"])
+@pytest.mark.parametrize("n", [9_000, 10**6, 10**8])
+def test_the_default_batch_fits_into_the_smallest_phase(solver, n):
+    chosen = SOLVERS[solver]
+    made = chosen.plan(Problem(n, 4, Logistic(), l2=0.1 if chosen.needs_l2 else 0.0), Budget(1.0, 1e-9))
+    assert 1 <= made.batch_size <= min(made.run.sampling.batch_size)
+    assert made.batch_size <= n // 4096
 
 
 def test_losses_that_clipping_may_spoil_are_not_clipped():

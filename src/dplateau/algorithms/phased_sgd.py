@@ -14,14 +14,7 @@ from typing import ClassVar, Final
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.localisation import (
-    PhaseSchedule,
-    convex_step,
-    equal_count,
-    equal_phases,
-    halving_phases,
-    phased_run,
-)
+from dplateau.algorithms.localisation import convex_step, equal_count, equal_phases, halving_phases, phased_run
 from dplateau.algorithms.pnsgd import MOST_STEPS
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import Solver
@@ -31,6 +24,7 @@ from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator
 from dplateau.training.phased_sgd import train_phased_sgd
 from dplateau.training.result import TrainResult
+from dplateau.utility.localisation import halving_sizes
 
 MARGIN: Final = 1.01
 """Where clipping must never be active: room for the rounding margin, which is larger than in one pass."""
@@ -113,8 +107,8 @@ def plan_phased_sgd(
     diameter : float, optional
         D: diameter of the ball around zero that iterates are projected on, by default ``100 sqrt(K) / R`` for K scores.
     batch_size : int, optional
-        b, by default ``n / 4096``. Larger batches make the loop faster. With steps in proportion, as here, they change neither
-        noise nor progress, until the steps meet ``2 / M``.
+        b, by default ``n / 4096`` or the size of the smallest phase. Larger batches make the loop faster. With steps in proportion,
+        as here, they change neither noise nor progress, until the steps meet ``2 / M``.
     phases : int, optional
         k.
     step_size : float, optional
@@ -132,37 +126,37 @@ def plan_phased_sgd(
     >>> plan.run.sampling.batch_size[:3], plan.run.steps
     ((5079.0, 2500.0, 1250.0), 7)
     """
-    n, l2, b = problem.n, problem.largest_l2, batch_of(problem, batch_size)
-    size = diameter_of(problem, diameter)
+    n, l2, size = problem.n, problem.largest_l2, diameter_of(problem, diameter)
     clip, smoothness = problem.contraction(MARGIN)
     if l2:
-        eta = 8 * b * (phases or equal_count(n)) * math.log(n) / (l2 * n)
-        eta = min(eta, 2 / smoothness) if step_size is None else real("step_size", step_size)
+        count = phases or equal_count(n)
+        b = batch_of(problem, batch_size, n // count)
+        eta = min(8 * b * count * math.log(n) / (l2 * n), 2 / smoothness) if step_size is None else real("step_size", step_size)
         schedule = equal_phases(n, eta, phases)
     else:
+        b = batch_of(problem, batch_size, halving_sizes(n, phases)[-1])
         eta = min(b * convex_step(n, budget.least_multiplier, problem.weights, size, clip), 2 / smoothness)
         schedule = halving_phases(n, eta if step_size is None else real("step_size", step_size), phases)
-    check_batches(schedule, b)
     run = phased_run(problem, budget, schedule, update="phased-sgd", clip_norm=clip, smoothness=smoothness, diameter=size)
     return PhasedSGD(run, problem.loss, batch_size=b, weighting="growing" if l2 else "uniform")
 
 
-def batch_of(problem: Problem, batch_size: int | None) -> int:
-    """The batch size, or the default: at most some thousand batches. More of them are slower and not better."""
-    return max(1, problem.n // MOST_STEPS) if batch_size is None else integer("batch_size", batch_size)
+def batch_of(problem: Problem, batch_size: int | None, smallest: int) -> int:
+    """The batch size, which the smallest phase must have room for; by default there are at most some thousand batches.
+
+    More of them are slower and not better.
+    """
+    if batch_size is None:
+        return max(1, min(problem.n // MOST_STEPS, smallest))
+    size = integer("batch_size", batch_size)
+    if size > smallest:
+        raise InputError(f"batch_size {size} exceeds the smallest phase of {smallest} records: lower it or use fewer phases.")
+    return size
 
 
 def diameter_of(problem: Problem, diameter: float | None) -> float:
     """The diameter, or the default."""
     return 2 * problem.distance if diameter is None else real("diameter", diameter)
-
-
-def check_batches(schedule: PhaseSchedule, batch_size: int) -> None:
-    """Every phase must have room for a batch."""
-    if batch_size > min(schedule.sizes):
-        raise InputError(
-            f"batch_size {batch_size} exceeds the smallest phase of {min(schedule.sizes)} records: lower it or use fewer phases."
-        )
 
 
 SOLVERS: Final = (

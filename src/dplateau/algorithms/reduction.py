@@ -15,12 +15,13 @@ from typing import Final
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, phased_run
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
-from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, check_batches, diameter_of
+from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, diameter_of
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError
 from dplateau.spec.run import PHASED
 from dplateau.spec.schedule import integer, real
+from dplateau.utility.localisation import halving_sizes
 
 _FACTOR: Final = 10.0
 """The constant of Theorem 4.4's excess risk."""
@@ -71,7 +72,8 @@ def plan_reduction(
     (23, 10000)
     """
     n, strength = integer("n", problem.n, low=_FEWEST), real("l2", problem.largest_l2)
-    size, b, z, weights = diameter_of(problem, diameter), batch_of(problem, batch_size), budget.least_multiplier, problem.weights
+    size, z, weights = diameter_of(problem, diameter), budget.least_multiplier, problem.weights
+    b = batch_of(problem, batch_size, min(halving_sizes(records)[-1] for records in part_sizes(n)))
     if method not in PHASED:
         raise InputError(f"method is {method!r}: expected one of {', '.join(PHASED)}.")
     by_steps = method == "phased-sgd"
@@ -84,8 +86,6 @@ def plan_reduction(
 
     runs = _runs(n, min(size, lipschitz / strength), steepest / strength, z * math.sqrt(weights), step)
     schedule: PhaseSchedule = reduce(add, runs)
-    if by_steps:
-        check_batches(schedule, b)
     run = phased_run(problem, budget, schedule, update=method, clip_norm=lipschitz, smoothness=smoothness, diameter=size)
     if by_steps:
         return PhasedSGD(run, problem.loss, batch_size=b)
