@@ -147,21 +147,29 @@ def plan_pnsgd(
         if isinstance(noise_multiplier, Sequence)
         else noise_multiplier
     )
+    return planned_pass(problem, budget, sizes, step_sizes, noise, diameter)
+
+
+def planned_pass(
+    problem: Problem, budget: Budget, sizes: tuple[int, ...], step_sizes: Array, noise: Schedule, diameter: float | None
+) -> PNSGD:
+    """The plan with these batches and steps, and with this noise times the factor that the budget needs."""
+    clip, smoothness = problem.contraction()
     run = Run(
-        n=n,
+        n=problem.n,
         sampling=OnePass(sizes),
-        steps=steps,
+        steps=len(sizes),
         noise_multiplier=noise,
         clip_norm=clip,
         step_size=tuple(step_sizes.tolist()),
         smoothness=smoothness,
-        strong_convexity=l2,
-        l2=l2,
+        strong_convexity=problem.largest_l2,
+        l2=problem.largest_l2,
         diameter=diameter,
         adjacency=budget.adjacency,
         released="last",
     )
-    return PNSGD(budget.calibrated(run), problem.loss, l2)
+    return PNSGD(budget.calibrated(run), problem.loss, problem.largest_l2)
 
 
 def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: int, adjacency: str) -> float:

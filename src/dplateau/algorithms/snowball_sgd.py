@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD
-from dplateau.algorithms.problem import Budget, Problem, moved
+from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD, planned_pass
+from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import Solver
-from dplateau.spec import InputError, OnePass, Run
+from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
 from dplateau.utility import (
     DECAYING_STEPS,
@@ -80,25 +80,11 @@ def plan_snowball_sgd(
         raise InputError("rule 'strongly-convex' needs a strongly convex objective: give l2 > 0, or choose another rule.")
     diameter = 2 * problem.distance if diameter is None else real("diameter", diameter)
     clip, smoothness = problem.contraction()
-    # The theorems are about replacing a record, which moves a step twice as far as removing one.
-    rho = budget.mu * 2 / moved(budget.adjacency)
+    rho = 2 / budget.least_multiplier  # the theorems are about replacing a record, which moves a sum by two clip norms
     sizes = _filled(n, problem.weights, rho, DECAYING_STEPS if rule == "falling" else FIXED_STEPS, least)
     step_sizes = np.minimum(_step_sizes(rule, len(sizes), clip, diameter, l2), LARGEST / smoothness)
-    run = Run(
-        n=n,
-        sampling=OnePass(tuple(sizes.tolist())),
-        steps=len(sizes),
-        noise_multiplier=tuple((sizes / math.sqrt(problem.weights)).tolist()),
-        clip_norm=clip,
-        step_size=tuple(step_sizes.tolist()),
-        smoothness=smoothness,
-        strong_convexity=l2,
-        l2=l2,
-        diameter=diameter,
-        adjacency=budget.adjacency,
-        released="last",
-    )
-    return PNSGD(budget.calibrated(run), problem.loss, l2)
+    noise = tuple((sizes / math.sqrt(problem.weights)).tolist())
+    return planned_pass(problem, budget, tuple(sizes.tolist()), step_sizes, noise, diameter)
 
 
 def _filled(n: int, weights: int, rho: float, factor: float, least: int) -> NDArray[np.int64]:
