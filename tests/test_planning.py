@@ -1,6 +1,7 @@
 """The planner chooses from public facts alone, says why in three lines, and every solver that it names can be planned and run."""
 
 import math
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -29,6 +30,14 @@ def test_every_solver_is_certified_for_what_it_may_cost(solver, adjacency, loss)
     assert 0.999 < account(made.run, 1e-5).epsilon <= 1.0
     assert (made.run.n, made.run.adjacency) == (3_000, adjacency)
     assert len(made.reasons) == 3
+
+
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+def test_a_solver_says_what_its_plans_can_do(solver):
+    made = solver.plan(Problem(3_000, 4, Logistic(), l2=L2[solver.name]), Budget(1.0, 1e-5), steps=17)
+    assert solver.takes_steps == (made.run.steps == 17)
+    assert solver.takes_dtype == ("dtype" in signature(made.fit).parameters)
+    assert solver.one_pass == hasattr(made, "fit_blocks")
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
