@@ -73,11 +73,12 @@ def plan_reduction(
     """
     n, strength = integer("n", problem.n, low=_FEWEST), real("l2", problem.largest_l2)
     size, z, weights = diameter_of(problem, diameter), budget.least_multiplier, problem.weights
-    b = batch_of(problem, batch_size, min(halving_sizes(records)[-1] for records in part_sizes(n)))
     if method not in PHASED:
         raise InputError(f"method is {method!r}: expected one of {', '.join(PHASED)}.")
     by_steps = method == "phased-sgd"
     lipschitz, smoothness = problem.contraction(MARGIN) if by_steps else (lipschitz_of(problem), None)
+    smallest = min(halving_sizes(records)[-1] for records in part_sizes(n))
+    b = batch_of(problem, batch_size, smallest) if by_steps else 1
     steepest = lipschitz + strength * size / 2
 
     def step(records: int, distance: float) -> float:
