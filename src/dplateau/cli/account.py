@@ -12,22 +12,11 @@ if TYPE_CHECKING:
     from dplateau.certificate import Certificate
 
 
+@o.describes_a_run
 def account(
     run: o.RunFiles = None,
-    n: o.N = None,
-    sampling: o.SamplingKind = None,
-    batch_size: o.BatchSize = None,
-    steps: o.Steps = None,
-    epochs: o.Epochs = None,
-    noise_multiplier: o.NoiseMultiplier = None,
-    clip_norm: o.ClipNorm = None,
-    step_size: o.StepSize = None,
-    smoothness: o.Smoothness = None,
-    strong_convexity: o.StrongConvexity = None,
-    l2: o.L2 = None,
-    diameter: o.Diameter = None,
-    adjacency: o.Adjacency = None,
-    released: o.Released = None,
+    *,
+    given: o.Given,
     delta: o.Delta = None,
     json: o.Json = False,
 ) -> int:
@@ -45,7 +34,6 @@ def account(
 
     dplateau account --run first/certificate.json --run second/certificate.json
     """
-    given = o.given_in(locals())
     from dplateau._account import account
     from dplateau.certificate import Certificate
     from dplateau.report.text import report_text

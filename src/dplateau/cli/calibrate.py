@@ -13,24 +13,13 @@ SIZED = (Poisson.kind, FixedSize.kind)
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 
 
+@o.describes_a_run
 def calibrate(
     epsilon: Annotated[float, o.option("What the run may cost, at most.", o.GUARANTEE, "--epsilon")],
     vary: Annotated[str, o.choice(VARY, "What to find: least noise, most steps, largest batch.", o.RESULT, "--vary")] = VARY[0],
     run: o.RunFile = None,
-    n: o.N = None,
-    sampling: o.SamplingKind = None,
-    batch_size: o.BatchSize = None,
-    steps: o.Steps = None,
-    epochs: o.Epochs = None,
-    noise_multiplier: o.NoiseMultiplier = None,
-    clip_norm: o.ClipNorm = None,
-    step_size: o.StepSize = None,
-    smoothness: o.Smoothness = None,
-    strong_convexity: o.StrongConvexity = None,
-    l2: o.L2 = None,
-    diameter: o.Diameter = None,
-    adjacency: o.Adjacency = None,
-    released: o.Released = None,
+    *,
+    given: o.Given,
     delta: o.Delta = None,
     json: o.Json = False,
 ) -> None:
@@ -45,7 +34,6 @@ def calibrate(
 
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
-    given = o.given_in(locals())
     from dplateau._account import account
     from dplateau.calibration import calibrate
     from dplateau.report.text import calibration_text
@@ -56,11 +44,11 @@ def calibrate(
     name = vary.replace("-", "_")
     start = o.run_in(run)
     if start is None:
-        if given[name] is not None or (name == "steps" and epochs is not None):
+        if given[name] is not None or (name == "steps" and given["epochs"] is not None):
             raise InputError(f"--{vary} is what is looked for: leave it out, or --vary something else.")
-        if name == "batch_size" and epochs is not None:
+        if name == "batch_size" and given["epochs"] is not None:
             raise InputError("--epochs has another number of steps for every batch size: give --steps.")
-        if name == "batch_size" and sampling not in (None, *SIZED):
+        if name == "batch_size" and given["sampling"] not in (None, *SIZED):
             raise InputError(f"--vary batch-size needs --sampling {' or '.join(SIZED)}.")
         given[name] = ANYTHING[name]
     answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)

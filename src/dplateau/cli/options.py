@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
@@ -15,28 +17,13 @@ from dplateau.spec.sampling import sampling_from_dict
 if TYPE_CHECKING:
     from dplateau.certificate import Certificate
 
+_Result = TypeVar("_Result")
+
 RUN: Final = "What ran"
 LOSS: Final = "The loss and its domain (for last-iterate bounds)"
 GUARANTEE: Final = "The guarantee"
 RESULT: Final = "The result"
 DELTA: Final = 1e-5
-DESCRIBES: Final = (
-    "n",
-    "sampling",
-    "batch_size",
-    "steps",
-    "epochs",
-    "noise_multiplier",
-    "clip_norm",
-    "step_size",
-    "smoothness",
-    "strong_convexity",
-    "l2",
-    "diameter",
-    "adjacency",
-    "released",
-)
-"""Options that describe a run; every command that takes a run has them all."""
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
@@ -76,23 +63,34 @@ RunFiles = Annotated[
     list[Path] | None,
     option("A run or certificate, in place of the options below; several are composed.", RUN, "--run", metavar="FILE"),
 ]
-N = Annotated[int | None, option("Number of rows (public).", RUN, "--n")]
-SamplingKind = Annotated[str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")]
-BatchSize = Annotated[float | None, option("Records in a batch; under Poisson sampling their mean number.", RUN, "--batch-size")]
-Steps = Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")]
-Epochs = Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")]
-NoiseMultiplier = Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")]
-ClipNorm = Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")]
-StepSize = Annotated[float | None, option("Step size.", LOSS, "--step-size")]
-Smoothness = Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")]
-StrongConvexity = Annotated[float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")]
-L2 = Annotated[float | None, option("Part of it from an l2 term that every step adds once.", LOSS, "--l2")]
-Diameter = Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")]
 Adjacency = Annotated[
     str | None,
     choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
 ]
-Released = Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")]
+DESCRIBES: Final[dict[str, Any]] = {
+    "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
+    "sampling": Annotated[
+        str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")
+    ],
+    "batch_size": Annotated[
+        float | None, option("Records in a batch; under Poisson sampling their mean number.", RUN, "--batch-size")
+    ],
+    "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")],
+    "epochs": Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")],
+    "noise_multiplier": Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")],
+    "clip_norm": Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")],
+    "step_size": Annotated[float | None, option("Step size.", LOSS, "--step-size")],
+    "smoothness": Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")],
+    "strong_convexity": Annotated[
+        float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")
+    ],
+    "l2": Annotated[float | None, option("Part of it from an l2 term that every step adds once.", LOSS, "--l2")],
+    "diameter": Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")],
+    "adjacency": Adjacency,
+    "released": Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")],
+}
+"""The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
+Given: TypeAlias = dict[str, Any]
 Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).", GUARANTEE, "--delta")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
@@ -129,9 +127,20 @@ def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, 
     return compose(*(one.run if isinstance(one, Certificate) else one for _, one in found)), delta
 
 
-def given_in(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The options that describe a run, out of all arguments of a command (its ``locals()`` before it names anything else)."""
-    return {name: arguments[name] for name in DESCRIBES if name in arguments}
+def describes_a_run(command: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Give a command all options of ``DESCRIBES`` in place of its parameter ``given``, which is told what they were."""
+
+    @wraps(command)
+    def called(**arguments: Any) -> _Result:
+        return command(given={name: arguments.pop(name) for name in DESCRIBES}, **arguments)
+
+    found: list[Parameter] = []
+    for one in signature(command, eval_str=True).parameters.values():
+        described = [Parameter(name, one.kind, default=None, annotation=option) for name, option in DESCRIBES.items()]
+        found += described if one.name == "given" else [one]
+    called.__signature__ = Signature(found)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in found}
+    return called
 
 
 def one_run_of(run: Run | Runs | None, **given: Any) -> Run:

@@ -19,22 +19,11 @@ All = Annotated[
 ]
 
 
+@o.describes_a_run
 def plot_plateau(
     run: o.RunFile = None,
-    n: o.N = None,
-    sampling: o.SamplingKind = None,
-    batch_size: o.BatchSize = None,
-    steps: o.Steps = None,
-    epochs: o.Epochs = None,
-    noise_multiplier: o.NoiseMultiplier = None,
-    clip_norm: o.ClipNorm = None,
-    step_size: o.StepSize = None,
-    smoothness: o.Smoothness = None,
-    strong_convexity: o.StrongConvexity = None,
-    l2: o.L2 = None,
-    diameter: o.Diameter = None,
-    adjacency: o.Adjacency = None,
-    released: o.Released = None,
+    *,
+    given: o.Given,
     delta: o.Delta = None,
     output: Output = None,
     to: To = None,
@@ -51,7 +40,6 @@ def plot_plateau(
     --steps 8000 --noise-multiplier 3 --step-size 0.05 --smoothness 0.25
     --strong-convexity 0.004 --released last --output plateau.svg
     """
-    given = o.given_in(locals())
     from dplateau.report.picture import check_picture
     from dplateau.report.plateau import plateau, step_numbers
     from dplateau.report.plateau_picture import plot_plateau

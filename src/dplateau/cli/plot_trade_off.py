@@ -18,22 +18,11 @@ Log = Annotated[
 ]
 
 
+@o.describes_a_run
 def plot_trade_off(
     run: o.RunFile = None,
-    n: o.N = None,
-    sampling: o.SamplingKind = None,
-    batch_size: o.BatchSize = None,
-    steps: o.Steps = None,
-    epochs: o.Epochs = None,
-    noise_multiplier: o.NoiseMultiplier = None,
-    clip_norm: o.ClipNorm = None,
-    step_size: o.StepSize = None,
-    smoothness: o.Smoothness = None,
-    strong_convexity: o.StrongConvexity = None,
-    l2: o.L2 = None,
-    diameter: o.Diameter = None,
-    adjacency: o.Adjacency = None,
-    released: o.Released = None,
+    *,
+    given: o.Given,
     delta: o.Delta = None,
     output: Output = None,
     log: Log = False,
@@ -49,7 +38,6 @@ def plot_trade_off(
     dplateau plot-trade-off --n 60000 --batch-size 256 --epochs 60
     --noise-multiplier 1.1 --output trade-off.svg
     """
-    given = o.given_in(locals())
     from dplateau.report.picture import check_picture
     from dplateau.report.text import trade_off_text
     from dplateau.report.trade_off import trade_offs
