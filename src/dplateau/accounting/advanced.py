@@ -73,12 +73,10 @@ class AdvancedComposition(Guarantee):
     count: Array
 
     def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
-        """See ``Guarantee``."""
         all_of = [one for one in (self, *others) if isinstance(one, AdvancedComposition)]
         return AdvancedComposition(*(np.concatenate([getattr(one, name) for one in all_of]) for name in ("rate", "gap", "count")))
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         _, least = minimum(lambda share: self._at(delta, share), 0.01, 0.99, xtol=1e-3)
         return Enclosure(0.0, least * (1 + _ROOM) if least < _LARGEST else math.inf)
 
@@ -92,7 +90,7 @@ class AdvancedComposition(Guarantee):
         return min(_epsilon(np.log1p(self.rate * np.expm1(alone)), self.count, (1 - share) * delta), _LARGEST)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``: the inverse of ``epsilon``, looked up once more."""
+        """The inverse of ``epsilon``, looked up once more."""
 
         def excess(log_delta: float) -> float:
             return self.epsilon(math.exp(log_delta)).upper - epsilon

@@ -100,7 +100,7 @@ class Amplified(StepLaw):
         return found
 
     def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
-        """See ``StepLaw``. The line is bent in t; the inner part is not bent, its mass counts in full."""
+        """The line is bent in t; the inner part is not bent, its mass counts in full."""
         up, down = self._outer(c, omega, LOG_TOLERANCE)
         scale, first = self._scale, math.log(self.q) - math.log1p(-self.q)
         t, above, pace = up.g, scale * np.logaddexp(0.0, up.g), scale * self.mu

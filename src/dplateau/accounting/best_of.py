@@ -41,20 +41,16 @@ class BestOf(Guarantee):
     rough: Callable[[int], Guarantee]
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         return self._least(lambda guarantee: guarantee.epsilon(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
     def divergence(self, order: float) -> float:
-        """See ``Guarantee``."""
         tried = {max(self.limit >> k, 1) for k in range(self.limit.bit_length())}
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
-        """See ``Guarantee``."""
         return self.best(lambda member: member.epsilon(delta))
 
     def best(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:

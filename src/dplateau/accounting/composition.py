@@ -67,17 +67,14 @@ class GaussianDP(Guarantee):
     parameter: float
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         value = gdp_epsilon(self.parameter, delta)
         return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         value = gdp_delta(self.parameter, epsilon)
         return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
 
     def divergence(self, order: float) -> float:
-        """See ``Guarantee``."""
         return order * self.parameter**2 / 2 * (1 + SLACK)
 
     @property
@@ -134,12 +131,11 @@ class ExactComposition(Guarantee):
     width: float = WIDTH
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``. The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
+        """The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
         result = self._larger(self.directions, delta)
         return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         result = Enclosure(0.0, 0.0)
         for composition in self.directions:
             if epsilon > 0 and result.lower > 0 and composition.terms and at_most(composition, epsilon, result.lower):
@@ -182,7 +178,6 @@ class ExactComposition(Guarantee):
         return result
 
     def divergence(self, order: float) -> float:
-        """See ``Guarantee``."""
         return max(renyi_divergence(direction, order) for direction in self.directions)
 
     @property

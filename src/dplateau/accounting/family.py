@@ -293,7 +293,7 @@ class Family(Term):
         ]
 
     def _gathered(self, c: float, at: Array, log_tolerance: float, shape: tuple[int, int]) -> tuple[Array, Array]:
-        """See ``log_transform``: the members' sum by the grid."""
+        """The members' sum by the grid."""
         members, steps = self.members, self.steps
         log_each = log_tolerance - math.log(steps)
         values, errors = self._values(c, at, log_each - _ROOM, shape)
@@ -365,7 +365,7 @@ def _higher(size: Array, shape: tuple[int, int]) -> Array:
 
 
 def _log_tail(lowest: StepLaw, highest: StepLaw, c: float, omega: float) -> float:
-    """See ``Term.log_tail``: for every law with a rate and a shift between those of two."""
+    """For every law with a rate and a shift between those of two."""
     below, share, spread = lowest.beneath(highest)
     m_below, m_highest = (law.nodes(c, 0.0, math.log(1e-9)).moments(c)[0] for law in (below, highest))
     share *= (1 - 1e-8) * (1 + m_below) / (1 + m_highest)

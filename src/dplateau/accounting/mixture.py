@@ -31,7 +31,6 @@ class MixtureOfGaussianDP(Guarantee):
         return float(np.array(self.weights) @ np.exp(np.minimum(log_gdp_delta(np.array(self.mus), epsilon), 0.0)))
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         if self._delta(0.0) <= delta:
             return Enclosure(0.0, 0.0)
         high = gdp_epsilon(max(self.mus), delta)
@@ -39,12 +38,11 @@ class MixtureOfGaussianDP(Guarantee):
         return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         value = self._delta(epsilon)
         return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
 
     def divergence(self, order: float) -> float:
-        """See ``Guarantee``: the component is revealed, so powers of the likelihood ratio have the mean of the components'."""
+        """The component is revealed, so powers of the likelihood ratio have the mean of the components'."""
         exponents = (order - 1) * order * np.square(self.mus) / 2
         return float(np.logaddexp.reduce(np.log(self.weights) + exponents)) / (order - 1) * (1 + 1e-9)
 

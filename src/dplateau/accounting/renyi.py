@@ -55,11 +55,9 @@ class RenyiDP(Guarantee):
     orders: tuple[float, ...] = ()
 
     def divergence(self, order: float) -> float:
-        """See ``Guarantee``."""
         return max(renyi_divergence(direction, order) for direction in self.directions)
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
 
         def at(order: float, divergence: float) -> float:
             return min(max(convert(order, divergence, delta, classical=self.classical), 0.0), _LARGEST)
@@ -68,7 +66,6 @@ class RenyiDP(Guarantee):
         return Enclosure(0.0, least if least < _LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
 
         def log_delta(order: float, divergence: float) -> float:
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)

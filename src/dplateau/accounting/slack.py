@@ -21,13 +21,12 @@ class WithSlack(Guarantee):
     slack: float
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``; infinite where the slack alone exceeds ``delta``."""
+        """Infinite where the slack alone exceeds ``delta``."""
         left = delta - self.slack
         # What is left of delta loses digits to the subtraction: it is rounded down.
         left -= 1e-15 * delta
         return self.inner.epsilon(left) if left > 0 else Enclosure(0.0, math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         inner = self.inner.delta(epsilon)
         return Enclosure(inner.lower, min(inner.upper + self.slack, 1.0))

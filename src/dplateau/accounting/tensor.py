@@ -136,7 +136,7 @@ class SumOfCurves(RenyiCurve):
     gaussian: float = 0.0
 
     def point(self, order: float, delta: float) -> tuple[float, float]:
-        """See ``RenyiCurve``: each curve may leave out its share of delta."""
+        """Each curve may leave out its share of delta."""
         total, outside = self.gaussian**2 / 2 * order, 0.0
         for curve in self.curves:
             if isinstance(curve, RenyiCurve):
@@ -154,12 +154,10 @@ class EachBest(Guarantee):
     members: tuple[Guarantee, ...]
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         share = delta / len(self.members)
         return self._chosen(lambda one: one.epsilon(share)).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         # Epsilons of parts add up to more than the whole has: of two choices the better one.
         shares = epsilon / math.sqrt(len(self.members)), epsilon
         found = [self._chosen(lambda one, share=share: one.delta(share)).delta(epsilon) for share in shares]
@@ -180,12 +178,10 @@ class OfTradeOff(Guarantee):
         return product([(trade_off(part).polygon(), 1) for part in self.parts])
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         # Every part alone is a lower bound.
         upper = max(f.epsilon(delta) for f in (self._function, self._function.inverse))
         return Enclosure(min(max(part.epsilon(delta).lower for part in self.parts), upper), upper)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         upper = max(f.delta(epsilon) for f in (self._function, self._function.inverse))
         return Enclosure(min(max(part.delta(epsilon).lower for part in self.parts), upper), upper)

@@ -29,5 +29,4 @@ class ZeroConcentratedDP(RenyiCurve):
     greatest_order: float = 1e8
 
     def point(self, order: float, delta: float) -> tuple[float, float]:
-        """See ``RenyiCurve``."""
         return (self.rho * order if order <= self.greatest_order * (1 + 1e-12) else math.inf), 0.0

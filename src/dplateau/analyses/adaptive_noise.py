@@ -35,7 +35,6 @@ class AdaptiveNoiseGuarantee(Guarantee):
     count: Array
 
     def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
-        """See ``Guarantee``."""
         all_of = [one for one in (self, *others) if isinstance(one, AdaptiveNoiseGuarantee)]
         return AdaptiveNoiseGuarantee(
             *(np.concatenate([getattr(one, name) for one in all_of]) for name in ("rate", "noise", "count"))
@@ -67,7 +66,7 @@ class AdaptiveNoiseGuarantee(Guarantee):
         return None
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``; infinite where a condition fails."""
+        """Infinite where a condition fails."""
         return Enclosure(0.0, math.inf if self.why_not(delta) else self._closed_form(delta))
 
     def _closed_form(self, delta: float) -> float:
@@ -75,7 +74,7 @@ class AdaptiveNoiseGuarantee(Guarantee):
         return 16 * math.sqrt(logs * float(self.count @ (self.rate / self.noise) ** 2)) * (1 + _ROOM)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``: the closed form falls with delta, and a step alone needs some delta; 1 where no delta is found."""
+        """The closed form falls with delta, and a step alone needs some delta; 1 where no delta is found."""
         # 0.2 delta/drawn is at least what the classical mechanism needs for epsilon 1, 1.25 exp(-z^2/8).
         needed = math.log(6.25 * self._drawn) - float(self.noise.min()) ** 2 / 8 + 1e-9
         low, high = max(math.log(1e-300), needed), math.log(min(0.999, self._drawn))
@@ -106,9 +105,7 @@ class AdaptiveNoiseBound(Analysis):
     dominated_by = "advanced-composition"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return other_sampling(run, *SAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return AdaptiveNoiseGuarantee(*run.table.draws())

@@ -39,11 +39,9 @@ class AdvancedCompositionBound(Analysis):
     dominated_by = "exact-composition"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return other_sampling(run, *SAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         rate, noise, count = run.table.draws()
         gap = doubled(run) / noise
         if rate.size > _LEVELS:

@@ -51,11 +51,9 @@ class NoisySGDBound(Analysis):
     dominated_by = "sampled-last-iterate"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or _sampled(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0), _too_large(run))
 
 
@@ -74,14 +72,12 @@ class NoisySGDStronglyConvexBound(Analysis):
     dominated_by = "sampled-last-iterate"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize)) or unequal(run) or _sampled(run)
         if reason is None and _contraction(run)[0] >= 1:
             return "the smallest batches may be empty, or step_size is too large, so a step need not contract. Raise batch_size."
         return reason
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         factor, escape = _contraction(run)
         return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, factor), escape)
 
@@ -101,11 +97,9 @@ class NoisySGDScheduleBound(Analysis):
     dominated_by = "sampled-last-iterate"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or _no_schedule(run) or _sampled(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         deviations = run.table.written().deviation
         reach = np.sqrt(np.cumsum(deviations[::-1] ** 2))
         return _split(run, lambda looks: (run.diameter or 0.0) / reach[looks.astype(np.int64) - 1], _too_large(run))

@@ -35,13 +35,11 @@ class AsymmetricCLT(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         if run.is_full_batch:
             return "every batch holds every record: that is a Gaussian mechanism, whose composition needs no limit."
         return other_sampling(run, *SAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         kinds, shift = step_kinds(run)
         rate, noise, count = run.table.draws()
         if rate.size > _LEVELS:

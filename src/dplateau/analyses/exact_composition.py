@@ -23,10 +23,9 @@ class ExactCompositionBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``: every run is covered."""
+        """Every run is covered."""
         return None
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         directions, rounded = compositions(run)
         return ExactComposition(directions, compositions(run, safe=False)[0] if rounded else ())

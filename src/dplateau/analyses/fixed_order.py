@@ -29,11 +29,9 @@ class FixedOrderBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, samplings=(Cyclic, OnePass, FullBatch))
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return GaussianDP(rounded_mu(run, _worst_place(run)))
 
 

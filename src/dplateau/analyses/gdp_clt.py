@@ -32,13 +32,11 @@ class GaussianCLT(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         if run.sampling.random_size and run.adjacency != "add-remove":
             return 'the limit for Poisson sampling is for adjacency="add-remove".'
         return other_sampling(run, Poisson, FixedSize)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         rate, noise, count = run.table.draws()
         chi2 = np.expm1(np.minimum(noise**-2.0, 700.0)) if run.sampling.random_size else _fixed_size(noise)
         return GaussianDP(math.sqrt(float(count @ (rate**2 * chi2))))

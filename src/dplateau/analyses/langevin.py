@@ -34,11 +34,9 @@ class LangevinBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return uncovered(run, FullBatch)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return concentrated(run, dynamics(run))
 
 

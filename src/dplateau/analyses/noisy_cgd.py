@@ -31,11 +31,9 @@ class NoisyCGDBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(Cyclic,)) or uneven(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps = equal_steps(run)
         far = (run.diameter or 0.0) + steps.gap
         best = min(far / steps.gap, float(steps.epochs))

@@ -29,11 +29,9 @@ class NoisyGDBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(FullBatch,)) or unequal(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps = equal_steps(run)
         s, far = steps.gap, (run.diameter or 0.0) + steps.gap
         best = min(far / s, float(run.steps))

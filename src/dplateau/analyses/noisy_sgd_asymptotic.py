@@ -38,11 +38,9 @@ class NoisySGDPlateau(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or _outside(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         per_look = (4 * sensitivity(run) ** 2 + 1) * (run.clip_norm / (run.n * _sigma(run))) ** 2
         return ZeroConcentratedDP(per_look * min(run.steps, self.burn_in(run)), greatest_order(run))
 
@@ -64,14 +62,12 @@ class NoisySGDStronglyConvexPlateau(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize)) or _outside(run)
         if reason is None and equal_steps(run).factor >= 1:
             return "the gradient step does not contract: step_size must be below 2/smoothness. Lower step_size."
         return reason
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         look = min(run.steps, self.burn_in(run))
         far = (run.diameter or 0.0) / run.table.only.step_size
         drawn = 4 * look * (sensitivity(run) * run.clip_norm / run.n) ** 2

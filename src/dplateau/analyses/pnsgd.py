@@ -29,11 +29,9 @@ class PNSGDBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, samplings=(OnePass,))
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         if run.table.alike:
             rho = sensitivity(run) / run.table.only.noise  # The last step is the worst: it has only its own noise.
         else:

@@ -22,11 +22,10 @@ class RenyiCompositionBound(Analysis):
     dominated_by = "exact-composition"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``: every run is covered."""
+        """Every run is covered."""
         return None
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return RenyiDP(compositions(run)[0])
 
 
@@ -41,5 +40,4 @@ class MomentsAccountantBound(RenyiCompositionBound):
     source = "Abadi et al. 2016, Theorem 2; Bu, Dong, Long, Su 2020, Appendix B.3"
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return RenyiDP(compositions(run)[0], classical=True)

@@ -51,7 +51,6 @@ class SampledLastIterateBound(Analysis):
     renyi: ClassVar[bool] = False
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, diameter=True, samplings=(Poisson, FixedSize))
         if reason is None and run.sampling.random_size:
             chance = float(_too_large(run, run.table.last(1)).max())
@@ -63,7 +62,6 @@ class SampledLastIterateBound(Analysis):
         return reason
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return _LookBack(run, self.renyi)
 
 
@@ -85,15 +83,12 @@ class _LookBack(Guarantee):
     renyi: bool
 
     def epsilon(self, delta: float) -> Enclosure:
-        """See ``Guarantee``."""
         return self._best(_BUDGET * delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """See ``Guarantee``."""
         return min((self._best(budget).delta(epsilon) for budget in _budgets(self.run)), key=lambda enclosure: enclosure.upper)
 
     def chosen(self, delta: float) -> Guarantee:
-        """See ``Guarantee``."""
         return self._best(_BUDGET * delta).chosen(delta)
 
     def _best(self, budget: float) -> BestOf:

@@ -57,11 +57,9 @@ class ShiftedGDBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return _strongly_convex(run, FullBatch)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps = equal_steps(run)
         gone = _decay(steps, run.steps)
         return gaussian(run, steps.gap / steps.noise * math.sqrt(gone / (2 - gone) * (1 + steps.factor) / (1 - steps.factor)))
@@ -81,11 +79,9 @@ class ShiftedGDBoundedSetBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return _bounded(run, FullBatch)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return gaussian(run, _on_bounded_set(run, 0.0))
 
 
@@ -106,11 +102,9 @@ class ShiftedCGDBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return _strongly_convex(run, Cyclic)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps, length = equal_steps(run), equal_steps(run).batches
         gone = _decay(steps, length * (steps.epochs - 1)) if steps.epochs > 1 else 0.0
         kept = steps.factor ** (2 * length - 2)
@@ -133,11 +127,9 @@ class ShiftedCGDBoundedSetBound(Analysis):
     dominated_by = "fixed-order"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return _bounded(run, Cyclic)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return gaussian(run, _on_bounded_set(run, equal_steps(run).gap ** 2))
 
 

@@ -36,11 +36,9 @@ class ShuffledBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, samplings=(Shuffled,))
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         places, weights = _places(run)
         squares = _constant(run, places) if is_constant(run) else _varying(run, places)
         mus = rounded_mu(run, squares)

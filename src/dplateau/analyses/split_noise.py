@@ -69,7 +69,6 @@ class SplitNoise(RenyiCurve):
     tried: ClassVar[int] = 9
 
     def point(self, order: float, delta: float) -> tuple[float, float]:
-        """See ``RenyiCurve``."""
         best = (self.steps * self._step(order, 1.0), 0.0)
         most = self.steps if self.escape == 0 else int(min(self.steps, _ESCAPES * delta / self.escape))
         if not most or not best[0] > 0:

@@ -41,7 +41,6 @@ class ShuffleAndPartitionBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, strongly_convex=True, samplings=(Cyclic, Shuffled)) or uneven(run)
         if reason is not None or run.step_size is None:
             return reason
@@ -56,7 +55,6 @@ class ShuffleAndPartitionBound(Analysis):
         return None
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps = equal_steps(run)
         cost = (steps.gap / steps.noise) ** 2 / 2
         return PartitionCurve(run, steps.factor, cost, steps.batches, steps.epochs, run.sampling.shuffled)
@@ -96,7 +94,6 @@ class PartitionCurve(RenyiCurve):
         return float(self._use(np.asarray(float(half)))) * sums
 
     def point(self, order: float, delta: float) -> tuple[float, float]:
-        """See ``RenyiCurve``."""
         exponents = order * (order - 1) * self._costs
         top = float(exponents.max())
         return (top + math.log(float(np.exp(exponents - top).mean()))) / (order - 1), 0.0

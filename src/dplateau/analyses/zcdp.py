@@ -27,9 +27,7 @@ class ZCDPBound(Analysis):
     dominated_by = "exact-composition"
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return other_sampling(run, *UNSAMPLED)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return ZeroConcentratedDP(compositions(run)[0][0].gaussian ** 2 / 2)

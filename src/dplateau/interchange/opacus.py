@@ -133,7 +133,7 @@ class PlateauAccountant(IAccountant):
         return sum(steps for _, _, steps in self.history)
 
     def state_dict(self, destination: Any = None) -> Any:
-        """See ``IAccountant``; also records whether something ran that is not covered."""
+        """Also records whether something ran that is not covered."""
         state = super().state_dict(destination)
         state["uncovered"] = self.uncovered
         return state

@@ -86,13 +86,11 @@ class Product:
     patches: Patches | None = None
 
     def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
-        """See ``Site``."""
         k = math.prod(self.shape[axis] for axis in self.weight_axes[: self.summed])
         rows = self.patches(other) if self.patches else other.transpose(self.rows_axes).reshape(math.prod(self.places), k)
         return rows @ weight.transpose(self.weight_axes).reshape(k, -1), rows
 
     def result(self, product: Array) -> Array:
-        """See ``Site``."""
         if self.patches:
             return self.patches.result(product)
         product = product.reshape(self.places + tuple(self.shape[axis] for axis in self.weight_axes[self.summed :]))
@@ -100,19 +98,17 @@ class Product:
         return product.transpose([*range(first, product.ndim), *range(first)])
 
     def footprint(self, places: int, outputs: int) -> int:
-        """See ``Site``."""
         size = math.prod(self.shape)
         return places * (size // outputs + 2 * outputs) + (size if places > 1 else 0)
 
     def gradients(self, kept: Array, derivatives: Array) -> Gradient:
-        """See ``Site``. X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
+        """X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
         if kept.shape[1] == 1:
             return Factors(kept[:, 0].T, derivatives[:, 0])
         # The transposed one: processors multiply faster in this order. By default accelerators have less than full precision.
         return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept, precision="highest"))
 
     def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See ``Site``."""
         axes = [self.shape[axis] for axis in self.weight_axes]
         if math.prod(self.patches.places if self.patches else self.places) != 1:
             total = total.reshape(math.prod(axes[self.summed :]), -1).T
@@ -138,26 +134,22 @@ class LookUp:
     fills: bool = False
 
     def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
-        """See ``Site``."""
         asked = other.reshape(-1)
         numbers = jnp.clip(asked, 0, self.shape[0] - 1)
         rows = weight.at[numbers].get(mode="promise_in_bounds")
         return jnp.where((numbers == asked)[:, None], rows, jnp.nan) if self.fills else rows, numbers
 
     def result(self, product: Array) -> Array:
-        """See ``Site``."""
         return product.reshape(*self.places, -1)
 
     def footprint(self, places: int, outputs: int) -> int:
-        """See ``Site``."""
         return places * (1 + 3 * outputs)
 
     def gradients(self, kept: Array, derivatives: Array) -> Gradient:
-        """See ``Site``: the numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
+        """The numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
         return Rows(*jax.vmap(_added_up)(kept, derivatives), self.shape[0])
 
     def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See ``Site``."""
         return total
 
 

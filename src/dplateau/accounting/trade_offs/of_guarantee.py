@@ -71,7 +71,6 @@ class Enclosed(TradeOff):
         return self.lower.greatest
 
     def values(self, alpha: Array) -> Array:
-        """See ``TradeOff``."""
         return self.lower.values(alpha)
 
     def polygon(self, points: int = POINTS, *, least: float = LEAST) -> Piecewise:

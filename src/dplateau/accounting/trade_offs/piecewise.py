@@ -80,7 +80,6 @@ class Piecewise(TradeOff):
         return float(self.log_ratios[0]) if self.alpha.size > 1 else 0.0
 
     def values(self, alpha: Array) -> Array:
-        """See ``TradeOff``."""
         return np.interp(alpha, self.alpha, self.beta)
 
     def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Piecewise:
@@ -88,7 +87,6 @@ class Piecewise(TradeOff):
         return self
 
     def subsampled(self, p: float) -> Piecewise:
-        """See ``TradeOff``."""
         p = probability("p", p)
         # Id adds a last stretch where Q had no mass left.
         alpha = np.append(self.alpha, 1.0) if self.alpha[-1] < 1 else self.alpha
@@ -96,7 +94,6 @@ class Piecewise(TradeOff):
         return Piecewise(alpha, p * beta + (1 - p) * (1 - alpha))
 
     def group(self, size: int) -> Piecewise:
-        """See ``TradeOff``."""
         size = integer("size", size)
         result = self
         for _ in range(size - 1):

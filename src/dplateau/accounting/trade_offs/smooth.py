@@ -27,7 +27,6 @@ class Smooth(TradeOff, ABC):
     """
 
     def values(self, alpha: Array) -> Array:
-        """See ``TradeOff``."""
         back = self.inverse
         with np.errstate(divide="ignore", over="ignore"):
             log_alpha, log_power = np.log(alpha), np.log1p(-alpha)
@@ -82,11 +81,9 @@ class Gaussian(TradeOff):
         return self
 
     def values(self, alpha: Array) -> Array:
-        """See ``TradeOff``."""
         return ndtr(-ndtri(alpha) - self.mu)
 
     def epsilon(self, delta: float) -> float:
-        """See ``TradeOff``."""
         return gdp_epsilon(self.mu, probability("delta", delta))
 
     def group(self, size: int) -> TradeOff:

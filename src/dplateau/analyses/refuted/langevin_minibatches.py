@@ -24,9 +24,7 @@ class LangevinMinibatches(Analysis):
     status = Refuted
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return uncovered(run, FixedSize)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return ZeroConcentratedDP(dynamics(run))

@@ -32,11 +32,9 @@ class PrintedNoisySGD(Analysis):
     status = Refuted
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or not_random(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0))
 
 
@@ -51,12 +49,10 @@ class PrintedNoisySGDStronglyConvex(Analysis):
     status = Refuted
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize))
         return reason or unequal(run) or not_random(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         factor = float(contraction(run, run.table.only.step_size))
         return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, min(factor, 1.0)))
 
@@ -72,14 +68,12 @@ class PrintedNoisySGDSchedule(Analysis):
     status = Refuted
 
     def why_not(self, run: Run) -> str | None:
-        """See ``Analysis``."""
         reason = missing(run, diameter=True, samplings=(Poisson, FixedSize)) or not_random(run)
         if reason is None and "step_size" not in run.table.changing:
             return "all steps are alike: it is for a step_size that changes."
         return reason or unequal(run.replace(step_size=None))
 
     def guarantee(self, run: Run) -> Guarantee:
-        """See ``Analysis``."""
         steps = run.table.written()
         eta, sigma = steps.step_size, float(steps.deviation[0] / steps.step_size[0])
         travel = np.concatenate([[0.0], np.cumsum(eta[::-1])])
