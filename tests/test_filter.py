@@ -82,14 +82,14 @@ def by_filter(factor: float, **options: Any) -> Allows:
     return allows
 
 
-HALF = math.sqrt(2 / budget(currency="gaussian").budget) * (1 + 1e-6)
+HALF = math.sqrt(2 / budget(notion="gaussian").budget) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
     ("menu", "options", "wrong"),
     [
         # A half and a quarter of the budget.
-        ((full(HALF), full(math.sqrt(2) * HALF)), {"currency": "gaussian"}, 1.3),
+        ((full(HALF), full(math.sqrt(2) * HALF)), {"notion": "gaussian"}, 1.3),
         ((full(3.0), poisson(20, 0.8), full(6.0)), {}, 2.0),
         ((full(3.0), poisson(20, 0.8), full(5.0)), {"order": 6.0}, 1.5),
     ],
@@ -103,7 +103,7 @@ def test_no_strategy_exceeds_the_promise(menu: tuple[dp.Run, ...], options: dict
 
 def test_gaussian_filter_is_tight() -> None:
     """What is spent to the end is exactly the mechanism that just meets epsilon and delta, whatever the path."""
-    one = budget(currency="gaussian")
+    one = budget(notion="gaussian")
     for share in (0.5, 0.25, 0.125, 0.1249999):
         one.spend(full(1 / math.sqrt(share * one.budget)))
     assert one.left < 1e-6
@@ -126,7 +126,7 @@ def test_a_renyi_budget_that_is_spent_gives_epsilon(order: float) -> None:
 
 def test_cost_of_gaussians_in_both_currencies() -> None:
     run = full(3.0, steps=2)
-    assert budget(currency="gaussian").cost(run) == pytest.approx(2 / 9, rel=1e-12)
+    assert budget(notion="gaussian").cost(run) == pytest.approx(2 / 9, rel=1e-12)
     assert budget(order=5.0).cost(run) == pytest.approx(5 * 2 / 9 / 2, rel=1e-8)
     assert budget(order=5.0).cost(run) >= 5 / 9 * (1 - 1e-15)
 
@@ -141,7 +141,7 @@ def test_cost_of_a_sampled_step(order: float) -> None:
     assert budget(order=order, epsilon=50.0).cost(poisson(20, 0.8)) == pytest.approx(math.log(max(moments)) / (order - 1), rel=1e-5)
 
 
-def test_divergence_of_every_currency() -> None:
+def test_divergence_of_every_notion() -> None:
     order, mu = 4.0, 0.7
     gaussian = order * mu**2 / 2
     exact = ExactCompositionBound().guarantee(full(1 / mu))
@@ -176,7 +176,7 @@ def test_spending() -> None:
 
 
 def test_the_best_order_admits_most() -> None:
-    """For Gaussians, among fixed orders; the Gaussian currency admits more still."""
+    """For Gaussians, among fixed orders; the Gaussian notion admits more still."""
 
     def admitted(**options: Any) -> int:
         one = budget(**options)
@@ -184,11 +184,11 @@ def test_the_best_order_admits_most() -> None:
 
     counts = [admitted(order=order) for order in (4.5, 8.0, 20.0)]
     assert admitted() >= 0.999 * max(counts)
-    assert admitted(currency="gaussian") > admitted() > min(counts)
+    assert admitted(notion="gaussian") > admitted() > min(counts)
 
 
-def test_sampled_runs_need_the_renyi_currency() -> None:
-    one = budget(currency="gaussian")
+def test_sampled_runs_need_the_renyi_notion() -> None:
+    one = budget(notion="gaussian")
     assert math.isinf(one.cost(poisson(20, 0.8)))
     with pytest.raises(dp.UncertifiedError, match="no proved bound gives the run a GDP bound"):
         one.spend(poisson(20, 0.8))
@@ -196,8 +196,8 @@ def test_sampled_runs_need_the_renyi_currency() -> None:
 
 def test_last_iterate_bounds_are_used() -> None:
     quiet = full(30.0, steps=5000, step_size=0.5, smoothness=0.25, strong_convexity=0.1, diameter=2.0, released="last")
-    for currency in ("gaussian", "renyi"):
-        assert budget(currency=currency).cost(quiet) < 0.1 * budget(currency=currency).cost(full(30.0, steps=5000))
+    for notion in ("gaussian", "renyi"):
+        assert budget(notion=notion).cost(quiet) < 0.1 * budget(notion=notion).cost(full(30.0, steps=5000))
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_last_iterate_bounds_are_used() -> None:
         ({"delta": math.nan}, "delta is nan"),
         ({"delta": 1.0}, "delta is 1"),
         ({"adjacency": "near"}, "adjacency is 'near'"),
-        ({"currency": "exact"}, "currency is 'exact'"),
+        ({"notion": "exact"}, "notion is 'exact'"),
         ({"order": 1.0}, "order is 1"),
         ({"order": 1.2, "epsilon": 0.5}, "order 1.2 leaves no budget"),
-        ({"order": 4.0, "currency": "gaussian"}, "leave it out"),
+        ({"order": 4.0, "notion": "gaussian"}, "leave it out"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], says: str) -> None:
@@ -228,3 +228,9 @@ def test_runs_on_other_records() -> None:
     ):
         with pytest.raises(dp.InputError, match=says):
             one.allows(run)
+
+
+def test_the_old_name_of_the_notion_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="notion"):
+        old = dp.Filter(n=100, epsilon=1.0, delta=1e-5, currency="gaussian")
+    assert old.notion == "gaussian"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Final
 
 from dplateau._account import checked_delta, leading_analyses
@@ -13,7 +14,7 @@ from dplateau.spec import InputError, Run, UncertifiedError
 from dplateau.spec.run import ADJACENCIES
 from dplateau.spec.schedule import integer, real
 
-CURRENCIES: Final = ("renyi", "gaussian")
+NOTIONS: Final = ("renyi", "gaussian")
 _ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
 
@@ -22,7 +23,7 @@ class Filter:
     """A budget for runs on the same records that are chosen on the way: which run comes next, and whether there is one, may depend
     on everything that was released before. **Proved** (``docs/proofs/filter.md``).
 
-    Exact composition is for runs that are fixed in advance; it is not known to hold for a filter. These two currencies are:
+    Exact composition is for runs that are fixed in advance; it is not known to hold for a filter. These two privacy notions are:
 
     - ``"renyi"``: the Renyi divergences of all runs at one order, fixed in advance, stay within what (epsilon, delta) allows at it;
     - ``"gaussian"``: the squared mu of all runs stay within the squared mu that (epsilon, delta) allows. Only runs with a GDP bound
@@ -36,10 +37,12 @@ class Filter:
         What all runs together must satisfy, however they are chosen.
     adjacency : {"add-remove", "replace"}
         Of all runs.
-    currency : {"renyi", "gaussian"}, default "renyi"
-        How the budget is kept.
+    notion : {"renyi", "gaussian"}, default "renyi"
+        The privacy notion in which the budget is kept.
     order : float, optional
         Of the Renyi divergence, above 1; by default the best one for Gaussian noise that just meets epsilon and delta.
+    currency : str, optional
+        The old name of ``notion``. Warns.
 
     Raises
     ------
@@ -63,19 +66,23 @@ class Filter:
         epsilon: float,
         delta: float,
         adjacency: str = "add-remove",
-        currency: str = "renyi",
+        notion: str = "renyi",
         order: float | None = None,
+        currency: str | None = None,
     ) -> None:
+        if currency is not None:
+            warnings.warn("dplateau.Filter: currency is notion now.", DeprecationWarning, stacklevel=2)
+            notion = currency
         self.n = integer("n", n)
         self.epsilon, self.delta = real("epsilon", epsilon), checked_delta(delta, self.n)
-        for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("currency", currency, CURRENCIES)):
+        for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("notion", notion, NOTIONS)):
             if value not in allowed:
                 raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
-        self.adjacency, self.currency = adjacency, currency
+        self.adjacency, self.notion = adjacency, notion
         mu = gdp_mu(self.epsilon, self.delta)
-        if currency == "gaussian":
+        if notion == "gaussian":
             if order is not None:
-                raise InputError('order is for currency="renyi": leave it out.')
+                raise InputError('order is for notion="renyi": leave it out.')
             self.order = None
             # The largest mu whose epsilon is certified not to exceed the target.
             self.budget = (mu * (1 - _ROOM) if gdp_epsilon(mu, self.delta) > self.epsilon * (1 - _ROOM) else mu) ** 2
@@ -138,7 +145,7 @@ class Filter:
         if not self._covers(cost):
             if math.isinf(cost):
                 what = "a GDP bound" if self.order is None else f"a finite Renyi divergence of order {self.order:.4g}"
-                raise UncertifiedError(f'no proved bound gives the run {what}: use currency="renyi", or raise the noise.')
+                raise UncertifiedError(f'no proved bound gives the run {what}: use notion="renyi", or raise the noise.')
             raise UncertifiedError(
                 f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
             )

@@ -69,11 +69,11 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     assert "these figures follow from the training that the certificate describes" in top(reader)
     assert certificate.statement in top(reader)
     assert "Whether any one of 32,561 rows was in the data" in reader.text
-    assert "Anyone who sees the model and every noisy step" in reader.text
+    assert "Whoever sees the model and every noisy step" in reader.text
     assert "somebody with several rows" in reader.text
     for assumption in certificate.assumptions:
         assert assumption.statement in reader.text
-    assert "8 declared by whoever trained" in reader.text
+    assert "8 declared by the person who trained" in reader.text
     for row in certificate.bounds:
         assert row.name in reader.text
         assert row.epsilon is not None or (row.why_not or "").startswith("it is for sampling") or row.why_not in reader.text
@@ -103,7 +103,7 @@ def test_replacement_is_about_values(certificates):
     assert "Which value any one of 6 rows had" in reader.text
     assert "recognises value B in at most" in reader.text
     assert "presence" not in reader.text
-    assert "Whoever sees more of the training than the final model" in reader.text
+    assert "Anyone who sees more of the training than the final model" in reader.text
 
 
 def test_figures_hold_the_certified_numbers(certificate):
@@ -263,7 +263,7 @@ def test_long_schedules_are_ranges(certify):
     assert "multiplier 20 to 59.99" in reader.text
     assert '"noise_multiplier": "4,000 numbers from 20 to 59.99: the certificate file has them all"' in reader.text
     assert "20.37," not in reader.text
-    assert "Anyone who sees the model," in reader.text
+    assert "Whoever sees the model," in reader.text
 
 
 def test_phases_are_described(certify):

@@ -50,7 +50,7 @@ def test_assumptions_stand_together_by_who_saw_to_them(certificate):
     mixed = (lines[0], lines[1].enforced(), lines[2].enforced(By.OPACUS), *lines[3:])
     text = as_text(certificate_text(replace(certificate, assumptions=mixed))).partition("It rests on\n")[2]
     heads = [line for line in text.splitlines() if not line.startswith(" ")]
-    assert heads == ["enforced by dplateau", "enforced by Opacus", "declared by whoever trained"]
+    assert heads == ["enforced by dplateau", "enforced by Opacus", "declared by the person who trained"]
     names = [line.split("  ")[1] for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
     assert names == [lines[1].name, lines[2].name, lines[0].name, *(one.name for one in lines[3:])]
     for one in mixed:

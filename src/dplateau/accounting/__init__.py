@@ -1,4 +1,4 @@
-"""Currencies of privacy, exact composition, and the statuses of bounds."""
+"""Privacy notions, exact composition, and the statuses of bounds."""
 
 from dplateau.accounting.bound import Asymptotic as Asymptotic
 from dplateau.accounting.bound import Bound as Bound

@@ -1,9 +1,9 @@
 """The composition of several guarantees on the same records.
 
 Each may be made after a look at what the earlier ones released, as long as which guarantees there are is fixed in advance.
-Currencies are kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of Gaussians
-multiply out; what is left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any dominating
-pairs.
+Privacy notions are kept where they can be: compositions and Gaussians join to one composition, Renyi curves add, mixtures of
+Gaussians multiply out; what is left becomes a trade-off function. Proof: ``docs/proofs/exact-composition.md``, section 1, for any
+dominating pairs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
     Parameters
     ----------
     guarantees : sequence of Guarantee
-        At least one, of any currency.
+        At least one, of any privacy notion.
     """
     if len(guarantees) == 1:
         return guarantees[0]
@@ -62,7 +62,7 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
         return alike
     slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
     bare = [part for one in guarantees for part in _parts(one.inner if isinstance(one, WithSlack) else one)]
-    # Plain Gaussian steps are one Gaussian, which joins any currency.
+    # Plain Gaussian steps are one Gaussian, which joins any notion.
     plain = [GaussianDP(one.mu) if isinstance(one, ExactComposition) and one.mu is not None else one for one in bare]
     together = _together(plain)
     return WithSlack(together, slack) if slack else together
@@ -169,7 +169,7 @@ class EachBest(Guarantee):
 
 @dataclass(frozen=True, eq=False)
 class OfTradeOff(Guarantee):
-    """The tensor product of the trade-off functions of guarantees in several currencies."""
+    """The tensor product of the trade-off functions of guarantees in several privacy notions."""
 
     parts: tuple[Guarantee, ...]
 

@@ -174,7 +174,7 @@ def _contradicted(exact: float, said: float, what: str, room: float = _ABSOLUTE)
 
 
 def _elsewhere(verdict: Verdict, bound: Bound, laws: Laws, delta: float, epsilon: float) -> Verdict:
-    """The verdict after the bound was read at another delta too; mu-GDP is read in every currency."""
+    """The verdict after the bound was read at another delta too; mu-GDP is read in every privacy notion."""
     guarantee, mu = bound.guarantee, bound.guarantee.mu
     try:
         said = guarantee.epsilon(delta).upper, 1.0 if mu is None else guarantee.delta(epsilon).upper

@@ -30,7 +30,7 @@ OLD: Final = (
 SHOWN: Final = (1e-4, 1e-6, 1e-8, 1e-10)
 """Deltas of the curve that are printed."""
 BRIEFLY: Final = {Key.FIXED_SEED: ": fixed seed", Key.NOT_CRYPTOGRAPHIC: ": guessable noise"}
-UNBOUND: Final = "It does not say which weights it is about: nobody gave them to whoever made it."
+UNBOUND: Final = "It does not say which weights it is about: nobody gave them to the person who made it."
 
 
 @dataclass(frozen=True, repr=False)

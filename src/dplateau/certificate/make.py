@@ -61,7 +61,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class DeclaredTraining:
-    """What somebody says of a training that ran elsewhere: the facts of ``Trained``, vouched for by whoever writes them down.
+    """What somebody says of a training that ran elsewhere: the facts of ``Trained``, vouched for by the person who wrote them.
 
     Attributes
     ----------

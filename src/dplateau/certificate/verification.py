@@ -86,7 +86,7 @@ def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     """Recompute everything in a certificate that follows from its run.
 
     It finds a changed epsilon, curve, bound, digest or run, and assumptions that cannot be those of such a training. It cannot know
-    whether the run is what really happened: that, the assumptions and the generator are the testimony of whoever made the
+    whether the run is what really happened: that, the assumptions and the generator are the testimony of the person who made the
     certificate. ``check_weights`` tells whether it is about the weights at hand.
 
     Parameters

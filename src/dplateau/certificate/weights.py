@@ -74,7 +74,7 @@ def check_weights(certificate: Certificate, weights: Any) -> None:
     if certificate.weights_sha256 is None:
         raise InputError(
             "the certificate names no weights, so it cannot tell to which model it belongs: train again with this version, or ask"
-            " whoever gave it to you."
+            " the person who gave it to you."
         )
     if (found := weights_digest(weights)) != certificate.weights_sha256:
         raise ContradictionError(
@@ -115,7 +115,7 @@ def _of_torch(tensor: Any) -> tuple[str, NDArray[Any]]:
 
 
 def _of_jax(tree: Any) -> list[tuple[Any, Any]]:
-    """The children of a node that JAX knows; whoever has such a node has loaded JAX."""
+    """The children of a node that JAX knows; anyone who has such a node has loaded JAX."""
     jax = sys.modules.get("jax")
     flat = [] if jax is None else jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: node is not tree)[0]
     if jax is None or any(not keys for keys, _ in flat):

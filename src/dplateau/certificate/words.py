@@ -28,7 +28,7 @@ SECRET = {
     "replace": "which of two values any one row had",
 }
 HOW: Final = tuple(How)
-BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by whoever trained", None: ""}
+BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by the person who trained", None: ""}
 
 
 def spread(value: Schedule, digits: int = 6) -> str:

@@ -36,7 +36,7 @@ def plan(
 ) -> None:
     """Choose algorithm, steps, batches, step sizes and noise from public facts, and say why.
 
-    It reads no data and costs no privacy.
+    It uses no private data.
 
     [bold]Examples[/]
 

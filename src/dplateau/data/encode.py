@@ -1,6 +1,6 @@
 """``encode``: rows to feature vectors of bounded norm, by the public schema alone.
 
-Every row is encoded by itself. Nothing is learnt from the rows (no mean, no range, no list of values), so it costs no privacy.
+Every row is encoded by itself. Nothing is learnt from the rows (no mean, no range, no list of values): no budget is used.
 """
 
 from __future__ import annotations

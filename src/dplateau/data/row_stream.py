@@ -65,7 +65,7 @@ class RowStream:
     def blocks(self) -> Generator[Block]:
         """Read the rows once, from the first to the last.
 
-        The last block is handed out only after the source has come to its end with exactly ``n`` rows. So whoever has seen n rows
+        The last block is handed out only after the source has come to its end with exactly ``n`` rows. So who has seen n rows
         has seen a stream without a fault, and need not ask for one block more.
 
         Yields

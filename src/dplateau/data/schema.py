@@ -1,6 +1,6 @@
 """``Schema``: all that may be known about a table without looking at its rows.
 
-A schema is public. Whoever writes it takes ranges, values and classes from a form, a code book, a law or common knowledge, never
+A schema is public. Anyone who writes it takes ranges, values and classes from a form, a code book, a law or common knowledge, never
 from the rows that are to be protected: a range that was read off the data is a statistic of the data, with a privacy cost.
 """
 

@@ -19,7 +19,7 @@ WHY: Final = f"""\
 # Why it is not filled in: the least and the largest number of a column, or the values that occur in it, are statistics of private
 # rows. One person can change them, so a model that rests on them tells about that person, and no guarantee covers it. Take ranges,
 # values and classes from a form, a code book, a law or common knowledge. Numbers outside a range are clipped to it; undeclared
-# categories and missing values become "unknown"; so a sensible guess is good enough, and it costs no privacy.
+# categories and missing values become "unknown"; so a sensible guess is good enough, and it uses no private data.
 #
 # Only the columns' names and types come from the file. The types were guessed from its first rows: check that they are as you would
 # have written them without looking.

@@ -234,7 +234,7 @@ class PrivateLinearModel(BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate:
-        """What the fit cost, and what that rests on; raises ``UncertifiedError`` where something unaccounted was used."""
+        """What the fit cost, and under which assumptions; raises ``UncertifiedError`` where something unaccounted was used."""
         if "_certificate" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no certificate_ yet: call fit first.")
         if isinstance(self._certificate, str):

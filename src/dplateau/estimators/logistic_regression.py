@@ -60,7 +60,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     run_ : Run
         What was computed and released.
     certificate_ : Certificate
-        What it cost, and what that rests on.
+        What it cost, and under which assumptions.
     epsilon_ : float
         The certified epsilon, at most ``epsilon``.
     n_iter_ : int

@@ -106,7 +106,7 @@ class TableModel:
 
     @property
     def certificate(self) -> Certificate:
-        """What the model cost, and what that rests on."""
+        """What the model cost, and under which assumptions."""
         return self.estimator.certificate_
 
     @property

@@ -191,7 +191,7 @@ def trade_off_text(found: TradeOffs) -> RenderableType:
         ),
     )
     sentence = (
-        f"Whoever knows all other rows, sees what was released, and guesses {SECRET[report.run.adjacency]}, does no better than "
+        f"Anyone who knows all other rows, sees what was released, and guesses {SECRET[report.run.adjacency]}, does no better than "
         f"this. With {100 * ALARM:g} % false alarms, at most {percent(dict(attack.detects)[ALARM])} are detected."
     )
     return Group(

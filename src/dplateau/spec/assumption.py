@@ -29,7 +29,7 @@ class Assumption:
     how : How or str, default "declared"
         "enforced" (the code made it true) or "declared" (somebody vouches for it).
     by : By or str, default "caller"
-        Who did: "dplateau", "opacus" or "caller", which is whoever trained.
+        Who did: "dplateau", "opacus" or "caller", which is the person who trained.
 
     Raises
     ------

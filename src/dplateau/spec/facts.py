@@ -33,7 +33,7 @@ class By(StrEnum):
     DPLATEAU = "dplateau"
     OPACUS = "opacus"
     CALLER = "caller"
-    """Whoever trained."""
+    """The person who trained."""
 
 
 class Key(StrEnum):

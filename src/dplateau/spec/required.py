@@ -116,7 +116,7 @@ def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> 
     """Batches, what a record can add, its divisor, the noise, and the arithmetic."""
     ours = training not in (Training.DECLARED, Training.OPACUS)
     done = ENFORCED if ours else BY_OPACUS if training is Training.OPACUS else DECLARED
-    # Whoever knows the seed has chosen the batches and the noise.
+    # Anyone who knows the seed has chosen the batches and the noise.
     drawn = done if generator.secure or not ours else DECLARED
     if training is Training.OPACUS and generator == SECURE_DRAWS:
         drawn = ENFORCED

@@ -63,7 +63,7 @@ def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]
     noise = Noise(grid=True)
     return [
         PublicConstants(),
-        # Whoever knows the seed has chosen what was drawn from it.
+        # Anyone who knows the seed has chosen what was drawn from it.
         batches if generator.insecure and not ordered and not run.is_full_batch else batches.enforced(),
         noise if generator.insecure else noise.enforced(),
         Divisor().enforced(),

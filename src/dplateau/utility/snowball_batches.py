@@ -42,7 +42,7 @@ def snowball_batch_sizes(steps: int, d: int, rho: float, factor: float = FIXED_S
     factor : float, default 2.0
         2 or 4 sqrt(3), see above.
     least : int, default 1
-        Smaller batches are raised to this size, which costs no privacy.
+        Smaller batches are raised to this size; epsilon stays the same.
 
     Returns
     -------
