@@ -9,100 +9,99 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, overload
 
+import numpy as np
+
 from dplateau._account import checked_delta, leading_analyses, least_epsilon
-from dplateau.accounting import NotApplicable, compositions
+from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
 from dplateau.accounting.contour import rough_epsilon
-from dplateau.accounting.roots import root
-from dplateau.analyses import Analysis, ExactCompositionBound
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.schedule import is_constant, real, scaled
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
-Guess = tuple[float, float]
+Curve = Callable[[float], float]
+"""Epsilon by the log of the factor that the noise is scaled by."""
+_SLOPE: Final = -1.3
+"""About how log(epsilon) falls with it."""
+_NEAR: Final = 1e-9
+"""How far below the target, as a share of it, a certified epsilon may lie."""
+_COMPOSED: Final = 1.5e-8
+"""The same where it is a single run's exact composition, of which every evaluation takes its time."""
+_ROUGH: Final = 1e-3
+"""The same in a search, and the width of its enclosures."""
 
 
 def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
-    if isinstance(run, Runs):
-        return Runs(_louder(one, factor) for one in run.runs)
-    return _louder(run, factor)
+    return Runs(_louder(one, factor) for one in run.runs) if isinstance(run, Runs) else _louder(run, factor)
 
 
 def _louder(run: Run, factor: float) -> Run:
     return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
-def _guess(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: float) -> Guess | None:
-    """The log of the factor that the noise needs, and d log(epsilon) by it, in the saddle-point approximation.
-
-    None where other bounds than the exact composition apply as well, or where the search fails.
+def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: float) -> tuple[float, list[Curve], float]:
+    """Where to begin, curves that are nearly the wanted one and found faster (to search with, never to certify with), and how near
+    to the target to come.
     """
-    if isinstance(run, Runs) or [one.name for one in leading if one.why_not(run) is None] != [ExactCompositionBound.name]:
-        return None
-    x, slope, last = 0.0, -1.3, None
-    with suppress(ArithmeticError, ValueError):
-        for _ in range(12):
-            candidate = _scaled(run, math.exp(x))
-            direction = compositions(candidate)[0][0] if isinstance(candidate, Run) else None
-            if direction is None or not direction.terms:
-                return None
-            value = math.log(rough_epsilon(direction, delta) / epsilon)
-            if last is not None and x != last[0]:
-                slope = (value - last[1]) / (x - last[0])
-            if not -50 < slope < -0.01:
-                return None
-            if abs(value) < 1e-3:
-                return x - value / slope, slope
-            last = x, value
-            x -= min(max(value / slope, -1.0), 1.0)
-    return None
+    if isinstance(run, Runs):
+        return 0.0, [], _NEAR
+    said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
+    # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
+    mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
+    if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
+
+        def noisier(x: float) -> float:
+            return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus)).epsilon(delta).upper for one in mixed)
+
+        return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
+    if not all(isinstance(one, ExactComposition) for one in said):
+        return 0.0, [], _NEAR
+
+    def exact(x: float) -> ExactComposition:
+        return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon)
+
+    return 0.0, [lambda x: rough_epsilon(exact(x).directions[0], delta), lambda x: exact(x).epsilon(delta).upper], _COMPOSED
 
 
-def _by_secants(excess: Callable[[float], float], guess: Guess) -> float | None:
-    """Where ``excess`` is at most 0 and at least -1.5e-8, from a good guess; None where a few secants do not find it."""
-    x, slope = guess
-    last: Guess | None = None
-    for _ in range(6):
-        value = excess(x)
-        if -1.5e-8 <= value <= 0:
-            return x
-        if last is not None and abs(x - last[0]) > 1e-7:
-            slope = (value - last[1]) / (x - last[0])
-        if not -50 < slope < -0.01 or abs(value) > 0.1:
-            return None
-        last = x, value
-        x -= (value + 5e-9) / slope
-    return None
+def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
+    """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
-
-def _calibrate_noise(run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], guess: Guess | None) -> Run | Runs:
-    """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
-
-    def excess(log_factor: float) -> float:
-        value = spent(_scaled(run, math.exp(log_factor)))
-        return min(max(math.log(max(value, 1e-12) / epsilon), -30.0), 30.0)
-
-    near = _by_secants(excess, guess) if guess else None
-    if near is not None and spent(answer := _scaled(run, math.exp(near))) <= epsilon:
-        return answer
-    # log epsilon falls about as 1.3 log(noise); the root is bracketed from that guess outwards.
-    first = excess(0.0)
-    low, high = sorted((0.0, first * 1.2))
-    step = 0.2 + abs(first) / 2
-    while excess(high) > 0:
-        low, high, step = high, high + step, 2 * step
-        if high > 40:
+    Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket.
+    """
+    start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
+    for attempt in range(200):
+        value = max(min(30.0, math.log(max(curve(x), 1e-12) / epsilon)), -30.0)  # What is not a number counts as infinite.
+        if -near <= value <= 0:
+            return x, slope
+        change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
+        slope = change if -50 < change < -0.01 else slope
+        low, high, last = (x if value > 0 else low), (high if value > 0 else x), (x, value)
+        if high - low < near / 3:  # The curve has a jump here.
+            return high, _SLOPE
+        if low > start + 40:
             raise InputError(f"no noise_multiplier reaches epsilon {epsilon:g} at this delta: raise epsilon or delta.")
-    while excess(low) <= 0:
-        high, low, step = low, low - step, 2 * step
-        if low < -12:
+        if high < floor:
             raise InputError(f"epsilon {epsilon:g} needs almost no noise here (noise_multiplier below 1e-5): lower epsilon.")
-    least = root(excess, low, high, xtol=1e-8)
-    for nudge in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
-        answer = _scaled(run, math.exp(least + nudge))
-        if spent(answer) <= epsilon:
-            return answer
+        x -= min(max((value + near / 3) / slope, -reach), reach)
+        if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
+            x = (low + high) / 2
+        reach *= 2
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
+
+
+def _calibrate_noise(
+    run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], x: float, rough: list[Curve], near: float
+) -> Run | Runs:
+    """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
+    slope, runs = _SLOPE, run.runs if isinstance(run, Runs) else (run,)
+    floor = math.log(1e-5 / max(float(np.max(one.noise_multiplier)) for one in runs))
+    for curve in rough:
+        with suppress(ArithmeticError, ValueError):
+            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor)
+    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
+    return _scaled(run, math.exp(x))
 
 
 def _calibrate_count(epsilon: float, spent: Callable[[Run], float], change: Callable[[int], Run], most: int, what: str) -> Run:
@@ -169,7 +168,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
         return least_epsilon([bound for bound in bounds if not isinstance(bound, NotApplicable)], delta).upper
 
     if vary == "noise_multiplier":
-        return _calibrate_noise(run, epsilon, spent, _guess(run, leading, epsilon, delta))
+        return _calibrate_noise(run, epsilon, spent, *_start(run, leading, epsilon, delta))
     if isinstance(run, Runs):
         raise InputError(f'vary="{vary}" is for one run: of several runs only the noise is calibrated.')
     if vary == "steps":

@@ -64,7 +64,7 @@
   // Answers.
 
   async function ask(part, settings, piece) {
-    const reply = await fetch(`/answer?quiet=1&part=${part}&piece=${piece}&${settings}`, { signal: AbortSignal.timeout(20000) });
+    const reply = await fetch(`/answer?quiet=1&part=${part}&piece=${piece}&${settings}`, { signal: AbortSignal.timeout(60000) });
     return reply.json();
   }
 
