@@ -25,7 +25,7 @@ from dplateau.algorithms import (
     printed_sigma,
     square_root_decay,
 )
-from dplateau.utility import noisy_adagrad_stationarity
+from dplateau_papers.utility import noisy_adagrad_stationarity
 
 N, BATCH, DELTA = 50_000, 256, 1e-5
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

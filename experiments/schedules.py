@@ -18,12 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dplateau.algorithms.pnsgd import best_time, tail_noise
-from dplateau.utility import (
-    last_iterate_risk,
-    phased_sgd_risk,
-    snowball_decaying_risk_of_records,
-    snowball_fixed_risk_of_records,
-)
+from dplateau.utility import last_iterate_risk
+from dplateau_papers.utility import phased_sgd_risk, snowball_decaying_risk_of_records, snowball_fixed_risk_of_records
 
 Array = NDArray[np.float64]
 CASES = ((4_000, 4, 1.0), (4_000, 40, 0.25), (4_000, 400, 0.25), (4_000, 4_000, 0.25))

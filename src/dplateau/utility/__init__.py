@@ -4,81 +4,38 @@ Nothing here reads a record. Excess risk is ``E F(release) - min F`` with F the 
 rho is the parameter mu of Gaussian differential privacy under the replacement of a record.
 """
 
-from dplateau.utility.adp_sgd import adp_sgd_stationarity as adp_sgd_stationarity
-from dplateau.utility.adp_sgd import adp_sgd_stationarity_of as adp_sgd_stationarity_of
-from dplateau.utility.adp_sgd import printed_adp_sgd_stationarity as printed_adp_sgd_stationarity
-from dplateau.utility.adp_sgd_adagrad import adagrad_stationarity as adagrad_stationarity
-from dplateau.utility.adp_sgd_adagrad import noisy_adagrad_stationarity as noisy_adagrad_stationarity
-from dplateau.utility.adp_sgd_adagrad import printed_adagrad_stationarity as printed_adagrad_stationarity
-from dplateau.utility.adp_sgd_polynomial import polynomial_stationarity as polynomial_stationarity
-from dplateau.utility.adp_sgd_polynomial import printed_polynomial_stationarity as printed_polynomial_stationarity
-from dplateau.utility.dp_sgld_constant import langevin_lipschitz_risk as langevin_lipschitz_risk
-from dplateau.utility.dp_sgld_constant import langevin_private_risk as langevin_private_risk
-from dplateau.utility.dp_sgld_constant import langevin_renyi_risk as langevin_renyi_risk
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
 from dplateau.utility.dp_sgld_constant import langevin_risk as langevin_risk
-from dplateau.utility.dp_sgld_constant import printed_langevin_lipschitz_risk as printed_langevin_lipschitz_risk
-from dplateau.utility.dp_sgld_constant import printed_langevin_private_risk as printed_langevin_private_risk
-from dplateau.utility.dp_sgld_constant import printed_langevin_renyi_risk as printed_langevin_renyi_risk
-from dplateau.utility.dp_sgld_constant import printed_langevin_risk as printed_langevin_risk
-from dplateau.utility.dp_sgld_decaying import langevin_average_risk as langevin_average_risk
-from dplateau.utility.dp_sgld_decaying import langevin_last_iterate_risk as langevin_last_iterate_risk
-from dplateau.utility.dp_sgld_decaying import langevin_private_average_risk as langevin_private_average_risk
-from dplateau.utility.dp_sgld_decaying import langevin_renyi_average_risk as langevin_renyi_average_risk
-from dplateau.utility.dp_sgld_decaying import printed_langevin_average_risk as printed_langevin_average_risk
-from dplateau.utility.dp_sgld_decaying import printed_langevin_private_average_risk as printed_langevin_private_average_risk
-from dplateau.utility.dp_sgld_decaying import printed_langevin_renyi_average_risk as printed_langevin_renyi_average_risk
-from dplateau.utility.dp_sgld_full_batch import langevin_full_batch_risk as langevin_full_batch_risk
-from dplateau.utility.dp_sgld_settings import gradient_variance as gradient_variance
 from dplateau.utility.dp_sgld_settings import langevin_noise as langevin_noise
-from dplateau.utility.dp_sgld_settings import langevin_radius as langevin_radius
 from dplateau.utility.dp_sgld_settings import langevin_renyi_noise as langevin_renyi_noise
-from dplateau.utility.dp_sgld_settings import langevin_renyi_steps as langevin_renyi_steps
-from dplateau.utility.dp_sgld_settings import langevin_renyi_steps_decaying as langevin_renyi_steps_decaying
-from dplateau.utility.dp_sgld_settings import langevin_start_distance as langevin_start_distance
 from dplateau.utility.dp_sgld_settings import langevin_step_sizes as langevin_step_sizes
 from dplateau.utility.dp_sgld_settings import langevin_steps as langevin_steps
 from dplateau.utility.dp_sgld_settings import langevin_steps_decaying as langevin_steps_decaying
 from dplateau.utility.dp_sgld_settings import poisson_gradient_variance as poisson_gradient_variance
 from dplateau.utility.dp_sgld_settings import poisson_smoothness as poisson_smoothness
 from dplateau.utility.dp_sgld_settings import regularised_radius as regularised_radius
-from dplateau.utility.fixed_step_strongly_convex import fixed_step_risk as fixed_step_risk
-from dplateau.utility.fixed_step_strongly_convex import fixed_step_weights as fixed_step_weights
-from dplateau.utility.jain_nagaraj_netrapalli import jnn_risk as jnn_risk
 from dplateau.utility.jain_nagaraj_netrapalli import jnn_step_sizes as jnn_step_sizes
 from dplateau.utility.last_iterate import last_iterate_risk as last_iterate_risk
-from dplateau.utility.linear_decay import linear_decay_risk as linear_decay_risk
-from dplateau.utility.linear_decay import linear_decay_step_sizes as linear_decay_step_sizes
-from dplateau.utility.localisation import Phases as Phases
-from dplateau.utility.localisation import localised_risk as localised_risk
-from dplateau.utility.phased_erm import phased_erm_phases as phased_erm_phases
-from dplateau.utility.phased_erm import phased_erm_risk as phased_erm_risk
-from dplateau.utility.phased_erm import phased_erm_sensitivity as phased_erm_sensitivity
-from dplateau.utility.phased_erm import printed_phased_erm_rate as printed_phased_erm_rate
-from dplateau.utility.phased_sgd import phased_sgd_phases as phased_sgd_phases
-from dplateau.utility.phased_sgd import phased_sgd_risk as phased_sgd_risk
-from dplateau.utility.phased_sgd import printed_phased_sgd_risk as printed_phased_sgd_risk
-from dplateau.utility.phased_sgd_strongly_convex import phased_sgd_strongly_convex_phases as phased_sgd_strongly_convex_phases
-from dplateau.utility.phased_sgd_strongly_convex import phased_sgd_strongly_convex_risk as phased_sgd_strongly_convex_risk
-from dplateau.utility.phased_sgd_strongly_convex import (
-    printed_phased_sgd_strongly_convex_rate as printed_phased_sgd_strongly_convex_rate,
-)
-from dplateau.utility.reduction import printed_reduction_risk as printed_reduction_risk
-from dplateau.utility.reduction import reduction_closed_form as reduction_closed_form
-from dplateau.utility.reduction import reduction_counts as reduction_counts
-from dplateau.utility.reduction import reduction_risk as reduction_risk
-from dplateau.utility.shamir_zhang import shamir_zhang_risk as shamir_zhang_risk
-from dplateau.utility.shamir_zhang import shamir_zhang_step_size as shamir_zhang_step_size
 from dplateau.utility.snowball_batches import DECAYING_STEPS as DECAYING_STEPS
 from dplateau.utility.snowball_batches import FIXED_STEPS as FIXED_STEPS
 from dplateau.utility.snowball_batches import snowball_batch_sizes as snowball_batch_sizes
 from dplateau.utility.snowball_batches import snowball_root as snowball_root
 from dplateau.utility.snowball_batches import snowball_steps as snowball_steps
-from dplateau.utility.snowball_decaying import snowball_decaying_risk as snowball_decaying_risk
-from dplateau.utility.snowball_decaying import snowball_decaying_risk_of_records as snowball_decaying_risk_of_records
-from dplateau.utility.snowball_fixed import snowball_fixed_risk as snowball_fixed_risk
-from dplateau.utility.snowball_fixed import snowball_fixed_risk_of_records as snowball_fixed_risk_of_records
-from dplateau.utility.snowball_strongly_convex import snowball_strongly_convex_risk as snowball_strongly_convex_risk
-from dplateau.utility.snowball_strongly_convex import (
-    snowball_strongly_convex_risk_of_records as snowball_strongly_convex_risk_of_records,
-)
-from dplateau.utility.snowball_strongly_convex import snowball_strongly_convex_step_size as snowball_strongly_convex_step_size
+from dplateau.utility.snowball_batches import snowball_strongly_convex_step_size as snowball_strongly_convex_step_size
+
+
+def __getattr__(name: str) -> Any:
+    """Theorems that only the papers use have moved to dplateau-papers."""
+    try:
+        found = None if name.startswith("__") else getattr(import_module("dplateau_papers.utility"), name, None)
+    except ModuleNotFoundError:
+        raise AttributeError(f"dplateau.utility has no {name!r}; theorems of the papers are in dplateau-papers now.") from None
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"dplateau.utility.{name} has moved to dplateau_papers.utility.", DeprecationWarning, stacklevel=2)
+    return found

@@ -30,12 +30,3 @@ def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = Fals
             raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
         return array
     return np.array([real(name, value, low=low, inclusive=inclusive)])
-
-
-def check_contraction(step_size: float, smoothness: float | None) -> None:
-    """Raise unless steps of ``step_size`` on ``smoothness``-smooth convex losses bring no two iterates further apart."""
-    if smoothness is not None and step_size * real("smoothness", smoothness) > 2:
-        raise InputError(
-            f"the theorem's step size {step_size:g} exceeds 2/smoothness = {2 / smoothness:g}: its steps are no contraction, so "
-            "its batch sizes and its noise do not protect a record. Take more records or steps, or smoother losses."
-        )

@@ -97,27 +97,7 @@ def langevin_steps(n: int, d: int, epsilon: float, delta: float, smoothness: flo
     int
         K.
     """
-    return _fixed(_signal(n, d, epsilon, delta), *_curvatures(smoothness, strong_convexity))
-
-
-def langevin_renyi_steps(n: int, d: int, alpha: float, epsilon: float, smoothness: float, strong_convexity: float) -> int:
-    """``K = (2 M/m) log A`` with ``A = epsilon n^2 / (alpha d)``, the steps of Theorem 4.1, rounded up, at least 1.
-
-    Parameters
-    ----------
-    n, d : int
-        Numbers of records and of weights.
-    alpha, epsilon : float
-        Order, above 1, and divergence.
-    smoothness, strong_convexity : float
-        M and m.
-
-    Returns
-    -------
-    int
-        K.
-    """
-    return _fixed(renyi_signal(n, d, alpha, epsilon), *_curvatures(smoothness, strong_convexity))
+    return fixed_count(_signal(n, d, epsilon, delta), *curvatures(smoothness, strong_convexity))
 
 
 def langevin_steps_decaying(n: int, d: int, epsilon: float, delta: float, smoothness: float, strong_convexity: float) -> int:
@@ -137,27 +117,7 @@ def langevin_steps_decaying(n: int, d: int, epsilon: float, delta: float, smooth
     int
         K.
     """
-    return _falling(_signal(n, d, epsilon, delta), *_curvatures(smoothness, strong_convexity))
-
-
-def langevin_renyi_steps_decaying(n: int, d: int, alpha: float, epsilon: float, smoothness: float, strong_convexity: float) -> int:
-    """``K = max(M A/m, m A^2/M)`` with ``A = epsilon n^2 / (alpha d)``: Theorem 4.3, rounded up, at least 1.
-
-    Parameters
-    ----------
-    n, d : int
-        Numbers of records and of weights.
-    alpha, epsilon : float
-        Order, above 1, and divergence.
-    smoothness, strong_convexity : float
-        M and m.
-
-    Returns
-    -------
-    int
-        K.
-    """
-    return _falling(renyi_signal(n, d, alpha, epsilon), *_curvatures(smoothness, strong_convexity))
+    return falling_count(_signal(n, d, epsilon, delta), *curvatures(smoothness, strong_convexity))
 
 
 def langevin_step_sizes(steps: int, smoothness: float, strong_convexity: float) -> Array:
@@ -175,35 +135,8 @@ def langevin_step_sizes(steps: int, smoothness: float, strong_convexity: float) 
     array of shape (K,)
         The step sizes, in the order in which they are taken.
     """
-    smooth, convex = _curvatures(smoothness, strong_convexity)
+    smooth, convex = curvatures(smoothness, strong_convexity)
     return 1 / (2 * smooth + convex / 2 * np.arange(integer("steps", steps)))
-
-
-def langevin_radius(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> float:
-    """``min(sqrt(2 L(0)/m), L/m)``: a ball about 0 of this radius contains the minimiser of the regularised mean loss. **Proved.**
-
-    Setting: the mean loss plus ``m |theta|^2 / 2``, over all of space. Assumptions: the losses are convex, L-Lipschitz and nowhere
-    negative, and L(0) bounds their mean at 0 whatever the records are (log 2 for logistic losses).
-
-    *Proof.* The objective at its minimiser t is at most that at 0, so ``m |t|^2 / 2 <= L(0)``; and its gradient vanishes, so
-    ``m |t|`` is the norm of a gradient of the mean loss. ``regularised_radius`` is less.
-
-    Parameters
-    ----------
-    lipschitz : float
-        L, without the l2 term.
-    strong_convexity : float
-        m, the coefficient of ``|theta|^2 / 2``.
-    loss_at_zero : float
-        L(0).
-
-    Returns
-    -------
-    float
-        The radius. Projecting on the ball does not move the minimiser.
-    """
-    lipschitz, convex, loss = _radius_arguments(lipschitz, strong_convexity, loss_at_zero)
-    return min(math.sqrt(2 * loss / convex), lipschitz / convex)
 
 
 def regularised_radius(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> float:
@@ -223,61 +156,8 @@ def regularised_radius(lipschitz: float, strong_convexity: float, loss_at_zero: 
     float
         The radius.
     """
-    lipschitz, convex, loss = _radius_arguments(lipschitz, strong_convexity, loss_at_zero)
+    lipschitz, convex, loss = radius_arguments(lipschitz, strong_convexity, loss_at_zero)
     return min(math.sqrt(loss / convex), lipschitz / convex)
-
-
-def langevin_start_distance(radius: float, d: int, noise: float, strong_convexity: float) -> float:
-    """``sqrt(r^2 + min(r^2, 2 d s^2/m))``, for a start that is drawn from ``Pi N(0, (2 s^2/m) I)``. **Proved.**
-
-    The root mean square of the distance to any point of the ball of radius r about 0. *Proof.* The start is symmetric about 0, so
-    the mean square is that of its norm plus that of the point's; projection on the ball shortens the norm.
-
-    Parameters
-    ----------
-    radius : float
-        r.
-    d : int
-        Number of weights.
-    noise : float
-        s.
-    strong_convexity : float
-        m.
-
-    Returns
-    -------
-    float
-        The bound.
-    """
-    squared = real("radius", radius, inclusive=True) ** 2
-    spread = 2 * integer("d", d) * real("noise", noise, inclusive=True) ** 2 / real("strong_convexity", strong_convexity)
-    return math.sqrt(squared + min(squared, spread))
-
-
-def gradient_variance(n: int, batch_size: int, lipschitz: float) -> float:
-    """``L^2 (n - b)/(b (n - 1))``: variance of the mean gradient of a batch of b records, without replacement. **Proved.**
-
-    It is (n - b)/(b (n - 1)) times the variance of one record's gradient, and that is at most L^2.
-
-    Parameters
-    ----------
-    n, batch_size : int
-        n and b.
-    lipschitz : float
-        L, without the l2 term, if every step takes that in full.
-
-    Returns
-    -------
-    float
-        The bound; 0 for full batches.
-
-    Raises
-    ------
-    InputError
-        The batch is larger than n.
-    """
-    n, batch_size = _batch(n, batch_size)
-    return real("lipschitz", lipschitz, inclusive=True) ** 2 * (n - batch_size) / (batch_size * max(n - 1, 1))
 
 
 def poisson_gradient_variance(n: int, batch_size: int, lipschitz: float) -> float:
@@ -303,7 +183,7 @@ def poisson_gradient_variance(n: int, batch_size: int, lipschitz: float) -> floa
     InputError
         The batch is larger than n.
     """
-    n, batch_size = _batch(n, batch_size)
+    n, batch_size = batch_of(n, batch_size)
     return real("lipschitz", lipschitz, inclusive=True) ** 2 * (1 - batch_size / n) / batch_size
 
 
@@ -327,14 +207,9 @@ def poisson_smoothness(n: int, batch_size: int, smoothness: float, strong_convex
     float
         The M to pass on.
     """
-    n, batch_size = _batch(n, batch_size)
-    smooth, convex = _curvatures(smoothness, strong_convexity)
+    n, batch_size = batch_of(n, batch_size)
+    smooth, convex = curvatures(smoothness, strong_convexity)
     return convex + (smooth - convex) * (1 + (1 - batch_size / n) / batch_size)
-
-
-def renyi_signal(n: int, d: int, alpha: float, epsilon: float) -> float:
-    """``A = epsilon n^2 / (alpha d)``: the bounds of Theorems 4.1 and 4.3 fall as 1/A."""
-    return real("epsilon", epsilon) * integer("n", n) ** 2 / (real("alpha", alpha, low=1.0) * integer("d", d))
 
 
 def _signal(n: int, d: int, epsilon: float, delta: float) -> float:
@@ -348,18 +223,21 @@ def _log(delta: float) -> float:
     return logarithm
 
 
-def _curvatures(smoothness: float, strong_convexity: float) -> tuple[float, float]:
+def curvatures(smoothness: float, strong_convexity: float) -> tuple[float, float]:
+    """The two constants, checked."""
     smooth, convex = real("smoothness", smoothness), real("strong_convexity", strong_convexity)
     if convex > smooth:
         raise InputError(f"strong_convexity {convex:g} exceeds smoothness {smooth:g}: no function has both. Check both constants.")
     return smooth, convex
 
 
-def _fixed(signal: float, smooth: float, convex: float) -> int:
+def fixed_count(signal: float, smooth: float, convex: float) -> int:
+    """The least number of constant steps."""
     return _whole(2 * smooth / convex * math.log(signal))
 
 
-def _falling(signal: float, smooth: float, convex: float) -> int:
+def falling_count(signal: float, smooth: float, convex: float) -> int:
+    """The least number of decaying steps."""
     return _whole(max(smooth / convex * signal, convex / smooth * signal**2))
 
 
@@ -369,14 +247,16 @@ def _whole(steps: float) -> int:
     return max(1, math.ceil(steps))
 
 
-def _batch(n: int, batch_size: int) -> tuple[int, int]:
+def batch_of(n: int, batch_size: int) -> tuple[int, int]:
+    """Records and batch size, checked."""
     n, batch_size = integer("n", n), integer("batch_size", batch_size)
     if batch_size > n:
         raise InputError(f"batch_size {batch_size} exceeds n = {n}: a batch holds no record twice. Lower batch_size.")
     return n, batch_size
 
 
-def _radius_arguments(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> tuple[float, float, float]:
+def radius_arguments(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> tuple[float, float, float]:
+    """The arguments of the radii, checked."""
     return (
         real("lipschitz", lipschitz),
         real("strong_convexity", strong_convexity),

@@ -72,3 +72,9 @@ def snowball_root(n: int, d: int, rho: float, factor: float = FIXED_STEPS) -> fl
     b = 2 * real("factor", factor) * math.sqrt(integer("d", d)) / real("rho", rho)
     n = integer("n", n)
     return (b + math.sqrt(b * b + 4 * n)) / (2 * n)
+
+
+def snowball_strongly_convex_step_size(steps: int, strong_convexity: float) -> float:
+    """``2 ln(T) / (m T)``, the step size of the theorem; at least two steps."""
+    steps = integer("steps", steps, low=2)
+    return 2 * math.log(steps) / (real("strong_convexity", strong_convexity) * steps)

@@ -15,9 +15,10 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses import PNSGDBound
 from dplateau.spec import OnePass, Run
-from dplateau.utility import DECAYING_STEPS, phased_erm_sensitivity, snowball_batch_sizes
+from dplateau.utility import DECAYING_STEPS, snowball_batch_sizes
 from dplateau_papers.p1.schedules import DELTA
 from dplateau_papers.page import Table
+from dplateau_papers.utility import phased_erm_sensitivity
 
 PRINTED_SENSITIVITY: Final = 4.0
 """Of a phase of Phased-ERM, over L eta: Lemma 4.7."""

@@ -18,10 +18,16 @@ from dplateau.training import SecureGenerator
 from dplateau.utility import (
     DECAYING_STEPS,
     FIXED_STEPS,
-    Phases,
-    jnn_risk,
     jnn_step_sizes,
     last_iterate_risk,
+    snowball_batch_sizes,
+    snowball_steps,
+    snowball_strongly_convex_step_size,
+)
+from dplateau_papers.p1.problems import Array, Problem
+from dplateau_papers.utility import (
+    Phases,
+    jnn_risk,
     localised_risk,
     phased_erm_phases,
     phased_sgd_phases,
@@ -31,13 +37,9 @@ from dplateau.utility import (
     reduction_counts,
     shamir_zhang_risk,
     shamir_zhang_step_size,
-    snowball_batch_sizes,
     snowball_decaying_risk,
-    snowball_steps,
     snowball_strongly_convex_risk,
-    snowball_strongly_convex_step_size,
 )
-from dplateau_papers.p1.problems import Array, Problem
 
 DELTA: Final = 1e-6
 """At which rho is turned into an epsilon, and back."""

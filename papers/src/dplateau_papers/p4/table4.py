@@ -89,7 +89,7 @@ TABLE_4: Final = (
 
 def signal(n: int, d: int) -> float:
     """``eps n^2/(alpha d)``, with Theorem 4.2's alpha = 1 + (2/eps) log(1/delta) and half of its eps."""
-    from dplateau.utility.dp_sgld_settings import renyi_signal
+    from dplateau_papers.utility.dp_sgld_settings import renyi_signal
 
     return renyi_signal(n, d, order(), EPSILON / 2)
 

@@ -8,14 +8,8 @@ from __future__ import annotations
 import math
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import check_contraction
-from dplateau.utility.snowball_batches import FIXED_STEPS, snowball_root
-
-
-def snowball_strongly_convex_step_size(steps: int, strong_convexity: float) -> float:
-    """``2 ln(T) / (m T)``, the step size of the theorem; at least two steps."""
-    steps = integer("steps", steps, low=2)
-    return 2 * math.log(steps) / (real("strong_convexity", strong_convexity) * steps)
+from dplateau.utility.snowball_batches import FIXED_STEPS, snowball_root, snowball_strongly_convex_step_size
+from dplateau_papers.utility.checks import check_contraction
 
 
 def snowball_strongly_convex_risk(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplateau.spec import InputError
-from dplateau.utility import (
+from dplateau_papers.utility import (
     Phases,
     localised_risk,
     phased_erm_phases,

@@ -11,15 +11,11 @@ from typing import Final
 import numpy as np
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.dp_sgld_constant import arguments, batch_gain, check_moderate
-from dplateau.utility.dp_sgld_settings import (
-    langevin_noise,
-    langevin_renyi_noise,
-    langevin_renyi_steps_decaying,
-    langevin_steps_decaying,
-    renyi_signal,
-)
+from dplateau.utility.dp_sgld_constant import arguments, batch_gain
+from dplateau.utility.dp_sgld_settings import langevin_noise, langevin_renyi_noise, langevin_steps_decaying
 from dplateau.utility.last_iterate import last_iterate_risk
+from dplateau_papers.utility.dp_sgld_constant import check_moderate
+from dplateau_papers.utility.dp_sgld_settings import langevin_renyi_steps_decaying, renyi_signal
 
 _FEW: Final = 8
 """Up to so many steps the mean of the bounds on the single iterates is tried too."""

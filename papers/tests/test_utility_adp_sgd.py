@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dplateau as dp
 from dplateau.spec import InputError
-from dplateau.utility import (
+from dplateau_papers.utility import (
     adagrad_stationarity,
     adp_sgd_stationarity,
     adp_sgd_stationarity_of,

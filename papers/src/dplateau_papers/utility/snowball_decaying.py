@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import check_contraction
-from dplateau.utility.jain_nagaraj_netrapalli import jnn_risk
 from dplateau.utility.snowball_batches import DECAYING_STEPS, snowball_root
+from dplateau_papers.utility.checks import check_contraction
+from dplateau_papers.utility.jain_nagaraj_netrapalli import jnn_risk
 
 
 def snowball_decaying_risk(steps: int, lipschitz: float, distance: float, *, smoothness: float | None = None) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import check_contraction
-from dplateau.utility.localisation import Phases, halving_phases, localised_risk
+from dplateau_papers.utility.checks import check_contraction
+from dplateau_papers.utility.localisation import Phases, halving_phases, localised_risk
 
 
 def phased_sgd_phases(

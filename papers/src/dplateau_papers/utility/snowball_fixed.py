@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import check_contraction
-from dplateau.utility.shamir_zhang import shamir_zhang_risk, shamir_zhang_step_size
 from dplateau.utility.snowball_batches import FIXED_STEPS, snowball_root
+from dplateau_papers.utility.checks import check_contraction
+from dplateau_papers.utility.shamir_zhang import shamir_zhang_risk, shamir_zhang_step_size
 
 
 def snowball_fixed_risk(steps: int, lipschitz: float, distance: float, *, smoothness: float | None = None) -> float:

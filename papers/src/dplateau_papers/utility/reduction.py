@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.phased_sgd_strongly_convex import double_logarithm
+from dplateau_papers.utility.phased_sgd_strongly_convex import double_logarithm
 
 
 def reduction_counts(n: int) -> tuple[int, ...]:

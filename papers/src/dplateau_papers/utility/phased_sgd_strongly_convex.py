@@ -9,8 +9,8 @@ import math
 
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import check_contraction
-from dplateau.utility.localisation import Phases, localised_risk
+from dplateau_papers.utility.checks import check_contraction
+from dplateau_papers.utility.localisation import Phases, localised_risk
 
 
 def double_logarithm(n: int) -> int:

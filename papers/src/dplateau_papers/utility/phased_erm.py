@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.localisation import Phases, halving_phases, localised_risk
+from dplateau_papers.utility.localisation import Phases, halving_phases, localised_risk
 
 
 def phased_erm_sensitivity(step_size: float, lipschitz: float, accuracy: float = 0.0) -> float:
