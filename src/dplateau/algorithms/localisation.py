@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import integer
-from dplateau.utility.localisation import halving_sizes
+from dplateau.utility.halving import halving_sizes
 
 
 class PhaseSchedule(NamedTuple):

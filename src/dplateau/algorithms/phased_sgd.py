@@ -24,7 +24,7 @@ from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator
 from dplateau.training.phased_sgd import train_phased_sgd
 from dplateau.training.result import TrainResult
-from dplateau.utility.localisation import halving_sizes
+from dplateau.utility.halving import halving_sizes
 
 MARGIN: Final = 1.01
 """Where clipping must never be active: room for the rounding margin, which is larger than in one pass."""

@@ -21,7 +21,7 @@ from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError
 from dplateau.spec.run import PHASED
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.localisation import halving_sizes
+from dplateau.utility.halving import halving_sizes
 
 _FACTOR: Final = 10.0
 """The constant of Theorem 4.4's excess risk."""

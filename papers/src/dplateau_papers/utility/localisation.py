@@ -17,6 +17,7 @@ from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
 from dplateau.utility.checks import vector
 from dplateau.utility.fixed_step_strongly_convex import start_weight
+from dplateau.utility.halving import halving_sizes
 
 
 @dataclass(frozen=True)
@@ -100,20 +101,6 @@ def localised_risk(
     spread = [real("distance", distance, inclusive=True) ** 2, *(dimension * sigma**2 for sigma in phases.noise)]
     starts = [2 * first * start_weight(n, eta, strong_convexity) for n, eta in zip(phases.counts, phases.step_sizes, strict=True)]
     return float(np.dot(starts, spread[:-1])) + each * slope**2 * sum(phases.step_sizes) + slope * math.sqrt(spread[-1])
-
-
-def halving_sizes(n: int, phases: int | None = None) -> tuple[int, ...]:
-    """Phase i has ``n / 2^i`` records, rounded down. By default there are ``ceil(log2(n) / 2)`` phases, half of the paper's.
-
-    By the last of them the steps have shrunk by n and the noise with them: its part ``4^-k L D = L D / n`` of the excess risk is no
-    more than the rest. The paper's second half, of about ``sqrt(n)`` records in all, would shrink steps by n^2, where a step is
-    lost in the rounding of the weights.
-    """
-    most = n.bit_length() - 1  # floor(log2 n): the last phase needs a record
-    number = max(1, (most + 1 + (n & (n - 1) > 0)) // 2) if phases is None else integer("phases", phases)
-    if number > most:
-        raise InputError(f"{number} phases need 2^{number} records, there are {n}: ask for at most {most} phases.")
-    return tuple(n >> i for i in range(1, number + 1))
 
 
 def halving_phases(n: int, d: int, rho: float, lipschitz: float, distance: float, sensitivity: float, phases: int | None) -> Phases:
