@@ -27,7 +27,7 @@ def fitted(request):
     random = np.random.default_rng(3)
     X = random.normal(size=(N, 4))
     y = random.integers(0, len(arguments["classes"]), N) if "classes" in arguments else 7 * np.tanh(X[:, 0])
-    return X, y, kind(epsilon=1.0, delta=1e-4, adjacency="replace", steps=20, **arguments).fit(X, y)
+    return X, y, kind(epsilon=1.0, delta=1e-4, adjacency="replace", max_iter=20, **arguments).fit(X, y)
 
 
 def test_it_fits_the_schema_and_is_confirmed(fitted):

@@ -38,7 +38,7 @@ def data():
 
 
 def test_a_fit_is_certified(make, data):
-    model = make(0.7, delta=1e-6, feature_norm=2.0, steps=50).fit(*data)
+    model = make(0.7, delta=1e-6, feature_norm=2.0, max_iter=50).fit(*data)
     assert 0.699 < model.epsilon_ <= 0.7
     assert model.epsilon_ == pytest.approx(account(model.run_, 1e-6).epsilon, rel=1e-7)
     assert model.epsilon_ >= account(model.run_, 1e-6).epsilon
@@ -102,9 +102,9 @@ def test_a_pickle_keeps_the_model_and_no_record(make, data):
 
 def test_scikit_learn_tools_work(make, data):
     X, y = data
-    search = GridSearchCV(make_pipeline(FunctionTransformer(), make(5.0)), {"privatelinearregression__steps": [20, 40]}, cv=2)
+    search = GridSearchCV(make_pipeline(FunctionTransformer(), make(5.0)), {"privatelinearregression__max_iter": [20, 40]}, cv=2)
     name = search.estimator.steps[1][0]
-    search.set_params(param_grid={f"{name}__steps": [20, 40]}).fit(X, y)
+    search.set_params(param_grid={f"{name}__max_iter": [20, 40]}).fit(X, y)
     assert search.best_estimator_[1].run_.steps in (20, 40)
     copy = clone(make(0.3).fit(X, y))
     assert copy.get_params() == make(0.3).get_params()
@@ -126,7 +126,7 @@ def test_tables_keep_their_column_names(make, data):
         *({name: value} for name in ("epsilon", "delta", "feature_norm") for value in (0.0, -1.0, np.nan, "one")),
         {"delta": 1.0},
         {"l2": -1.0},
-        {"steps": 0},
+        {"max_iter": 0},
         {"rows": "long"},
         {"solver": "sag"},
         {"adjacency": "edit"},
@@ -171,3 +171,11 @@ def test_sparse_rows_and_sample_weights_are_refused(make, data):
 def test_the_progress_bar_shows_no_number_of_the_data(make, data, capfd):
     make(verbose=True).fit(*data)
     assert capfd.readouterr().out == ""
+
+
+def test_the_old_name_of_max_iter_warns(make, data) -> None:
+    old = make(0.7, delta=1e-6, steps=3, insecure_seed=0)
+    with pytest.warns(DeprecationWarning, match="max_iter"):
+        old.fit(*data)
+    assert old.n_iter_ == 3
+    assert np.array_equal(old.coef_, make(0.7, delta=1e-6, max_iter=3, insecure_seed=0).fit(*data).coef_)

@@ -81,12 +81,14 @@ BAD_Y = {
 
 @pytest.fixture(params=ESTIMATORS, ids=lambda estimator: estimator.__name__)
 def make(request):
-    return lambda: request.param(delta=1e-3, insecure_seed=0, steps=2, **ESTIMATORS[request.param])
+    return lambda: request.param(delta=1e-3, insecure_seed=0, max_iter=2, **ESTIMATORS[request.param])
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {kind: kind(delta=1e-3, insecure_seed=0, steps=2, **options).fit(ROWS, LABELS) for kind, options in ESTIMATORS.items()}
+    return {
+        kind: kind(delta=1e-3, insecure_seed=0, max_iter=2, **options).fit(ROWS, LABELS) for kind, options in ESTIMATORS.items()
+    }
 
 
 def refused(call):
@@ -131,7 +133,7 @@ def test_bad_targets(make, fitted, name):
 @pytest.mark.parametrize("taken", [False, True])
 def test_no_warning_depends_on_the_number_of_classes(taken):
     """scikit-learn warns where more than half of the labels differ."""
-    X, model = ROWS[:4], PrivateLogisticRegression(delta=1e-3, insecure_seed=0, classes=None if taken else range(4), steps=2)
+    X, model = ROWS[:4], PrivateLogisticRegression(delta=1e-3, insecure_seed=0, classes=None if taken else range(4), max_iter=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for y in ([0, 1, 2, 3], [0, 0, 1, 1]):
@@ -146,7 +148,7 @@ def test_no_entry_changes_the_precision_of_others():
     for entry in (np.float32(0.1), float(np.float32(0.1)), str(float(np.float32(0.1)))):
         rows[0][0] = entry
         models.append(
-            PrivateLogisticRegression(delta=1e-3, insecure_seed=0, classes=[0, 1], feature_norm=0.3, steps=9).fit(rows, LABELS)
+            PrivateLogisticRegression(delta=1e-3, insecure_seed=0, classes=[0, 1], feature_norm=0.3, max_iter=9).fit(rows, LABELS)
         )
     for model in models[1:]:
         np.testing.assert_array_equal(model.coef_, models[0].coef_)

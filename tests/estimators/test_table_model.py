@@ -45,7 +45,7 @@ def saved(request, tmp_path_factory):
     (folder / "rows.csv").write_text(f"a,b,t\n{rows}\n")
     schema = schema_from_toml(COLUMNS + TARGETS[request.param])
     kind = None if request.param in ("three", "linear") else request.param
-    model = TableModel.train(folder / "rows.csv", schema, epsilon=2.0, delta=1e-6, model=kind, steps=100, insecure_seed=5)
+    model = TableModel.train(folder / "rows.csv", schema, epsilon=2.0, delta=1e-6, model=kind, max_iter=100, insecure_seed=5)
     model.save(folder / "model")
     return model, folder / "rows.csv", folder / "model"
 
@@ -124,7 +124,7 @@ def test_weights_of_another_training_are_refused(saved, tmp_path, capfd):
     """Weights that cost a million do not load as those that cost two."""
     model, file, _ = saved
     kind = model.model
-    other = TableModel.train(file, model.schema, epsilon=1e6, delta=1e-6, model=kind, steps=100, insecure_seed=5)
+    other = TableModel.train(file, model.schema, epsilon=1e6, delta=1e-6, model=kind, max_iter=100, insecure_seed=5)
     folder = copied(saved, tmp_path)
     np.savez(folder / "weights.npz", coefficients=other.estimator.coef_, intercept=other.estimator.intercept_)
     with pytest.raises(ContradictionError, match="about other weights"):

@@ -63,7 +63,7 @@ def _online(neighbours: Neighbours, epsilon: float) -> Case:
 
 def _logistic_regression(neighbours: Neighbours) -> Case:
     def fitted(features: Any, target: Any) -> PrivateLogisticRegression:
-        model = PrivateLogisticRegression(1.0, delta=DELTA, classes=[0, 1], fit_intercept=False, steps=1)
+        model = PrivateLogisticRegression(1.0, delta=DELTA, classes=[0, 1], fit_intercept=False, max_iter=1)
         return model.fit(features, target)
 
     def trained(features: Any, target: Any, _: SecureGenerator) -> Any:

@@ -123,7 +123,7 @@ def fit(
             delta=delta,
             model=model,
             solver=solver,
-            steps=steps,
+            max_iter=steps,
             stream=stream,
             n=rows,
             adjacency=adjacency or "add-remove",

@@ -22,7 +22,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import choose
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 
 ROWS: Final = ("clip", "unit")
@@ -66,11 +66,12 @@ class PrivateLinearModel(BaseEstimator):
         fit_intercept: bool,
         adjacency: str,
         solver: str,
-        steps: int,
+        max_iter: int,
         l2: float,
         dtype: str,
         insecure_seed: int | None,
         verbose: bool,
+        steps: int | str,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -79,11 +80,12 @@ class PrivateLinearModel(BaseEstimator):
         self.fit_intercept = fit_intercept
         self.adjacency = adjacency
         self.solver = solver
-        self.steps = steps
+        self.max_iter = max_iter
         self.l2 = l2
         self.dtype = dtype
         self.insecure_seed = insecure_seed
         self.verbose = verbose
+        self.steps = steps
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,7 +135,12 @@ class PrivateLinearModel(BaseEstimator):
                 f"solver {self.solver!r} means {name} for {type(loss).__name__} loss, and that does not read records in one pass:"
                 " use solver auto, pnsgd or a snowball, and a smooth loss."
             )
-        return solver, solver.plan(problem, self._budget(delta), steps=self.steps)
+        return solver, solver.plan(problem, self._budget(delta), steps=self._iterations())
+
+    def _iterations(self) -> int:
+        if self.steps != "deprecated":
+            warnings.warn(f"{type(self).__name__}: steps is max_iter now.", DeprecationWarning, stacklevel=2)
+        return integer("max_iter", self.max_iter if self.steps == "deprecated" else self.steps)
 
     def _problem(self, n: int, d: int, loss: GeneralisedLinearLoss) -> Problem:
         constant = bool(self._constant())

@@ -50,8 +50,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         Neighbouring data sets differ by the presence, or by the value, of one row.
     solver : str, default "auto"
         Algorithm, by its name in ``dplateau.algorithms.SOLVERS``; "auto" leaves the choice to ``dplateau.plan``.
-    steps : int, default 400
-        Number of gradient steps of Noisy-SGD; other solvers choose theirs. More cost time, not privacy.
+    max_iter : int, default 400
+        Number of gradient steps of Noisy-SGD, ADP-SGD and DP-SGLD; other solvers choose theirs. More cost time, not privacy.
     l2 : float, default 0.0
         Coefficient of ``|coef_|^2 / 2``, which is added to the mean loss (of targets scaled to [-1, 1]).
     dtype : {"float32", "float64"}, default "float32"
@@ -60,6 +60,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         Makes the noise reproducible and **voids the guarantee**; recorded in the certificate. For tests on public data.
     verbose : bool, default False
         Whether to show a progress bar (steps and time only).
+    steps : int, optional
+        The old name of ``max_iter``. Warns.
 
     Attributes
     ----------
@@ -112,14 +114,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         fit_intercept: bool = True,
         adjacency: str = "add-remove",
         solver: str = "auto",
-        steps: int = 400,
+        max_iter: int = 400,
         l2: float = 0.0,
         dtype: str = "float32",
         insecure_seed: int | None = None,
         verbose: bool = False,
+        steps: int | str = "deprecated",
     ) -> None:
         super().__init__(
-            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, steps, l2, dtype, insecure_seed, verbose
+            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
         )
         self.target_range = target_range
         self.loss = loss
