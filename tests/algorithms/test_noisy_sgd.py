@@ -51,8 +51,8 @@ def test_the_step_size_follows_the_noise_and_is_capped():
 
 
 def test_noise_alone_moves_a_score_by_what_the_rule_says():
-    rows = np.zeros((10_000, 400))
-    made = plan(10_000, epsilon=0.5, steps=4_000, average=0.0)
+    rows = np.zeros((10_000, 200))
+    made = plan(10_000, epsilon=0.5, steps=2_000, average=0.0)
     weights = made.fit(rows, np.zeros(10_000), generator=SecureGenerator(insecure_seed=0)).weights
     assert np.std(weights) == pytest.approx(2.0, rel=0.2)  # the deviation of the score of a row of norm 1
 

@@ -202,8 +202,7 @@ def test_themes_change(open_page):
     assert page.evaluate(ground) == light
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(("theme", "size"), [("light", PHONE), ("dark", DESKTOP)], ids=["light-phone", "dark-desktop"])
 def test_it_is_accessible_and_fits(open_page, violations, overflow, theme, size):
     page = open_page("?sampling=shuffled&epochs=20&n=60100", theme, size)
     assert violations(page) == []

@@ -20,7 +20,6 @@ SAMPLE = (
 rest is looked at as well, which takes minutes.
 """
 DARK = "document.body.setAttribute('data-md-color-scheme', 'slate')"
-pytestmark = pytest.mark.xdist_group("site")
 LOADED_BY_ADDRESS = "404.html"
 """It names its style sheets by their place on a server, and so looks bare in a file."""
 

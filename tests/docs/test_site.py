@@ -10,7 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.xdist_group("site")
 def test_site_builds(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")

@@ -240,12 +240,12 @@ def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
 def of_table(epsilons: Array, deltas: Array) -> Piecewise:
     """``sup over i of f_{epsilon_i, delta_i}``: every row of a table of (epsilon, delta) statements holds.
 
+    Source: Bu, Dong, Long, Su 2020, Theorem 1.
+
     Parameters
     ----------
     epsilons, deltas : array of shape (k,)
         epsilons >= 0, deltas in [0, 1].
-
-    Source: Bu, Dong, Long, Su 2020, Theorem 1.
     """
     epsilon, delta = np.asarray(epsilons, dtype=float), np.asarray(deltas, dtype=float)
     if epsilon.shape != delta.shape or epsilon.ndim != 1 or not epsilon.size:
