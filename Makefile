@@ -37,4 +37,4 @@ docs: $(VENV)/.ready  ## Build the documentation strictly, into site/.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## Remove the environment and everything built.
-	rm -rf $(VENV) site build dist
+	rm -rf $(VENV) .cache site build dist
