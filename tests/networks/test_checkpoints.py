@@ -195,6 +195,23 @@ def test_what_a_score_has_seen_is_not_forgotten_by_an_interrupt(seed, tmp_path):
     assert len(scored) == 9
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the archive is thrown away while it is open
+def test_an_interrupt_while_the_archive_is_filled_is_an_interrupt(tmp_path, monkeypatch):
+    """An entry is open then, and the archive's own complaint would hide the interrupt."""
+    from zipfile import ZipFile
+
+    opened = ZipFile.open
+
+    def interrupted(archive, *_, **__):
+        monkeypatch.setattr(ZipFile, "open", opened)  # once
+        archive._writing = True
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ZipFile, "open", interrupted)
+    with pytest.raises(TrainingInterrupted):
+        go(run_of(steps=8), tmp_path / "c")
+
+
 # Where JAX or Python calls back and cannot raise, an interrupt is reported and forgotten.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_at_any_moment_hide_nothing_that_was_seen(tmp_path):

@@ -123,7 +123,13 @@ def write(path: Path, run: Run, saved: Saved) -> None:
     }
     content = io.BytesIO()
     arrays: dict[str, Any] = {f"a{k}": array for k, array in enumerate(saved.arrays)}
-    np.savez(content, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    try:
+        np.savez(content, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    except ValueError as error:
+        # An interrupt in there leaves an entry open, and the archive then refuses to be closed.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
     new = path.with_name(f"{path.name}.new")
     try:
         with open(new, "wb") as file:
