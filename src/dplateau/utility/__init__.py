@@ -33,7 +33,9 @@ def __getattr__(name: str) -> Any:
     """Theorems that only the papers use have moved to dplateau-papers."""
     try:
         found = None if name.startswith("__") else getattr(import_module("dplateau_papers.utility"), name, None)
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if error.name != "dplateau_papers":  # They are there, and something of theirs is not.
+            raise
         raise AttributeError(f"dplateau.utility has no {name!r}; theorems of the papers are in dplateau-papers now.") from None
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
