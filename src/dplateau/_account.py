@@ -16,6 +16,7 @@ from dplateau.accounting.trade_offs import TradeOff, maximum, trade_off
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs
+from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 
 
@@ -226,7 +227,7 @@ def compose(*runs: Run | Runs) -> Runs:
     >>> round(dp.account(dp.compose(first, second), delta=1e-5).epsilon, 4)
     1.0571
     """
-    return Runs(one for run in runs for one in (run.runs if isinstance(run, Runs) else (run,)))
+    return Runs(one for run in runs for one in runs_of(run))
 
 
 def account(run: Run | Runs, delta: float = 1e-5) -> Report:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, overload
 
-import numpy as np
-
 from dplateau._account import checked_delta, leading_analyses, least_epsilon
 from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
 from dplateau.accounting.contour import rough_epsilon
@@ -18,7 +16,8 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.spec import InputError, Run, Runs
-from dplateau.spec.schedule import is_constant, real, scaled
+from dplateau.spec.runs import runs_of
+from dplateau.spec.schedule import is_constant, largest, real, scaled
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]
@@ -95,8 +94,7 @@ def _calibrate_noise(
     run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], x: float, rough: list[Curve], near: float
 ) -> Run | Runs:
     """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
-    slope, runs = _SLOPE, run.runs if isinstance(run, Runs) else (run,)
-    floor = math.log(1e-5 / max(float(np.max(one.noise_multiplier)) for one in runs))
+    slope, floor = _SLOPE, math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
             x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor)

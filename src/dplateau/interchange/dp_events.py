@@ -18,6 +18,7 @@ from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
 from dplateau.spec import FullBatch, InputError, Run, Runs, per_step
+from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import constant, integer, is_constant, real
 
 
@@ -52,7 +53,7 @@ def to_event(run: Run | Runs) -> dp_accounting.DpEvent:
     >>> to_event(dp.Run(n=1_000, sampling=dp.Poisson(10), steps=500, noise_multiplier=1.3)).count
     500
     """
-    blocks = (block for one in (run.runs if isinstance(run, Runs) else (run,)) for block in _noisy_sums(one))
+    blocks = (block for one in runs_of(run) for block in _noisy_sums(one))
     events = [
         event if count == 1 else dp_accounting.SelfComposedDpEvent(event, count)
         for event, count in ((_event(one), count) for one, count in merged(blocks))
@@ -68,7 +69,7 @@ def neighboring_relation(run: Run | Runs) -> NeighboringRelation:
     """
     if run.adjacency == "replace":
         return NeighboringRelation.REPLACE_ONE
-    runs = run.runs if isinstance(run, Runs) else (run,)
+    runs = runs_of(run)
     free = all(one.sampling.random_size or one.sampling.full for one in runs)
     return NeighboringRelation.ADD_OR_REMOVE_ONE if free else NeighboringRelation.REPLACE_SPECIAL
 

@@ -41,6 +41,7 @@ from dplateau.spec.assumption import (
     Steps,
 )
 from dplateau.spec.required import SECURE_DRAWS
+from dplateau.spec.runs import runs_of
 from dplateau.training import SecureGenerator
 
 TORCH: Final = Generator("torch's generator", Key.NOT_CRYPTOGRAPHIC)
@@ -222,7 +223,7 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
 
 def _assumptions(run: Run | Runs, clip: float, generator: Generator) -> tuple[Assumption, ...]:
     """What the guarantee rests on: only what was drawn here is enforced, for all else Opacus or the caller vouches."""
-    schemes = dict.fromkeys(one.sampling.kind for one in (run.runs if isinstance(run, Runs) else (run,)))
+    schemes = dict.fromkeys(one.sampling.kind for one in runs_of(run))
     drawn = (*(Batches(scheme=scheme) for scheme in schemes), Noise(grid=False))
     return (
         PublicConstants(),

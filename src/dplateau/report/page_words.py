@@ -11,6 +11,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate
 from dplateau.certificate.words import run_facts, seen, spread
 from dplateau.spec import Run, Runs
+from dplateau.spec.runs import runs_of
 
 SHORT: Final = 8
 """Lists of more numbers than this are not written out."""
@@ -69,12 +70,12 @@ def released_to(run: Run | Runs) -> str:
 
 def only_the_last(run: Run | Runs) -> bool:
     """Whether earlier steps of a training would say more than the guarantee allows."""
-    return any(one.released == "last" for one in (run.runs if isinstance(run, Runs) else (run,)))
+    return any(one.released == "last" for one in runs_of(run))
 
 
 def method(run: Run | Runs) -> list[str]:
     """How the noise came in: in steps, in phases, or in both."""
-    kinds = {one.is_phased for one in (run.runs if isinstance(run, Runs) else (run,))}
+    kinds = {one.is_phased for one in runs_of(run)}
     return [METHOD[kind] for kind in sorted(kinds)]
 
 

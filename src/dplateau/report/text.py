@@ -18,6 +18,7 @@ from dplateau.certificate.words import SECRET, by_whom, run_facts, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import Run, Runs
+from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import constant, is_constant
 
 WIDTH = 80
@@ -98,7 +99,7 @@ def report_text(report: Report) -> RenderableType:
 def calibration_text(report: Report, vary: str) -> RenderableType:
     """What ``dplateau calibrate`` shows: the answer, and what it certifiedly costs."""
     run = report.run
-    found = ", ".join(_found(one, vary) for one in (run.runs if isinstance(run, Runs) else (run,)))
+    found = ", ".join(_found(one, vary) for one in runs_of(run))
     return Group(
         Text.assemble(f"{vary} ", (found, "bold green")),
         headline(report.epsilon, report.delta, "Proved", good=True),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dplateau.spec import assumption as a
 from dplateau.spec.facts import By, Estimator, Generator, How, Key, Training
 from dplateau.spec.run import Run
-from dplateau.spec.runs import Runs
+from dplateau.spec.runs import Runs, runs_of
 
 Who = tuple[How, By]
 ENFORCED: Final[Who] = (How.ENFORCED, By.DPLATEAU)
@@ -57,7 +57,7 @@ def problems_of(
     """What is wrong with the assumptions of a training: missing lines, lines of another kind of training, and lines that credit
     somebody who cannot have seen to them.
     """
-    found, runs = list(assumptions), run.runs if isinstance(run, Runs) else (run,)
+    found, runs = list(assumptions), runs_of(run)
     rules = {rule.kind: rule for rule in _rules(training, runs, generator, estimator)}
     wrong = [f"{one.name!r} is no assumption of such a training" for one in found if type(one) not in rules]
     if training in LINEAR and (training is Training.PHASES) != all(one.is_phased for one in runs):

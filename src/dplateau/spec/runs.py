@@ -87,3 +87,8 @@ class Runs:
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, in hexadecimal."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def runs_of(run: Run | Runs) -> tuple[Run, ...]:
+    """The runs of several, or the one that stands alone."""
+    return run.runs if isinstance(run, Runs) else (run,)
