@@ -77,9 +77,9 @@ def generating_function(law: StepLaw, s: Any) -> Any:
         left = [-120 / (1 + mp.re(s)) * k for k in (1, 0.5, 0.25, 0.1, 0.03)]
         right = [edge * k for k in (0.01, 0.05, 0.15, 0.3, 0.5, 0.75, 1)]
         f = lambda e: amplified_delta(mpf(law.q), law.mu, e) * mp.exp(s * e)  # noqa: E731
-        return s * (s + 1) * mp.quad(f, [-120 / mp.re(s), *left, 0, *right])
+        return s * (s + 1) * mp.quad(f, [-120 / mp.re(s), *left, 0, *right], method="gauss-legendre")
     p, q = densities(law)
-    return mp.quad(lambda g: p(g) ** (1 + s) * q(g) ** (-s), mp.linspace(-reach, reach, 25))
+    return mp.quad(lambda g: p(g) ** (1 + s) * q(g) ** (-s), mp.linspace(-reach, reach, 25), method="gauss-legendre")
 
 
 def quadrature(law: StepLaw, c: float, panels: int = 240, cuts: tuple[float, ...] = ()) -> tuple[Any, Any, float]:
