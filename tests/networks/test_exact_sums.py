@@ -121,7 +121,7 @@ def test_double_precision_contributions_are_those_of_the_gradients():
         params, (rows, codes) = problem(np.float64)
         rows = np.random.default_rng(6).normal(size=rows.shape)
         summed, lattice = summing(params, (rows, codes), 8)
-        gradients = jax.vmap(jax.grad(network), (None, 0))(params, (rows, codes))
+        gradients = jax.jit(jax.vmap(jax.grad(network), (None, 0)))(params, (rows, codes))
         flat = np.concatenate([np.asarray(leaf).reshape(N, -1) for leaf in jax.tree.leaves(gradients)], axis=1)
         norms = np.linalg.norm(flat, axis=1, keepdims=True)
         wanted = (flat * np.minimum(1, lattice.room * lattice.unit / np.maximum(norms, 1e-300))).sum(0)
