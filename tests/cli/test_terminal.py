@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
+from functools import cache
 
 import pytest
 
@@ -34,6 +35,7 @@ COMMANDS = {
 }
 
 
+@cache
 def on_a_terminal(arguments: tuple[object, ...], columns: int = 80, **variables: str) -> str:
     """All that a terminal of that width is sent, by output and error together."""
     terminal, other_end = pty.openpty()
