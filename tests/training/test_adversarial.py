@@ -44,9 +44,8 @@ def moved(neighbours, loss, clip_norm, scheme=SCHEMES[0], dtype="float32"):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=["full", "poisson", "fixed-size", "cyclic", "one-pass"])
-@pytest.mark.parametrize("n", [5000, 100_000])
-def test_order_of_a_sum(n, scheme):
-    assert moved(float32_order(n), Logistic(), 0.5, scheme) <= 1 + 1e-3
+def test_order_of_a_sum(scheme):
+    assert moved(float32_order(100_000), Logistic(), 0.5, scheme) <= 1 + 1e-3
 
 
 def test_order_of_a_sum_by_chance():
