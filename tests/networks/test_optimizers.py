@@ -89,10 +89,11 @@ def test_a_training_hands_every_optimizer_the_noisy_mean_gradients(name):
     optimizer, run = OPTIMIZERS[name], run_with_optimizer(steps=12)
     _, unravel = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, start()))
     state = optimizer.init(start())
+    update = jax.jit(lambda noisy, state, weights: optimizer.update(unravel(noisy), state, unravel(weights)))
 
     def step(weights, noisy, t):
         nonlocal state
-        changes, state = optimizer.update(unravel(jnp.float32(noisy)), state, unravel(weights))
+        changes, state = update(jnp.float32(noisy), state, weights)
         return weights + flat(changes)
 
     wanted = list(noisy_gradients(run, loss, start(), data(), seeded(), step))[-1]
