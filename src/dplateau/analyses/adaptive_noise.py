@@ -96,7 +96,7 @@ class AdaptiveNoiseBound(Analysis):
 
     Setting: as for ``advanced-composition``, with the doubled sensitivity of replace.
 
-    Source: Wu et al. 2021 (P3), Theorems 4.1, A.1 and C.1; ``docs/proofs/adaptive-noise.md``.
+    Source: Wu et al. 2021, Theorems 4.1, A.1 and C.1; ``docs/proofs/adaptive-noise.md``.
     """
 
     name = "adaptive-noise"

@@ -29,7 +29,7 @@ class AdvancedCompositionBound(Analysis):
 
     Setting: Poisson or fixed-size sampling, or full batches; add-remove or replace; noise and rates may differ from step to step.
 
-    Source: Wu et al. 2021 (P3), Lemmas 2.2 and A.1, with the exact Gaussian mechanism and the sharp amplification lemma of Balle,
+    Source: Wu et al. 2021, Lemmas 2.2 and A.1, with the exact Gaussian mechanism and the sharp amplification lemma of Balle,
     Barthe, Gaboardi 2018; Kairouz, Oh, Viswanath 2017, Theorem 3.5.
     """
 

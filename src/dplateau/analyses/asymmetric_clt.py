@@ -27,7 +27,7 @@ class AsymmetricCLT(Analysis):
 
     Setting: Poisson or fixed-size sampling; add-remove or replace.
 
-    Source: Bu, Dong, Long, Su 2020 (P2), Theorem 7.
+    Source: Bu, Dong, Long, Su 2020, Theorem 7.
     """
 
     name = "asymmetric-clt"

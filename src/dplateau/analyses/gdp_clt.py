@@ -23,7 +23,7 @@ class GaussianCLT(Analysis):
 
     Setting: Poisson sampling with add-remove, or fixed-size sampling.
 
-    Source: Bu, Dong, Long, Su 2020 (P2), section 3.1 and Theorems 5 and 6 (Theorem 5 has a stray T); fixed size: Dong, Roth, Su
+    Source: Bu, Dong, Long, Su 2020, section 3.1 and Theorems 5 and 6 (Theorem 5 has a stray T); fixed size: Dong, Roth, Su
     2022, section 5.
     """
 
@@ -48,9 +48,9 @@ def _fixed_size(noise: Array) -> Array:
 
 
 def clt_noise_multiplier(run: Run, epsilon: float, delta: float) -> float:
-    """The noise that the limit asks for: P2's ``sigma~`` (equations 3.3, 3.4), for comparison. **Asymptotic**: may be too little.
+    """The noise that the limit asks for: ``sigma~`` of Bu, Dong, Long, Su 2020 (equations 3.3, 3.4). **Asymptotic**.
 
-    ``calibrate`` gives the noise that meets epsilon.
+    It may be too little: ``calibrate`` gives the noise that meets epsilon.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class MomentsAccountantBound(RenyiCompositionBound):
     """The same with the classical conversion ``rho + log(1/delta)/(order - 1)``: the "moments accountant" columns of papers.
     **Proved.**
 
-    Source: Abadi et al. 2016, Theorem 2; Bu, Dong, Long, Su 2020 (P2), Appendix B.3.
+    Source: Abadi et al. 2016, Theorem 2; Bu, Dong, Long, Su 2020, Appendix B.3.
     """
 
     name = "moments-accountant"
