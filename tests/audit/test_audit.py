@@ -8,9 +8,10 @@ from itertools import islice
 
 import pytest
 
+import dplateau.audit
 from dplateau.accounting import GaussianDP, Proved
 from dplateau.analyses import ANALYSES, Analysis, ExactCompositionBound
-from dplateau.audit import Finding, Instance, audit, examine, final_laws, setting, settings, worst_instance
+from dplateau.audit import BoundVerdict, Finding, Instance, audit, examine, final_laws, setting, settings, worst_instance
 from dplateau.audit.instance import check_instance
 from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run
 
@@ -235,3 +236,9 @@ def test_some_runs_state_an_l2_term_and_instances_respect_it():
     assert instance.l2 >= stated[0].l2
     with pytest.raises(InputError, match="the run's"):
         check_instance(stated[0], replace(instance, l2=stated[0].l2 / 2))
+
+
+def test_the_old_name_of_a_bounds_verdict_warns():
+    """``certificate.Verdict`` is another class, of the same name once."""
+    with pytest.warns(DeprecationWarning, match=r"dplateau\.audit\.Verdict is dplateau\.audit\.BoundVerdict now"):
+        assert dplateau.audit.Verdict is BoundVerdict

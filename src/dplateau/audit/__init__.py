@@ -1,7 +1,7 @@
 """Exact laws of the last iterate in one dimension, and a search for the instances that break a bound."""
 
+from dplateau.audit.audit import BoundVerdict as BoundVerdict
 from dplateau.audit.audit import Finding as Finding
-from dplateau.audit.audit import Verdict as Verdict
 from dplateau.audit.audit import audit as audit
 from dplateau.audit.audit import examine as examine
 from dplateau.audit.instance import Gradient as Gradient
@@ -16,3 +16,6 @@ from dplateau.audit.oracle import final_laws as final_laws
 from dplateau.audit.search import worst_instance as worst_instance
 from dplateau.audit.settings import setting as setting
 from dplateau.audit.settings import settings as settings
+from dplateau.spec.deprecated import moved
+
+__getattr__ = moved(__name__, {"Verdict": f"{__name__}.BoundVerdict"})

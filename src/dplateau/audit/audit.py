@@ -35,7 +35,7 @@ _LOOSE: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BoundVerdict:
     """One analysis on one run.
 
     Attributes
@@ -72,7 +72,7 @@ class Finding:
         Enough to compute everything again.
     epsilon : float or None
         The exact epsilon of the instance at ``delta``; None where its laws could not be computed accurately.
-    verdicts : tuple of Verdict
+    verdicts : tuple of BoundVerdict
         One for each analysis that applies; empty where there is no exact epsilon.
     """
 
@@ -81,7 +81,7 @@ class Finding:
     delta: float
     instance: Instance
     epsilon: float | None
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[BoundVerdict, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; an infinite epsilon or tightness becomes null."""
@@ -140,7 +140,7 @@ def examine(run: Run, analyses: Sequence[Analysis], *, index: int = 0, seed: int
             epsilon = laws.epsilon(delta)
     except ArithmeticError:
         return Finding(index, run, delta, instance, None, ())
-    verdicts: list[Verdict] = []
+    verdicts: list[BoundVerdict] = []
     for verdict, bound in claims:
         if bound is not None:
             ratio = _ratio(epsilon, verdict.epsilon)
@@ -152,9 +152,9 @@ def examine(run: Run, analyses: Sequence[Analysis], *, index: int = 0, seed: int
     return Finding(index, run, delta, instance, epsilon, tuple(verdicts))
 
 
-def _claim(analysis: Analysis, run: Run, delta: float) -> tuple[Verdict, Bound | None] | None:
+def _claim(analysis: Analysis, run: Run, delta: float) -> tuple[BoundVerdict, Bound | None] | None:
     """What an analysis says at ``delta``, with its bound; no bound where it fails; None where it does not apply."""
-    verdict = Verdict(analysis.name, analysis.status.__name__, math.inf, None, None)
+    verdict = BoundVerdict(analysis.name, analysis.status.__name__, math.inf, None, None)
     try:
         bound = analysis.bound(run)
         return (replace(verdict, epsilon=bound.guarantee.epsilon(delta).upper), bound) if isinstance(bound, Bound) else None
@@ -173,7 +173,7 @@ def _contradicted(exact: float, said: float, what: str, room: float = _ABSOLUTE)
     return None if exact * (1 - _RELATIVE) - room <= said else f"{what} is {exact!r}, the bound says {said!r}"
 
 
-def _elsewhere(verdict: Verdict, bound: Bound, laws: Laws, delta: float, epsilon: float) -> Verdict:
+def _elsewhere(verdict: BoundVerdict, bound: Bound, laws: Laws, delta: float, epsilon: float) -> BoundVerdict:
     """The verdict after the bound was read at another delta too; mu-GDP is read in every privacy notion."""
     guarantee, mu = bound.guarantee, bound.guarantee.mu
     try:
