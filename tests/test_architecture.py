@@ -1,9 +1,12 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import ast
+import inspect
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,19 @@ def test_public_names() -> None:
     assert {"Run", "account", "calibrate", "Poisson", "PrivateLogisticRegression"} <= set(dir(dp))
     with pytest.raises(AttributeError, match="no attribute 'privacy'"):
         _ = dp.privacy
+
+
+@pytest.mark.parametrize("package", ["dplateau", "dplateau.algorithms"])
+def test_names_loaded_late_are_those_that_types_are_checked_with(package: str) -> None:
+    """They are written down twice; and a module of a name's name would take its place."""
+    here = import_module(package)
+    file = Path(here.__file__)
+    block = next(one for one in ast.parse(file.read_text()).body if isinstance(one, ast.If))
+    listed = {alias.name: one.module for one in block.body for alias in one.names}
+    late = inspect.getclosurevars(here.__getattr__).nonlocals["home"]
+    assert late == listed
+    assert all(getattr(here, name) is getattr(import_module(module), name) for name, module in listed.items())
+    assert not [name for name in listed if (file.parent / f"{name}.py").exists() or (file.parent / name).exists()]
 
 
 def test_layers() -> None:

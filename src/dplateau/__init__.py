@@ -5,8 +5,7 @@ Names are loaded when they are first used. Runs need numpy only, accounting scip
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize
@@ -19,7 +18,7 @@ from dplateau.spec import Run as Run
 from dplateau.spec import Runs as Runs
 from dplateau.spec import Shuffled as Shuffled
 from dplateau.spec import UncertifiedError as UncertifiedError
-from dplateau.spec.missing import explained
+from dplateau.spec.lazy import loaded
 
 if TYPE_CHECKING:
     from dplateau._account import Report as Report
@@ -37,26 +36,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    **dict.fromkeys(("Report", "account", "compose"), "dplateau._account"),
-    "Enclosure": "dplateau.accounting",
-    "calibrate": "dplateau.calibration",
-    "Filter": "dplateau.filter",
-    **dict.fromkeys(
-        ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"), "dplateau.estimators"
-    ),
-    **dict.fromkeys(("Plan", "plan"), "dplateau.planning"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'dplateau' has no attribute {name!r}")
-    with explained():
-        found = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = loaded(
+    __name__,
+    {
+        "_account": ("Report", "account", "compose"),
+        "accounting": ("Enclosure",),
+        "calibration": ("calibrate",),
+        "estimators": ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"),
+        "filter": ("Filter",),
+        "planning": ("Plan", "plan"),
+    },
+)

@@ -14,10 +14,9 @@ import numpy as np
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noise_allocation import adapted_noise, noise_energy
+from dplateau.algorithms.noise_optimum import optimal_noise
 from dplateau.algorithms.noisy_sgd import NoisySGD, usual_batch
-from dplateau.algorithms.optimal_noise import optimal_noise
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.algorithms.step_schedules import polynomial_decay
 from dplateau.spec import FullBatch, InputError, Poisson, Run
 from dplateau.spec.schedule import integer, real, schedule
@@ -109,8 +108,3 @@ def plan_adp_sgd(
     first = real("step_size", step_size)
     run = run.replace(step_size=tuple((first * sizes / sizes[0]).tolist()))
     return NoisySGD(run, problem.loss, momentum=momentum, average=average, l2=problem.l2)
-
-
-SOLVERS: Final = (
-    Solver("adp-sgd", "ADP-SGD: falling steps, noise adapted to them", plan_adp_sgd, takes_steps=True, takes_dtype=True),
-)

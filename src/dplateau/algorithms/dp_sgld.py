@@ -19,7 +19,6 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noise_allocation import adapted_noise
 from dplateau.algorithms.noisy_sgd import usual_batch
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
 from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
@@ -224,8 +223,3 @@ def printed_dp_sgld(run: Run, epsilon: float, delta: float) -> Run:
 def first(values: Schedule | None) -> float:
     """The first entry of a schedule."""
     return float(entries(values or 0.0)[0])
-
-
-SOLVERS: Final = (
-    Solver("dp-sgld", "DP-SGLD: plain steps, only the last iterate is released", plan_dp_sgld, needs_l2=True, takes_steps=True),
-)

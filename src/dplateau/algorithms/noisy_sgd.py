@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
 from dplateau.spec.schedule import real, smallest
@@ -181,6 +180,3 @@ def plan_noisy_sgd(
 def usual_batch(n: int) -> int:
     """The batch size where none is given: all records, or 2^17 where there are more than 2^19."""
     return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
-
-
-SOLVERS: Final = (Solver("noisy-sgd", "Noisy-SGD with momentum and averaging", plan_noisy_sgd, takes_steps=True, takes_dtype=True),)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import convex_step, halving_phases, phased_run
 from dplateau.algorithms.problem import ROOM, Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
@@ -125,6 +124,3 @@ def lipschitz_of(problem: Problem) -> float:
             f"{type(problem.loss).__name__} has unbounded gradients: use Huber or Absolute, or Phased-SGD, which clips."
         )
     return lipschitz
-
-
-SOLVERS: Final = (Solver("phased-erm", "Phased-ERM (Theorem 4.8)", plan_phased_erm),)

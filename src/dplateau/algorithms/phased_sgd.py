@@ -17,7 +17,6 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import convex_step, equal_count, equal_phases, halving_phases, phased_run
 from dplateau.algorithms.pnsgd import MOST_STEPS
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real
@@ -157,9 +156,3 @@ def batch_of(problem: Problem, batch_size: int | None, smallest: int) -> int:
 def diameter_of(problem: Problem, diameter: float | None) -> float:
     """The diameter, or the default."""
     return 2 * problem.distance if diameter is None else real("diameter", diameter)
-
-
-SOLVERS: Final = (
-    Solver("phased-sgd", "Phased-SGD (Theorem 4.4)", plan_phased_sgd, refuses_l2=True),
-    Solver("phased-sgd-strong", "Phased-SGD, strongly convex (Theorem 5.3)", plan_phased_sgd, needs_l2=True),
-)

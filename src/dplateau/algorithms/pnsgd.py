@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem, moved
-from dplateau.algorithms.solver import Solver
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
@@ -225,6 +224,3 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
     sums = np.maximum.accumulate((moved**2)[::-1])[::-1]
     variance = sums - np.append(sums[1:], 0.0)
     return np.sqrt(np.maximum(variance, _FLOOR * sums / steps)) / moved
-
-
-SOLVERS: Final = (Solver("pnsgd", "one noisy pass with falling steps (PNSGD)", plan_pnsgd, one_pass=True),)

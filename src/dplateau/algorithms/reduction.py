@@ -17,7 +17,6 @@ from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, diameter_of
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError
 from dplateau.spec.run import PHASED
 from dplateau.spec.schedule import integer, real
@@ -106,6 +105,3 @@ def _runs(n: int, distance: float, curvature: float, noise: float, step: Callabl
         yield halving_phases(records, step(records, distance))
         risk = _FACTOR * curvature * distance * (1 / math.sqrt(records) + noise / records)
         distance = min(distance, math.sqrt(2 * risk))
-
-
-SOLVERS: Final = (Solver("reduction", "Phased-SGD, repeated on parts (Theorem 5.1)", plan_reduction, needs_l2=True),)

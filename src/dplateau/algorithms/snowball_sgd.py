@@ -7,7 +7,6 @@ Source: Feldman, Koren, Talwar, "Private stochastic convex optimization: optimal
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD, planned_pass
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.algorithms.solver import Solver
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
 from dplateau.utility import (
@@ -102,14 +100,3 @@ def _step_sizes(rule: str, steps: int, lipschitz: float, diameter: float, l2: fl
         return np.full(steps, snowball_strongly_convex_step_size(max(steps, 2), l2))
     scale = diameter / (math.sqrt(2) * lipschitz)
     return jnn_step_sizes(steps, scale) if rule == "falling" else np.full(steps, scale / math.sqrt(steps))
-
-
-SOLVERS: Final = tuple(
-    Solver(name, f"Snowball-SGD, {title}", partial(plan_snowball_sgd, rule=rule), one_pass=True, **l2)
-    for name, title, rule, l2 in (
-        ("snowball-sgd", "falling steps (Theorem 3.6)", "falling", {"refuses_l2": True}),
-        ("snowball-sgd-fixed", "equal steps (Theorem 3.5)", "fixed", {}),
-        ("snowball-sgd-strong", "strongly convex (Theorem 5.4)", "strongly-convex", {"needs_l2": True}),
-    )
-)
-"""Theorem numbers are those of Feldman, Koren, Talwar 2020."""

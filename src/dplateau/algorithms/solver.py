@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from numpy.typing import ArrayLike
+from dplateau.spec import InputError
+from dplateau.spec.missing import explained
 
-from dplateau.algorithms.problem import Budget, Problem
-from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
-from dplateau.training import SecureGenerator, TrainResult
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dplateau.algorithms.problem import Budget, Problem
+    from dplateau.losses import GeneralisedLinearLoss
+    from dplateau.spec import Run
+    from dplateau.training import SecureGenerator, TrainResult
 
 
 class Algorithm(Protocol):
@@ -50,8 +56,10 @@ class Solver:
     ----------
     name, title : str
         As users write it, and in words.
-    make : callable
-        ``make(problem, budget)`` plans it.
+    planner : str
+        The file of ``dplateau.algorithms`` and the function there that plans it: "noisy_sgd.plan_noisy_sgd".
+    options : mapping of str to Any
+        What that function is told besides the problem and the budget.
     needs_l2, refuses_l2 : bool
         Whether its objective must, or must not, have an l2 term.
     takes_steps : bool
@@ -64,12 +72,21 @@ class Solver:
 
     name: str
     title: str
-    make: Callable[..., Algorithm]
+    planner: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     needs_l2: bool = False
     refuses_l2: bool = False
     takes_steps: bool = False
     one_pass: bool = False
     takes_dtype: bool = False
+
+    @property
+    def make(self) -> Callable[..., Algorithm]:
+        """``make(problem, budget)`` plans it. The algorithm's file is imported here."""
+        file, _, function = self.planner.partition(".")
+        with explained():
+            found = getattr(import_module(f"dplateau.algorithms.{file}"), function)
+        return partial(found, **self.options) if self.options else found
 
     def plan(self, problem: Problem, budget: Budget, *, steps: int = 400) -> Algorithm:
         """The plan, with ``steps`` steps where they can be chosen; an error where the l2 term does not fit."""

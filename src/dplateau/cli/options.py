@@ -43,21 +43,6 @@ def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> An
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
 
 
-SOLVERS: Final = (
-    "noisy-sgd",
-    "adp-sgd",
-    "dp-sgld",
-    "pnsgd",
-    "snowball-sgd",
-    "snowball-sgd-fixed",
-    "snowball-sgd-strong",
-    "phased-sgd",
-    "phased-sgd-strong",
-    "phased-erm",
-    "reduction",
-)
-"""The names of ``dplateau.algorithms.SOLVERS``, here because algorithms take time to import."""
-
 RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
 RunFiles = Annotated[
     list[Path] | None,

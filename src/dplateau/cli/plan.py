@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
@@ -25,7 +26,7 @@ def plan(
     classes: Annotated[int, o.option("Number of classes of a logistic model.", DATA, "--classes")] = 2,
     feature_norm: Annotated[float, o.option("Bound on the norm of every row.", DATA, "--feature-norm")] = 1.0,
     l2: Annotated[float, o.option("Coefficient of the l2 term.", DATA, "--l2")] = 0.0,
-    solver: Annotated[str, o.choice(("auto", *o.SOLVERS), "The algorithm.", DATA, "--solver")] = "auto",
+    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", DATA, "--solver")] = "auto",
     one_pass: Annotated[
         bool, typer.Option("--one-pass", metavar="", help="The rows can be read once only.", rich_help_panel=DATA)
     ] = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
@@ -33,7 +34,7 @@ def train(
         Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
     ] = None,
     model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
-    solver: Annotated[str, o.choice(("auto", *o.SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
+    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
     steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", MODEL, "--steps")] = 400,
     stream: Annotated[
         bool, typer.Option("--stream", metavar="", help="Read the rows once, in pieces: for large files.", rich_help_panel=DATA)
