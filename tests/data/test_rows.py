@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from dplateau.data import clip_rows
+from dplateau.data.rows import bounded_rows
 from dplateau.spec import InputError
 
 
@@ -78,3 +79,41 @@ def test_rows_that_are_not_finite_are_counted_and_not_quoted(bad):
 def test_wrong_arguments(rows, norm):
     with pytest.raises(InputError, match="expected"):
         clip_rows(rows, norm)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_constant_feature_counts_in_the_norm_or_comes_on_top(dtype, unit, counted):
+    rows = np.random.default_rng(2).normal(size=(500, 3)).astype(dtype)
+    seen = bounded_rows(rows, 1.5, unit=unit, constant=0.5, counted=counted).astype(float)
+    assert seen.shape == (500, 4)
+    lengths = np.linalg.norm(seen if counted else seen[:, :3], axis=1)
+    assert (lengths <= 1.5).all()
+    shares = seen[:, :3] / rows
+    np.testing.assert_allclose(shares, np.broadcast_to(shares[:, :1], shares.shape), rtol=1e-5)
+    if counted:  # it is scaled with the row, which stays on its side of every hyperplane
+        np.testing.assert_allclose(seen[:, 3], 0.5 * shares[:, 0], rtol=1e-5)
+    else:
+        assert (seen[:, 3] == 0.5).all()
+    if unit:
+        np.testing.assert_allclose(lengths, 1.5, rtol=1e-6)
+    else:
+        whole = np.hypot(np.linalg.norm(rows.astype(float), axis=1), 0.5 * counted)
+        np.testing.assert_allclose(lengths, np.minimum(whole, 1.5), rtol=1e-6)
+
+
+def test_unit_rows_of_any_size():
+    rows = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0], [3.0, 4.0], [5e-324, 0.0]])
+    seen = bounded_rows(rows, 1.0, unit=True)
+    np.testing.assert_allclose(seen, [[0.6, 0.8], [0.6, 0.8], [0, 0], [0.6, 0.8], [1, 0]], rtol=1e-12)
+    assert (np.linalg.norm(seen, axis=1) <= 1).all()
+    assert bounded_rows(rows, 1.0).shape == bounded_rows(rows, 1.0, unit=True).shape == rows.shape
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_scaling_to_a_norm_hides_nothing_that_is_not_finite(bad):
+    rows = np.full((5000, 2), 0.123)
+    rows[4500, 1] = bad
+    with pytest.raises(InputError, match=r"^1 of 5000 rows contain NaN or infinity"):
+        bounded_rows(rows, 1.0, unit=True)

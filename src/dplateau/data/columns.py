@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.data.rows import count_not_finite
 from dplateau.data.schema import Schema, Vector
 from dplateau.spec import InputError
 
@@ -139,7 +140,7 @@ def vectors(values: pa.ChunkedArray, column: Vector) -> NDArray[np.float64]:
     ):
         raise InputError(f"column {column.name!r} holds lists of another length: {wanted}.")
     array = array.reshape(len(values), column.size)
-    if bad := int((~np.isfinite(array)).any(axis=1).sum()):
+    if bad := count_not_finite(array):
         raise InputError(f"column {column.name!r} is NaN, infinite or missing in {bad} rows: {wanted}. Repair or drop these rows.")
     return array
 

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dplateau.data import columns as read
 from dplateau.data.plain import fill_numbers, fill_vector, is_plain
-from dplateau.data.rows import LARGEST, SMALLEST, clip_rows, parts, unit_rows
+from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows, clip_rows, parts
 from dplateau.data.schema import Category, Feature, Number, Schema, Vector
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
@@ -109,11 +109,13 @@ def encode(
         width = sum(len(_names(column)) for column in run)
         _fill_run(raw[:, start : start + width], run, plain, [read.column_of(table, c.name, schema) for c in run], schema)
         start += width
-    raw[:, start:] = weight
     unit = (rows or ("unit" if schema.target.classes else "scale")) == "unit"
     scale = bound / math.sqrt(sum(_largest_square(column) for column in schema.features) + weight**2)
+    if unit:
+        scale = 1.0
+    constant = weight * scale if weight else None
     for part in parts(*raw.shape):
-        raw[part] = unit_rows(raw[part], bound) if unit else clip_rows(raw[part] * scale, bound)
+        raw[part] = bounded_rows(raw[part, :start] * scale, bound, unit=unit, constant=constant, counted=True)
     target = schema.target
     return Dataset(
         features=raw,

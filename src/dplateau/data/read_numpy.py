@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.files import existing_file
+from dplateau.data.rows import count_not_finite
 from dplateau.spec import InputError
 
 
@@ -63,8 +64,7 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
             f"{path}: X has type {features.dtype.kind!r} and y has type {target.dtype.kind!r}: expected numbers (y may be text)."
         )
     for name, array in (("X", features), ("y", target)):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            bad = int((~np.isfinite(array)).reshape(len(array), -1).any(axis=1).sum())
+        if array.dtype.kind == "f" and (bad := count_not_finite(array)):
             raise InputError(f"{path}: {name} is NaN or infinite in {bad} rows: expected finite numbers. Repair or drop them.")
     return features, target
 

@@ -1,4 +1,4 @@
-"""``clip_rows``: bound the norm of every row, exactly, in the precision that the rows are stored in."""
+"""Rows of bounded norm: every row by itself, exactly, in the precision that the rows are stored in."""
 
 from __future__ import annotations
 
@@ -18,6 +18,46 @@ PART: Final = 1 << 15
 # How far below the bound long rows are scaled, so that they are not above it after rounding. To float32, rounding moves a norm by
 # at most a part in 2^24; in float64, the norm itself is computed (pairwise sums) to a few parts in 2^53.
 SLACK = {"float32": 2.0**-22, "float64": 2.0**-46}
+
+
+def bounded_rows(
+    rows: ArrayLike, norm: float, *, unit: bool = False, constant: float | None = None, counted: bool = False
+) -> NDArray[Any]:
+    """Rows as a model sees them: no longer than ``norm``, with the constant feature that carries an intercept.
+
+    Whether the constant feature counts in the norm is a matter of what the norm is about. For an encoded table it counts: it is one
+    of the table's features, a row is scaled with it and so stays on its side of every hyperplane. For an estimator it does not:
+    ``feature_norm`` is about the columns of X, and ``intercept_`` is added to all scores alike, however long a row is; rows are
+    then as long as ``hypot(norm, constant)``.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d)
+        Numbers. float32 and float64 keep their type, others become float64.
+    norm : float
+        The public bound on the Euclidean norm, between 1e-30 and 1e30.
+    unit : bool, default False
+        Whether shorter rows are scaled up to the norm too. A row of zeros stays.
+    constant : float, optional
+        Value of a last feature that all rows have; by default there is none.
+    counted : bool, default False
+        Whether ``norm`` bounds the row with that feature, or without it.
+
+    Returns
+    -------
+    array, shape (n, d) or (n, d + 1)
+        The rows. Where nothing is to be done it is ``rows`` itself.
+
+    Raises
+    ------
+    InputError
+        See ``clip_rows``.
+    """
+    array, within = as_rows(rows), unit_rows if unit else clip_rows
+    if constant is None:
+        return within(array, norm)
+    ends = np.full(len(array), constant, dtype=array.dtype)
+    return within(np.column_stack([array, ends]), norm) if counted else np.column_stack([within(array, norm), ends])
 
 
 def clip_rows(rows: ArrayLike, norm: float) -> NDArray[Any]:
@@ -64,13 +104,18 @@ def parts(rows: int, columns: int) -> Iterator[slice]:
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
-def unit_rows(rows: NDArray[Any], bound: float) -> NDArray[Any]:
-    """Finite rows divided by their norms, times ``bound`` less what rounding could add to it; a row of zeros stays."""
+def unit_rows(rows: NDArray[Any], norm: float) -> NDArray[Any]:
+    """Rows divided by their norms, times ``norm`` less what rounding could add to it; a row of zeros stays."""
     scaled = np.empty_like(rows)
-    length = bound * (1 - SLACK[rows.dtype.name])
+    length = real("norm", norm, low=SMALLEST, inclusive=True, high=LARGEST) * (1 - SLACK[rows.dtype.name])
     for part in parts(*rows.shape):
         wide = rows[part].astype(np.float64)
         norms = row_norms(wide)
+        if (far := ~((norms >= SMALLEST) & (norms <= LARGEST))).any():
+            _check_finite(rows)
+            largest = np.abs(wide[far]).max(axis=1, keepdims=True)
+            wide[far] = np.divide(wide[far], largest, out=np.zeros_like(wide[far]), where=largest > 0)
+            norms[far] = row_norms(wide[far])
         wide *= np.divide(length, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
         scaled[part] = wide
     return scaled
@@ -104,9 +149,14 @@ def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
     return norms
 
 
+def count_not_finite(array: NDArray[Any]) -> int:
+    """How many rows, or entries of a column, have NaN or infinity."""
+    fine = np.isfinite(array)
+    return 0 if fine.all() else int((~fine).reshape(len(array), -1).any(axis=1).sum())
+
+
 def _check_finite(array: NDArray[Any]) -> None:
-    bad = int((~np.isfinite(array)).any(axis=1).sum())
-    if bad:
+    if bad := count_not_finite(array):
         raise InputError(f"{bad} of {len(array)} rows contain NaN or infinity: expected finite numbers. Repair or drop these rows.")
 
 

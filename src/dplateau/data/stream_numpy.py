@@ -10,6 +10,7 @@ import numpy as np
 
 from dplateau.data.files import existing_file
 from dplateau.data.readers import array_table, array_width
+from dplateau.data.rows import count_not_finite
 from dplateau.data.schema import Schema
 from dplateau.spec import InputError
 
@@ -45,7 +46,7 @@ def npy_pieces(path: Path, schema: Schema, rows: int) -> Iterator[pa.Table]:
                         f"{path} ends after {start + block.size // (width + 1)} rows where its header says {n}: write it anew."
                     )
                 block = block.reshape(count, width + 1)
-                if block.dtype.kind == "f" and (bad := int((~np.isfinite(block)).any(axis=1).sum())):
+                if block.dtype.kind == "f" and (bad := count_not_finite(block)):
                     raise InputError(
                         f"{path}, rows {start + 1} to {start + count}: {bad} rows are NaN or infinite: expected finite numbers."
                         " Repair or drop them."

@@ -16,7 +16,7 @@ from dplateau._account import account
 from dplateau.algorithms import PNSGD, SOLVERS, Algorithm, Budget, Problem, Solver, solver_named
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
-from dplateau.data import clip_rows
+from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import choose
@@ -100,15 +100,6 @@ class PrivateLinearModel(BaseEstimator):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
 
-    def _bounded(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The rows as the model sees them, in fitting and in prediction: no longer than ``feature_norm``."""
-        if self.rows == "unit":
-            largest = np.abs(X).max(axis=1, keepdims=True)
-            X = np.divide(X, largest, out=np.zeros_like(X), where=largest > 0)  # so that squares neither overflow nor vanish
-            norms = np.linalg.norm(X, axis=1, keepdims=True)
-            X = np.divide(X, norms, out=np.zeros_like(X), where=norms > 0) * X.dtype.type(self.feature_norm)
-        return clip_rows(X, self.feature_norm)
-
     def _constant(self) -> float:
         """Value of the constant feature that carries the intercept: a quarter of the norm of a row.
 
@@ -116,10 +107,13 @@ class PrivateLinearModel(BaseEstimator):
         """
         return 0.25 * float(self.feature_norm) if self.fit_intercept else 0.0
 
+    def _bounded(self, X: NDArray[Any], constant: float | None = None) -> NDArray[Any]:
+        """The rows as the model sees them, in fitting and in prediction: no longer than ``feature_norm``."""
+        return bounded_rows(X, self.feature_norm, unit=self.rows == "unit", constant=constant)
+
     def _features(self, X: NDArray[Any]) -> NDArray[Any]:
         """The bounded rows, with the constant feature of the intercept."""
-        X, constant = self._bounded(X), self._constant()
-        return np.column_stack([X, np.full(len(X), constant, dtype=X.dtype)]) if constant else X
+        return self._bounded(X, self._constant() or None)
 
     def _planned(
         self, n: int, d: int, loss: GeneralisedLinearLoss, delta: float, residual_clip: float | None, once: bool
@@ -192,7 +186,7 @@ class PrivateLinearModel(BaseEstimator):
         assert isinstance(made, PNSGD)  # so are all that read records in one pass
         order = Order(detail=stream.order)
         with self._bar(made.progress_unit) as progress:
-            bounded = ((self._features(_finite(X)), y) for X, y in blocks)
+            bounded = ((self._features(X), y) for X, y in blocks)
             result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
@@ -280,16 +274,6 @@ class PrivateLinearModel(BaseEstimator):
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         """Rows to predict, as the model sees them."""
         return self._bounded(checked_rows(self, X))
-
-
-def _finite(X: NDArray[Any]) -> NDArray[Any]:
-    """The rows, if all entries are finite: scaling would hide what is not."""
-    if not np.isfinite(X).all():
-        bad = int((~np.isfinite(X)).any(axis=1).sum())
-        raise InputError(
-            f"{bad} rows of a block have features that are not finite numbers: clean them first. Nothing was released."
-        )
-    return X
 
 
 def takes_batches(model: PrivateLinearModel) -> bool:

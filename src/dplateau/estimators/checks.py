@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dplateau.data.rows import count_not_finite
 from dplateau.spec import InputError
 
 
@@ -37,7 +38,7 @@ def checked_data(
 def checked_target(y: ArrayLike, n: int, name: str = "targets") -> NDArray[Any]:
     """``n`` finite numbers, as float32 or float64."""
     values = _entries(numbers(y, name), n, name)
-    if bad := int((~np.isfinite(values)).sum()):
+    if bad := count_not_finite(values):
         raise InputError(f"Input y contains NaN or infinity: {bad} of {n} {name} are not finite. Repair or drop them.")
     return values
 
@@ -104,8 +105,7 @@ def _rows(X: ArrayLike) -> NDArray[Any]:
     for what, number in zip(("sample", "feature"), rows.shape, strict=True):
         if not number:
             raise InputError(f"X has 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.")
-    if not np.isfinite(rows).all():
-        bad = int((~np.isfinite(rows)).any(axis=1).sum())
+    if bad := count_not_finite(rows):
         raise InputError(f"Input X contains NaN or infinity in {bad} of {len(rows)} rows. Repair or drop these rows.")
     return rows
 

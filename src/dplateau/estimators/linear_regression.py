@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
+from dplateau.data.rows import count_not_finite
 from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
@@ -253,6 +254,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
 
 def _finite_targets(y: ArrayLike) -> NDArray[np.float64]:
     values = numbers(y, "targets")
-    if bad := int((~np.isfinite(values)).sum()):
+    if bad := count_not_finite(values):
         raise InputError(f"{bad} targets of a block are not finite numbers: clean them first. Nothing was released.")
     return values

@@ -42,19 +42,24 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
         raise InputError("keep_iterates releases more than the last iterate: use a run with released='all'.")
 
 
-def checked_data(
-    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Features ``(n, d)``, numbers of any type, and target ``(n,)`` in double precision; both finite."""
+def records_of(loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Features ``(n, d)``, numbers of any type, and target ``(n,)`` in double precision, as the loss wants it."""
     rows, labels = np.asarray(features), np.asarray(target)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]:
         raise InputError(f"features have shape {rows.shape} and type {rows.dtype}: expected a table of numbers, one row a record.")
     if labels.shape != rows.shape[:1]:
         raise InputError(f"target has shape {labels.shape}: expected one entry for each of the {len(rows)} rows of features.")
+    loss.check_target(labels)
+    return rows, labels.astype(np.float64)
+
+
+def checked_data(
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """All records of the run, as ``records_of`` gives them; both finite."""
+    rows, labels = records_of(loss, features, target)
     if len(rows) != run.n:
         raise InputError(f"features have {len(rows)} rows but the run has n = {run.n}: the run must describe this data set.")
-    loss.check_target(labels)
-    labels = labels.astype(np.float64)
     if not (np.isfinite(labels).all() and all(np.isfinite(rows[i : i + _PART]).all() for i in range(0, len(rows), _PART))):
         raise InputError("features or target have values that are not finite numbers: clean or clip them first.")
     return rows, labels

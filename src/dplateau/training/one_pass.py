@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.spec.schedule import window
-from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start, records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.errors import TrainingInterrupted
 from dplateau.training.integers import block_of
@@ -236,20 +236,11 @@ class _Records:
         block = next(self._blocks, None)
         if block is None:
             return False
-        features, target = (np.asarray(part) for part in block)
-        if features.ndim != 2 or features.dtype.kind not in "biuf" or not features.shape[1]:
-            raise InputError(
-                f"features have shape {features.shape} and type {features.dtype}: expected a table of numbers, one row a record."
-            )
+        features, target = records_of(self._loss, *block)
         if self.d not in (0, features.shape[1]):
             raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
         if self._dtype not in (None, features.dtype):
             raise InputError(f"a block has features of type {features.dtype}, the ones before it {self._dtype}: expected one type.")
-        if target.shape != features.shape[:1]:
-            raise InputError(
-                f"target has shape {target.shape}: expected one entry for each of the {len(features)} rows of features."
-            )
-        self._loss.check_target(target)
         self.d, self._dtype = features.shape[1], features.dtype
         self._seen += len(target)
         if self._seen > self._n:
@@ -257,5 +248,5 @@ class _Records:
                 f"there are more records than n = {self._n:,}: the run must describe this data set. Nothing was released."
             )
         if len(target):
-            self._pieces.append((features, target.astype(np.float64)))
+            self._pieces.append((features, target))
         return True
