@@ -27,7 +27,7 @@ from dplateau.accounting.family import Family, Members
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition, Repeated, Term
-from dplateau.spec import Run, per_step
+from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
 from dplateau.spec.steps import Counts, distinct
 
@@ -55,7 +55,7 @@ def _fixed_order_mu(run: Run) -> float:
     if is_constant(z):
         return math.sqrt(epochs) * sensitivity(run) / constant(z)
     losses = np.zeros(epochs * length)
-    losses[: run.steps] = per_step(z, run.steps) ** -2.0
+    losses[: run.steps] = run.table.written().noise ** -2.0
     places = losses.reshape(-1, length)
     # A shuffled record may sit anywhere in every epoch; a cyclic one keeps its place.
     total = places.max(axis=1).sum() if run.sampling.shuffled else places.sum(axis=0).max()

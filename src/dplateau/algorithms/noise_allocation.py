@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import InputError, Run, per_step
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import entries, integer, is_constant, real, schedule
 
 Array: TypeAlias = NDArray[np.float64]
@@ -176,7 +176,7 @@ def noise_energy(run: Run) -> float:
     InputError
         The run has no ``step_size``, or its batch sizes differ within an epoch.
     """
-    return float(np.sum(noise_weights(run) * per_step(run.noise_multiplier, run.steps) ** 2))
+    return float(np.sum(noise_weights(run) * run.table.written().noise ** 2))
 
 
 def noise_weights(run: Run) -> Array:
@@ -186,7 +186,8 @@ def noise_weights(run: Run) -> Array:
     divisors = run.sampling.divisors(run.n)
     if not is_constant(divisors) and len(entries(divisors)) != run.steps:
         raise InputError("batch_size differs within an epoch: expected one batch size, or one a step.")
-    return (per_step(run.step_size, run.steps) / per_step(divisors, run.steps)) ** 2
+    steps = run.table.written()
+    return (steps.step_size / steps.size) ** 2
 
 
 def printed_sigma(

@@ -21,7 +21,7 @@ from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.roots import root
 from dplateau.algorithms.noise_allocation import noise_energy, noise_weights, normalised
 from dplateau.calibration import calibrate
-from dplateau.spec import InputError, Run, per_step
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
 
 Array: TypeAlias = NDArray[np.float64]
@@ -104,7 +104,7 @@ class _Search:
     """Noise with one lambda at one s, and the s and lambda of least energy among those that meet the target."""
 
     def __init__(self, run: Run, weights: Array, epsilon: float, delta: float) -> None:
-        rates = per_step(run.sampling.divisors(run.n), run.steps) / run.n
+        rates = run.table.written().rate
         self._rates = np.unique(rates)
         if self._rates.size > RATES:
             raise InputError(

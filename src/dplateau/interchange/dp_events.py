@@ -17,7 +17,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
-from dplateau.spec import FullBatch, InputError, Run, Runs, per_step
+from dplateau.spec import FullBatch, InputError, Run, Runs
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import constant, integer, is_constant, real
 
@@ -184,7 +184,7 @@ def _of_the_worst_position(run: Run) -> Sequence[Block]:
     if is_constant(z):
         return [(NoisySum(constant(z)), math.ceil(run.steps / length))]
     noises = np.full(math.ceil(run.steps / length) * length, np.inf)
-    noises[: run.steps] = per_step(z, run.steps)
+    noises[: run.steps] = run.table.written().noise
     epochs = noises.reshape(-1, length)
     # A shuffled record may sit anywhere in every epoch; the others keep their place.
     place = np.argmax(((noises.min() / epochs) ** 2).sum(axis=0))

@@ -12,7 +12,7 @@ from typing import Any
 
 from opacus.schedulers import _NoiseScheduler  # pyright: ignore[reportPrivateUsage]
 
-from dplateau.spec import InputError, Run, per_step
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import entries, schedule
 
 
@@ -50,11 +50,8 @@ class PlannedNoise(_NoiseScheduler):
     """
 
     def __init__(self, optimizer: Any, *, noise: Run | Sequence[float], last_epoch: int = -1) -> None:
-        if isinstance(noise, Run):
-            planned = tuple(per_step(noise.noise_multiplier, noise.steps).tolist())
-        else:
-            planned = entries(schedule("noise", noise))
-        self.planned: tuple[float, ...] = planned
+        planned = noise.table.written().noise.tolist() if isinstance(noise, Run) else noise
+        self.planned = entries(schedule("noise", planned))
         self.made = False
         super().__init__(optimizer, last_epoch=last_epoch)
         before = optimizer.step_hook

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import InputError, OnePass, Run, Runs
+from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.schedule import integer
 from dplateau.training import SecureGenerator
 
@@ -91,7 +91,7 @@ def interval(run: Run, every: int) -> int:
     InputError
         One pass over the records cannot be interrupted: its bounds count every record once.
     """
-    if isinstance(run.sampling, OnePass):
+    if run.sampling.once:
         raise InputError("a one-pass run takes no checkpoint: a part that is read again is no part of one pass.")
     epoch = run.sampling.epoch_length(run.n)
     return -(-every // epoch) * epoch

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from dplateau.spec.errors import InputError
-from dplateau.spec.sampling import SAMPLINGS, OnePass, Sampling, sampling_from_dict
+from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
 from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, smallest
 from dplateau.spec.steps import StepTable
 
@@ -132,7 +132,7 @@ class Run:
 
     def _check_phases(self) -> None:
         """What bounds the sensitivity of a phase must hold, or every bound on its noise would be too small."""
-        if not isinstance(self.sampling, OnePass):
+        if not self.sampling.once:
             raise InputError(f"update {self.update!r} needs one-pass sampling: every phase has its own records.")
         if self.step_size is None or self.strong_convexity is None:
             raise InputError(f"update {self.update!r} needs step_size, and strong_convexity (0 for convex losses).")

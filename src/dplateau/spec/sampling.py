@@ -57,6 +57,8 @@ class Sampling(ABC):
         The order is drawn afresh in every epoch.
     full : bool
         Every batch holds all records. Exactly one of these four holds.
+    once : bool
+        No record is used twice.
     random_size : bool
         A batch may be larger or smaller than its public size.
     """
@@ -66,6 +68,7 @@ class Sampling(ABC):
     ordered: ClassVar[bool] = False
     shuffled: ClassVar[bool] = False
     full: ClassVar[bool] = False
+    once: ClassVar[bool] = False
     random_size: ClassVar[bool] = False
 
     @abstractmethod
@@ -277,6 +280,7 @@ class OnePass(_Sized):
 
     kind: ClassVar[str] = "one-pass"
     ordered: ClassVar[bool] = True
+    once: ClassVar[bool] = True
 
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)

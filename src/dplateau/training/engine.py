@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import OnePass, Run
+from dplateau.spec import Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import TrainingInterrupted
@@ -81,7 +81,7 @@ def train(
     TrainingDiverged
         The weights overflowed. Nothing is released.
     """
-    if isinstance(run.sampling, OnePass):
+    if run.sampling.once:
         return train_one_pass(
             run,
             loss,

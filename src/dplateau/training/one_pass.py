@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, OnePass, Run
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start, records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
@@ -68,7 +68,7 @@ def train_one_pass(
     TrainingInterrupted, TrainingDiverged
         As ``train``.
     """
-    if not isinstance(run.sampling, OnePass):
+    if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     check_options(run, dtype, momentum, average, keep_iterates)
     records = None

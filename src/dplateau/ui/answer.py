@@ -127,7 +127,7 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
             f"{left:,} of {settings.n:,} rows fill no batch and are left out: the plan is for n = {settings.rows:,}. "
             f"Batches of {near:,} would use all of them."
         )
-    if settings.sampling == Poisson.kind and settings.last and settings.convex:
+    if settings.scheme.drawn and settings.last and settings.convex:
         notes.append(
             "For Poisson batches this page counts on composition only. The last-iterate bound for them takes seconds: "
             "dplateau account and dplateau calibrate have it, and after very many steps it is less."
@@ -205,7 +205,7 @@ def _worth(settings: Settings, piece: int) -> dict[str, Any]:
     else:
         there = bool(getattr(settings, name))
         other = settings.without(**{name: not there})
-    if settings.sampling == Poisson.kind or not (name == "last" or settings.counts_on_last):
+    if settings.scheme.drawn or not (name == "last" or settings.counts_on_last):
         return {"assumption": name, "there": there, "noise": None, "shown": None}
     step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
     try:
@@ -217,7 +217,7 @@ def _worth(settings: Settings, piece: int) -> dict[str, Any]:
 
 def _poisson(settings: Settings, _: int) -> dict[str, Any]:
     """What batches of the same size, drawn at random, would need by composition."""
-    if settings.sampling == "full":
+    if settings.scheme.full:
         return {"noise": None, "shown": None}
     try:
         noise = composition(settings.without(sampling=Poisson.kind)).noise

@@ -61,7 +61,7 @@ def begins(run: Run, delta: float) -> int | None:
 
 def trade_off_pieces(settings: Settings) -> int:
     """In how many pieces the trade-off curve comes, each sharper than the one before."""
-    return len(_SHARES) if settings.sampling == Poisson.kind else 1
+    return len(_SHARES) if settings.scheme.drawn else 1
 
 
 def trade_off(settings: Settings, piece: int) -> TradeOff:
@@ -69,7 +69,7 @@ def trade_off(settings: Settings, piece: int) -> TradeOff:
     guarantee = found(settings).best.guarantee
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu)
-    known = range(piece + 1) if settings.sampling == Poisson.kind else range(len(_SHARES))
+    known = range(piece + 1) if settings.scheme.drawn else range(len(_SHARES))
     return of_table(*np.array([row for each in known for row in _rows(settings, each)]).T)
 
 

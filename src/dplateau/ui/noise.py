@@ -11,7 +11,7 @@ from dplateau._account import account
 from dplateau.accounting import Bound, gdp_mu
 from dplateau.analyses import FixedOrderBound
 from dplateau.calibration import calibrate
-from dplateau.spec import Run
+from dplateau.spec import Cyclic, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
 from dplateau.utility.fixed_step_strongly_convex import start_weight
@@ -96,11 +96,11 @@ def composition(settings: Settings) -> Calibrated:
 def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> float:
     """About what the excess risk is, to compare step sizes with: no bound."""
     if settings.counts_on_last:
-        order = settings.without(sampling="cyclic") if settings.sampling == "shuffled" else settings
+        order = settings.without(sampling=Cyclic.kind) if settings.scheme.shuffled else settings
         noise = min(noise, (FixedOrderBound().guarantee(order.run(eta)).mu or math.inf) / mu)
     free, m = has_free_minimiser(settings), settings.strong_convexity
     variance = settings.d * (noise * LIPSCHITZ / settings.size) ** 2
-    variance += 0.0 if settings.sampling == "full" else LIPSCHITZ**2 / settings.size
+    variance += 0.0 if settings.scheme.full else LIPSCHITZ**2 / settings.size
     steps = min(float(settings.steps), 1 / (eta * m)) if m else float(settings.steps)
     logarithm = 1 + math.log(1 + steps) / 4
     start = start_weight(settings.steps, eta, m) * distance_of(settings) ** 2

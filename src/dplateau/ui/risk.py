@@ -81,7 +81,7 @@ def excess_risk(settings: Settings, run: Run) -> Risk:
     """The least proved bound on the expected excess risk of the last iterate of ``run``, which has its noise."""
     if not settings.convex:
         return Risk(None, why_not="the loss is not known to be convex.")
-    in_order = settings.sampling in ("cyclic", "shuffled")
+    in_order = settings.scheme.ordered or settings.scheme.shuffled
     if in_order and run.steps > settings.batches_an_epoch:
         return Risk(
             None,
@@ -114,14 +114,14 @@ def _up(value: float) -> float:
 
 
 def _steps_of(settings: Settings, run: Run) -> _Steps:
-    if settings.sampling == "full":
+    if settings.scheme.full:
         variance = 0.0
-    elif settings.sampling == "poisson":
+    elif settings.scheme.drawn:
         variance = poisson_gradient_variance(settings.n, settings.batch, LIPSCHITZ)
     else:
         variance = LIPSCHITZ**2 / settings.batch
     m, smooth = settings.strong_convexity, settings.smoothness
-    spread = poisson_smoothness(settings.n, settings.batch, smooth, m) if settings.sampling == "poisson" and m else smooth
+    spread = poisson_smoothness(settings.n, settings.batch, smooth, m) if settings.scheme.drawn and m else smooth
     eta, sigma = float(run.step_size or 0.0), float(run.noise_multiplier) * LIPSCHITZ / settings.size  # type: ignore[arg-type]
     return _Steps(run.steps, eta, variance, distance_of(settings), smooth, spread, m, settings.d, sigma)
 
@@ -166,7 +166,7 @@ def _lipschitz(settings: Settings, steps: _Steps) -> float:
     """For the best weights within the radius; the gradient of the l2 term is at most l2 times the radius of the ball."""
     slope = LIPSCHITZ + (settings.l2 * settings.radius if settings.shrunk else 0.0)
     # A batch of fixed size has a mean gradient, which is no longer than one row's; a Poisson batch may be larger than its divisor.
-    second = slope**2 + (steps.noisy if settings.sampling == "poisson" else steps.d * steps.sigma**2)
+    second = slope**2 + (steps.noisy if settings.scheme.drawn else steps.d * steps.sigma**2)
     closed = _equal_steps(steps.count, steps.eta, second, steps.distance, slope)
     if steps.count > _MANY:
         return closed

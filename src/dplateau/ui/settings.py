@@ -159,11 +159,17 @@ class Settings:
         found._check()
         return found
 
+    @property
+    def scheme(self) -> Sampling:
+        """How the rows of a step are chosen."""
+        kind = SAMPLINGS[self.sampling]
+        return FullBatch() if kind is FullBatch else kind(batch_size=self.batch)  # type: ignore[call-arg]
+
     def _check(self) -> None:
         """What no field can tell alone."""
-        if self.sampling != FullBatch.kind and self.batch > self.n:
+        if not self.scheme.full and self.batch > self.n:
             raise SettingsError({"batch": f"a batch has at most n = {self.n:,} rows: lower it, or raise n."})
-        if self.sampling == Shuffled.kind and self.batches_an_epoch > MOST_SHUFFLED:
+        if self.scheme.shuffled and self.batches_an_epoch > MOST_SHUFFLED:
             least = -(-self.n // MOST_SHUFFLED)
             message = (
                 f"that is {self.batches_an_epoch:,.0f} shuffled batches an epoch, this page goes to {MOST_SHUFFLED:,}: take "
@@ -188,14 +194,14 @@ class Settings:
     @property
     def batches_an_epoch(self) -> float:
         """Steps of one pass; with a fixed or a shuffled order only whole batches count."""
-        if self.sampling == FullBatch.kind:
+        if self.scheme.full:
             return 1
-        return self.n / self.batch if self.sampling == Poisson.kind else self.n // self.batch
+        return self.n / self.batch if self.scheme.drawn else self.n // self.batch
 
     @property
     def rows(self) -> int:
         """The rows that are used: with a fixed or a shuffled order those that do not fill a batch are left out."""
-        return int(self.batches_an_epoch) * self.batch if self.sampling in (Cyclic.kind, Shuffled.kind) else self.n
+        return int(self.batches_an_epoch) * self.batch if self.scheme.ordered or self.scheme.shuffled else self.n
 
     @property
     def steps(self) -> int:
@@ -205,7 +211,7 @@ class Settings:
     @property
     def size(self) -> int:
         """What the sum of a step's gradients is divided by."""
-        return self.n if self.sampling == FullBatch.kind else self.batch
+        return self.n if self.scheme.full else self.batch
 
     @property
     def strong_convexity(self) -> float:
@@ -220,7 +226,7 @@ class Settings:
     @property
     def counts_on_last(self) -> bool:
         """Whether a last-iterate bound is asked: under Poisson sampling it would take seconds."""
-        return self.last and self.convex and self.sampling != Poisson.kind
+        return self.last and self.convex and not self.scheme.drawn
 
     def without(self, **changes: Any) -> Settings:
         """The same with other assumptions."""
@@ -228,12 +234,10 @@ class Settings:
 
     def run(self, step_size: float, noise_multiplier: float = 1.0) -> Run:
         """What would be computed and released."""
-        kind = SAMPLINGS[self.sampling]
-        scheme: Sampling = FullBatch() if kind is FullBatch else kind(batch_size=self.batch)  # type: ignore[call-arg]
         last = self.counts_on_last
         return Run(
             n=self.rows,
-            sampling=scheme,
+            sampling=self.scheme,
             steps=self.steps,
             noise_multiplier=noise_multiplier,
             clip_norm=LIPSCHITZ,

@@ -13,7 +13,7 @@ from dplateau.accounting import gdp_epsilon
 from dplateau.algorithms import PNSGD, Algorithm, Budget, PhasedSGD, plan_pnsgd
 from dplateau.algorithms import Problem as PublicFacts
 from dplateau.algorithms.phased_erm import PhasedERM
-from dplateau.spec import OnePass, Run, per_step
+from dplateau.spec import OnePass, Run
 from dplateau.training import SecureGenerator
 from dplateau.utility import (
     DECAYING_STEPS,
@@ -262,8 +262,6 @@ def falling_pnsgd(problem: Problem, n: int, rho: float) -> Schedule:
 
 def schedule_risk(run: Run, problem: Problem) -> float:
     """The proved bound for the steps and the noise of a one-pass run, whatever they are."""
-    sizes = np.asarray(per_step(run.sampling.divisors(run.n), run.steps), dtype=float)
-    noise = np.asarray(per_step(run.noise_multiplier, run.steps), dtype=float) * run.clip_norm / sizes
-    steps = np.asarray(per_step(run.step_size or 0.0, run.steps), dtype=float)
-    second = problem.lipschitz**2 + problem.d * noise**2
-    return last_iterate_risk(steps, second, problem.radius, lipschitz=problem.lipschitz, strong_convexity=problem.l2)
+    steps = run.table.written()
+    second = problem.lipschitz**2 + problem.d * (steps.noise * run.clip_norm / steps.size) ** 2
+    return last_iterate_risk(steps.step_size, second, problem.radius, lipschitz=problem.lipschitz, strong_convexity=problem.l2)

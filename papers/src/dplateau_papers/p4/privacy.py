@@ -170,8 +170,7 @@ def full(steps: int, *, falling: bool) -> Full:
 
 def _unit(run: Run) -> float:
     """L^2/(lambda n^2 sigma^2)."""
-    eta = run.step_size[0] if isinstance(run.step_size, tuple) else run.step_size or 0.0
-    z = run.noise_multiplier[0] if isinstance(run.noise_multiplier, tuple) else run.noise_multiplier
+    eta, z = run.table.step_size[0], run.table.noise[0]
     variance = eta * (z * run.clip_norm / run.n) ** 2 / 2
     return run.clip_norm**2 / ((run.strong_convexity or 0.0) * run.n**2 * variance)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dplateau.audit import Gradient, Instance, Laws, final_laws
-from dplateau.spec import FixedSize, FullBatch, Run, per_step
+from dplateau.spec import FixedSize, FullBatch, Run
 
 DELTA: Final = 1e-5
 MINIBATCHES: Final = ((1000, 10, 1.0), (1000, 10, 4.0), (10_000, 100, 1.0), (300, 1, 1.0), (1000, 1000, 1.0))
@@ -111,9 +111,9 @@ def flat_run(steps: int, *, falling: bool, n: int = FLAT_ROWS) -> Run:
 
 def flat_mu(run: Run) -> float:
     """mu of the exact laws on ``FLAT`` where the record turns round: two Gaussians, as the walls are 7 deviations away."""
-    size, noise = (per_step(value, run.steps) for value in (run.step_size or 0.0, run.noise_multiplier))
+    steps = run.table.written()
     gap, variance = 0.0, 0.0
-    for eta, spread in zip(size.tolist(), (size * noise * run.clip_norm / run.n).tolist(), strict=True):
+    for eta, spread in zip(steps.step_size.tolist(), steps.deviation.tolist(), strict=True):
         c = 1 - eta * FLAT.curvature
         gap = c * gap + eta * 2 * FLAT.slope / run.n
         variance = c**2 * variance + spread**2

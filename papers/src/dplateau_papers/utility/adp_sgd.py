@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dplateau.spec import InputError, Run, per_step
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real
 from dplateau.utility.checks import Array, vector
 
@@ -123,8 +123,8 @@ def adp_sgd_stationarity_of(run: Run, *, d: int, gap: float) -> float:
         raise InputError("the run has no step_size or no smoothness: the bound needs both.")
     if run.update != "sgd" or run.diameter is not None:
         raise InputError("the bound is for plain steps without momentum, averaging or projection: use another run.")
-    sizes = per_step(run.sampling.divisors(run.n), run.steps)
-    square = run.clip_norm**2
+    steps, square = run.table.written(), run.clip_norm**2
+    sizes = steps.size
     if run.sampling.random_size:
         variance = square * (1 - sizes / run.n) / sizes
     elif run.sampling.drawn:
@@ -135,8 +135,8 @@ def adp_sgd_stationarity_of(run: Run, *, d: int, gap: float) -> float:
         raise InputError(f"under {run.sampling.kind} sampling gradients are not unbiased: use Poisson, FixedSize or FullBatch.")
     drawn = float(variance.max()) if run.sampling.random_size else 0.0
     return adp_sgd_stationarity(
-        per_step(run.step_size, run.steps),
-        per_step(run.noise_multiplier, run.steps) * run.clip_norm / sizes,
+        steps.step_size,
+        steps.noise * run.clip_norm / sizes,
         d=d,
         gap=gap,
         smoothness=run.smoothness,
