@@ -1,6 +1,7 @@
 """Phased-SGD against a slow reference, its sensitivity by search, its rounding against extended precision."""
 
 import math
+import traceback
 
 import numpy as np
 import pytest
@@ -208,10 +209,15 @@ def test_an_interrupt_releases_nothing_and_progress_counts_steps():
     assert seen[-1] == (10, 10)
 
     def stop(done, total):
-        raise KeyboardInterrupt
+        if done:
+            raise KeyboardInterrupt
 
-    with pytest.raises(TrainingInterrupted):
-        fit(run, Logistic(), rows, target, progress=stop)
+    with pytest.raises(TrainingInterrupted) as caught:
+        train_phased_sgd(run, Logistic(), rows, target, progress=stop)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert caught.value.__context__ is None
+    assert frames[-1].f_code.co_name == "uninterrupted"
+    assert not {"weights", "mean", "found"} & {name for frame in frames[1:] for name in frame.f_locals}
 
 
 def test_the_result_says_what_was_enforced():

@@ -144,5 +144,5 @@ def start_online_sgd(problem: Problem, budget: Budget) -> OnlineSGD:
         released="all",
         update="post-processed",
     )
-    zero = np.zeros((problem.d,) if problem.loss.outputs == 1 else (problem.d, problem.loss.outputs))
+    zero = np.zeros(problem.loss.weights_shape(problem.d))
     return OnlineSGD(run, problem.loss, problem.distance, smoothness, zero, zero)

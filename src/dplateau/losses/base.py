@@ -30,6 +30,10 @@ class GeneralisedLinearLoss(ABC):
         """Number of scores a row: 1 (weights of shape ``(d,)``) or K (weights of shape ``(d, K)``)."""
         return 1
 
+    def weights_shape(self, d: int) -> tuple[int, ...]:
+        """Shape of the weights for rows of d features."""
+        return (d,) if self.outputs == 1 else (d, self.outputs)
+
     @abstractmethod
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
         """Losses, shape ``(b,)``, of scores ``(b,)`` or ``(b, K)`` and targets ``(b,)``."""

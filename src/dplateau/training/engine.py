@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,12 +14,12 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
-from dplateau.training.errors import TrainingInterrupted
+from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
-from dplateau.training.result import TrainResult, assumptions_of
+from dplateau.training.result import TrainResult, result_of
 
 
 def train(
@@ -98,7 +98,7 @@ def train(
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)
     d = rows.shape[1]
-    shape = (d,) if loss.outputs == 1 else (d, loss.outputs)
+    shape = loss.weights_shape(d)
     coefficients = checked_l2(l2, d)
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
@@ -109,16 +109,10 @@ def train(
     check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
     parts = chunks(run, shape, arithmetic, average, generator)
-    outcome = None
-    # An interrupt is raised again outside its handler, so that the error does not lead back to the frames that hold the weights.
-    with suppress(KeyboardInterrupt), jax.enable_x64(True):
-        outcome = _run_chunks(run, loss, data, first, arithmetic, parts, keep_iterates, progress)
-    if outcome is None:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
-    weights, iterates = outcome
+    work = partial(_run_chunks, run, loss, data, first, arithmetic, parts, keep_iterates, progress)
+    weights, iterates = uninterrupted(work)
     arithmetic.check(weights)
-    iterates = None if iterates is None else iterates.astype(dtype)
-    return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
+    return result_of(run, loss, generator, weights, iterates, dtype)
 
 
 def _run_chunks(

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import jax
+
+T = TypeVar("T")
+
 
 class TrainingInterrupted(KeyboardInterrupt):
     """The run was interrupted; nothing was released.
@@ -12,3 +20,16 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
+
+
+def uninterrupted(work: Callable[[], T]) -> T:
+    """What ``work`` returns, done in double precision; ``TrainingInterrupted`` where the keyboard interrupts it.
+
+    That is raised outside the handler, so that the error does not lead back to the frames that hold the weights.
+    """
+    done: list[T] = []
+    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+        done.append(work())
+    if not done:
+        raise TrainingInterrupted("training was interrupted: nothing was released.")
+    return done[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -16,11 +16,11 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start, records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
-from dplateau.training.errors import TrainingInterrupted
+from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.result import TrainResult, assumptions_of
+from dplateau.training.result import TrainResult, result_of
 
 _BLOCK: Final = 1 << 21
 """Numbers of the records that the compiled loop gets at once."""
@@ -71,28 +71,18 @@ def train_one_pass(
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     check_options(run, dtype, momentum, average, keep_iterates)
-    records = None
-    with suppress(KeyboardInterrupt):
-        records = _Records(blocks, run, loss)
-    if records is None:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
-    shape = (records.d,) if loss.outputs == 1 else (records.d, loss.outputs)
+    records = uninterrupted(partial(_Records, blocks, run, loss))
+    shape = loss.weights_shape(records.d)
     coefficients = checked_l2(l2, records.d)
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
     steps = _Steps(run, shape, arithmetic, average, generator)
-    outcome = None
-    # Raised again outside the handler, so that the error does not lead back to the frames that hold the weights.
-    with suppress(KeyboardInterrupt), jax.enable_x64(True):
-        outcome = _pass(loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
-    if outcome is None:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
-    weights, iterates = outcome
+    work = partial(_pass, loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
+    weights, iterates = uninterrupted(work)
     arithmetic.check(weights)
-    iterates = None if iterates is None else iterates.astype(dtype)
-    return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, iterates)
+    return result_of(run, loss, generator, weights, iterates, dtype)
 
 
 def _pass(

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,7 +21,7 @@ from dplateau.spec.assumption import Minimisers
 from dplateau.spec.schedule import real
 from dplateau.training.checks import checked_start
 from dplateau.training.corner_erm import corner_minimiser
-from dplateau.training.errors import TrainingInterrupted
+from dplateau.training.errors import uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
 from dplateau.training.phases import EPS, Phase, checked_records, phase_assumptions, phases_of, projected
@@ -86,11 +84,11 @@ def train_phased_erm(
         raise InputError(f"{type(loss).__name__} is neither smooth nor a loss with one corner: no solver certifies it.")
     rows, labels, norms = checked_records(run, loss, features, target)
     _check_records(run, loss, float(norms.max()))
-    shape = (rows.shape[1],) if loss.outputs == 1 else (rows.shape[1], loss.outputs)
-    weights = checked_start(run, start, shape)
+    first = checked_start(run, start, loss.weights_shape(rows.shape[1]))
     generator = SecureGenerator() if generator is None else generator
-    finished = False
-    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+
+    def all_phases() -> NDArray[np.float64]:
+        weights = first
         for done, phase in enumerate(phases):
             if progress is not None:
                 progress(done, len(phases))
@@ -103,9 +101,9 @@ def train_phased_erm(
             weights = projected(setting.noise.add(found.weights, generator), run.diameter)
         if progress is not None:
             progress(len(phases), len(phases))
-        finished = True
-    if not finished:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
+        return weights
+
+    weights = uninterrupted(all_phases)
     held = phase_assumptions(run, generator, Minimisers(clip_norm=run.clip_norm, accuracy=share))
     return TrainResult(weights, run, held, generator.source, "float64", training=Training.PHASES)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +25,7 @@ from dplateau.spec import InputError, Run, Training
 from dplateau.spec.assumption import InnerSteps
 from dplateau.spec.schedule import integer
 from dplateau.training.checks import check_curvature, checked_l2, checked_start
-from dplateau.training.errors import TrainingDiverged, TrainingInterrupted
+from dplateau.training.errors import TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
 from dplateau.training.phases import EPS, Phase, checked_records, gradient_round_off, phase_assumptions, phases_of, projected
@@ -99,18 +98,18 @@ def train_phased_sgd(
     phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
     _check_plan(run, loss, phases, b, weighting)
     rows, labels, norms = checked_records(run, loss, features, target)
-    shape = (rows.shape[1],) if loss.outputs == 1 else (rows.shape[1], loss.outputs)
-    weights = checked_start(run, start, shape)
+    shape = loss.weights_shape(rows.shape[1])
+    first = checked_start(run, start, shape)
     outputs = [phase_noise(run, loss, phase, b, shape) for phase in phases]
     clips = [clip for clip, _ in outputs]
     check_curvature(run, loss, min(clips), float(norms.max()), checked_l2(run.l2, shape[0]))
     _check_contraction(run, loss, phases, float(norms.max()))
     generator = SecureGenerator() if generator is None else generator
+    total = sum(-(-phase.size // b) for phase in phases)
 
-    data = Data(rows, labels, 1 / norms)
-    total, finished, done = sum(-(-phase.size // b) for phase in phases), False, 0
-    with suppress(KeyboardInterrupt), jax.enable_x64(True):
-        data = Data(*map(jax.device_put, data))
+    def all_phases() -> NDArray[np.float64]:
+        weights, done = first, 0
+        data = Data(*map(jax.device_put, (rows, labels, 1 / norms)))
         for phase, (clip, noise) in zip(phases, outputs, strict=True):
 
             def report(inside: int, before: int = done) -> None:
@@ -123,9 +122,9 @@ def train_phased_sgd(
             weights = projected(noise.add(mean, generator), run.diameter)
             done += -(-phase.size // b)
             report(0, done)
-        finished = True
-    if not finished:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
+        return weights
+
+    weights = uninterrupted(all_phases)
     held = phase_assumptions(run, generator, InnerSteps(clip_norm=run.clip_norm, batch_size=b))
     return TrainResult(weights, run, held, generator.source, "float64", training=Training.PHASES)
 

@@ -92,3 +92,16 @@ def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGener
         curved = StrongConvexity(strong_convexity=run.strong_convexity, clipped=loss.convex_after_clipping)
         found.append(curved.enforced())
     return tuple(found)
+
+
+def result_of(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    generator: SecureGenerator,
+    weights: NDArray[Any],
+    iterates: NDArray[Any] | None,
+    dtype: str,
+) -> TrainResult:
+    """The result of a run of a generalised linear model, with weights and iterates of type ``dtype``."""
+    kept = None if iterates is None else iterates.astype(dtype)
+    return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, kept)
