@@ -26,7 +26,28 @@ TAKEN: Final = (
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     """Base of the classifiers. ``_loss`` gives the loss for a number of classes, and the norm its residuals are clipped to."""
 
-    classes: Iterable[Any] | None
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | None = None,
+        feature_norm: float = 1.0,
+        rows: str = "clip",
+        classes: Iterable[Any] | None = None,
+        fit_intercept: bool = True,
+        adjacency: str = "add-remove",
+        solver: str = "auto",
+        max_iter: int = 400,
+        l2: float = 0.0,
+        dtype: str = "float32",
+        insecure_seed: int | None = None,
+        verbose: bool = False,
+        steps: int | str = "deprecated",
+    ) -> None:
+        super().__init__(
+            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
+        )
+        self.classes = classes
 
     def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
         raise NotImplementedError

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from dplateau.estimators.classifier import PrivateLinearClassifier
 from dplateau.estimators.one_versus_rest import OneVersusRestHinge
 from dplateau.losses import GeneralisedLinearLoss, Hinge, SmoothedHinge
@@ -83,29 +80,6 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     >>> bool(model.score(X, y) > 0.95), model.epsilon_ <= 1.0
     (True, True)
     """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float | None = None,
-        feature_norm: float = 1.0,
-        rows: str = "clip",
-        classes: Iterable[Any] | None = None,
-        fit_intercept: bool = True,
-        adjacency: str = "add-remove",
-        solver: str = "auto",
-        max_iter: int = 400,
-        l2: float = 0.0,
-        dtype: str = "float32",
-        insecure_seed: int | None = None,
-        verbose: bool = False,
-        steps: int | str = "deprecated",
-    ) -> None:
-        super().__init__(
-            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
-        )
-        self.classes = classes
 
     def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
         if self.solver != "phased-erm":

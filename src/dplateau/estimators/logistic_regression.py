@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
@@ -92,29 +89,6 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> bool(model.score(X, y) > 0.95), model.epsilon_ <= 1.0
     (True, True)
     """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float | None = None,
-        feature_norm: float = 1.0,
-        rows: str = "clip",
-        classes: Iterable[Any] | None = None,
-        fit_intercept: bool = True,
-        adjacency: str = "add-remove",
-        solver: str = "auto",
-        max_iter: int = 400,
-        l2: float = 0.0,
-        dtype: str = "float32",
-        insecure_seed: int | None = None,
-        verbose: bool = False,
-        steps: int | str = "deprecated",
-    ) -> None:
-        super().__init__(
-            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
-        )
-        self.classes = classes
 
     def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
         return (Logistic() if classes == 2 else Softmax(classes)), None
