@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 import dplateau as dp
-from dplateau.report.picture import check_picture
+from dplateau.report.picture import check_picture, new_picture
 from dplateau.report.plateau import Line, Plateau, first_steps, plateau, step_numbers
 from dplateau.report.plateau_picture import plot_plateau
 from dplateau.spec import InputError, PrivacyWarning, UncertifiedError
@@ -235,3 +235,16 @@ def test_a_plateau_can_be_put_together_from_several_runs() -> None:
     both = replace(one, lines=(Line("last", "Proved", one.certified), Line("all", "Proved", (1.0, 9.0))))
     assert both.certified[0] == min(one.certified[0], 1.0)
     assert len(plot_plateau(both).axes[0].lines) == 3
+
+
+def test_a_picture_that_fails_is_not_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "half.svg"
+    with pytest.raises(ZeroDivisionError), new_picture(path, (1.0, 1.0)):
+        _ = 1 / 0
+    assert not list(tmp_path.iterdir())
+    with new_picture(path, (1.0, 1.0)) as figure:
+        figure.add_axes((0.1, 0.1, 0.8, 0.8))
+    assert path.read_text().startswith("<?xml")
+    with pytest.raises(InputError, match="does not end in"), new_picture(tmp_path / "picture.doc", (1.0, 1.0)):
+        pytest.fail("nothing is drawn for a file that cannot be written")

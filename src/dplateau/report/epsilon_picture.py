@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dplateau.report.epsilon import EpsilonCurves
-from dplateau.report.picture import DASHES, TEXT, check_picture, figure_type, save_picture, style_axes
+from dplateau.report.picture import DASHES, TEXT, new_picture, style_axes
 from dplateau.report.trade_off_picture import STYLES
 
 if TYPE_CHECKING:
@@ -32,15 +32,10 @@ def plot_epsilon(curves: EpsilonCurves, path: str | Path | None = None) -> Figur
     InputError
         matplotlib is not installed, or the file cannot be written.
     """
-    new_figure = figure_type()
-    if path is not None:
-        check_picture(path)
-    figure = new_figure(figsize=(5.6, 4.2))
-    axes = figure.add_axes((0.11, 0.12, 0.86, 0.85))
-    draw_epsilon(axes, curves)
-    axes.legend(frameon=False, fontsize=TEXT, handlelength=2.6)
-    if path is not None:
-        save_picture(figure, path)
+    with new_picture(path, (5.6, 4.2)) as figure:
+        axes = figure.add_axes((0.11, 0.12, 0.86, 0.85))
+        draw_epsilon(axes, curves)
+        axes.legend(frameon=False, fontsize=TEXT, handlelength=2.6)
     return figure
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,6 +65,24 @@ def save_picture(figure: Figure, path: str | Path) -> None:
     """
     kind = check_picture(path)
     write_file(path, _picture(figure, kind))
+
+
+@contextmanager
+def new_picture(path: str | Path | None, size: tuple[float, float]) -> Iterator[Figure]:
+    """A figure of ``size`` inches to draw on. At the end it is written to the path, if there is one; not where drawing failed.
+
+    Raises
+    ------
+    InputError
+        As ``check_picture``, before anything is drawn, or the file cannot be written.
+    """
+    new_figure = figure_type()
+    if path is not None:
+        check_picture(path)
+    figure = new_figure(figsize=size)
+    yield figure
+    if path is not None:
+        save_picture(figure, path)
 
 
 def style_axes(axes: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.roots import isotonic
 from dplateau.certificate.words import batches, spread, uncertified
-from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, check_picture, figure_type, save_picture, style_axes
+from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, new_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
 from dplateau.spec import InputError
 
@@ -41,9 +41,6 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
     UncertifiedError
         No proved bound gives a finite epsilon anywhere.
     """
-    new_figure = figure_type()
-    if path is not None:
-        check_picture(path)
     if min(plateau.certified) == math.inf:
         raise uncertified(plateau.delta)
     lines = [line for line in plateau.lines if line.drawn]
@@ -51,15 +48,13 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
         raise InputError(f"every epsilon is 0 at delta {plateau.delta:g}, which a logarithmic axis cannot show: lower delta.")
     labels = 1.25 * TEXT * 0.5 * max(len(_label(line, plateau)) for line in lines) + 30
     width, height = 7.6, max(4.4, 1.6 + 0.2 * len(lines))
-    figure = new_figure(figsize=(width, height))
-    axes = figure.add_axes((0.1, 0.5 / height, 0.885 - labels / (72 * width), 1 - 1.05 / height))
-    _draw_axes(axes, plateau, lines)
-    _draw_lines(axes, plateau, lines)
-    _draw_labels(axes, plateau, lines)
-    if plateau.begins is not None:
-        _draw_beginning(axes, plateau, plateau.begins)
-    if path is not None:
-        save_picture(figure, path)
+    with new_picture(path, (width, height)) as figure:
+        axes = figure.add_axes((0.1, 0.5 / height, 0.885 - labels / (72 * width), 1 - 1.05 / height))
+        _draw_axes(axes, plateau, lines)
+        _draw_lines(axes, plateau, lines)
+        _draw_labels(axes, plateau, lines)
+        if plateau.begins is not None:
+            _draw_beginning(axes, plateau, plateau.begins)
     return figure
 
 

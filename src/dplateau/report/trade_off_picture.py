@@ -12,7 +12,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.gaussian import Array
 from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.certificate.words import batches, spread
-from dplateau.report.picture import COLOURS, DASHES, TEXT, check_picture, figure_type, save_picture, style_axes
+from dplateau.report.picture import COLOURS, DASHES, TEXT, new_picture, style_axes
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, Curve, TradeOffs
 from dplateau.spec import Run, Runs
 
@@ -52,16 +52,11 @@ def plot_trade_off(found: TradeOffs, path: str | Path | None = None, *, log: boo
     InputError
         matplotlib is not installed, or the file cannot be written.
     """
-    new_figure = figure_type()
-    if path is not None:
-        check_picture(path)
-    figure = new_figure(figsize=(5.6, 5.2))
-    axes = figure.add_axes((0.11, 0.095, 0.86, 0.81))
-    draw_trade_off(axes, found, log=log)
-    axes.legend(loc="lower right" if log else "upper right", frameon=False, fontsize=TEXT, handlelength=2.6)
-    axes.set_title(_title(found.report.run), loc="left", fontsize=TEXT, color="0.3")
-    if path is not None:
-        save_picture(figure, path)
+    with new_picture(path, (5.6, 5.2)) as figure:
+        axes = figure.add_axes((0.11, 0.095, 0.86, 0.81))
+        draw_trade_off(axes, found, log=log)
+        axes.legend(loc="lower right" if log else "upper right", frameon=False, fontsize=TEXT, handlelength=2.6)
+        axes.set_title(_title(found.report.run), loc="left", fontsize=TEXT, color="0.3")
     return figure
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,23 +42,33 @@ def integer(name: str, value: object, *, low: int = 1) -> int:
     return int(value)
 
 
+def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = False) -> NDArray[np.float64]:
+    """``value`` as a flat array of finite numbers above ``low`` (or equal to it, where ``inclusive``); a number has length one."""
+    if not _is_sequence(value):
+        return np.array([real(name, value, low=low, inclusive=inclusive)])
+    try:
+        array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+    except ValueError:
+        raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
+        raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
+    array = array.astype(float)
+    bad = np.flatnonzero(~np.isfinite(array) | (array < low) | ((array == low) & (not inclusive)))
+    if bad.size:
+        relation = ">=" if inclusive else ">"
+        raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
+    return array
+
+
 def schedule(name: str, value: object, *, low: float = 0.0) -> Schedule:
     """``value`` (a number, or an iterable of numbers) as a schedule of finite numbers above ``low``."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        try:
-            array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
-        except ValueError:
-            raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
-        if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
-            raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
-        array = array.astype(float)
-        bad = np.flatnonzero(~np.isfinite(array) | (array <= low))
-        if bad.size:
-            raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers > {low:g}.")
-        return tuple(array.tolist())
-    return real(name, value, low=low)
+    return tuple(vector(name, value, low=low).tolist()) if _is_sequence(value) else real(name, value, low=low)
+
+
+def _is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
 
 
 def check_length(name: str, value: Schedule, steps: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import Array
+from dplateau.spec.steps import Array
 
 
 def langevin_noise(n: int, epsilon: float, delta: float, lipschitz: float, strong_convexity: float) -> float:

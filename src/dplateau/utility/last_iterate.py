@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
-from dplateau.utility.checks import Array, vector
+from dplateau.spec.schedule import real, vector
+from dplateau.spec.steps import Array
 
 _MANY: Final = 512
 """Longer runs are searched with their early steps gathered in blocks; the value that is returned is always that of all steps."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import Array, vector
+from dplateau.spec.schedule import integer, real, vector
+from dplateau.spec.steps import Array
 
 
 def adp_sgd_stationarity(

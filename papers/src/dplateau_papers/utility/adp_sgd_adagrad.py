@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import Array, vector
+from dplateau.spec.schedule import integer, real, vector
+from dplateau.spec.steps import Array
 
 
 def adagrad_stationarity(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import Array
+from dplateau.spec.steps import Array
 from dplateau.utility.fixed_step_strongly_convex import decay_rate, start_weight
 
 

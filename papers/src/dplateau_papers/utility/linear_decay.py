@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import Array
+from dplateau.spec.steps import Array
 
 
 def linear_decay_step_sizes(steps: int, c: float) -> Array:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
-from dplateau.utility.checks import vector
+from dplateau.spec.schedule import integer, real, vector
 from dplateau.utility.fixed_step_strongly_convex import start_weight
 from dplateau.utility.halving import halving_sizes
 
