@@ -91,6 +91,11 @@ class Report:
         return sorted(values, key=lambda pair: (pair[1] is not best, pair[0]))
 
     @property
+    def choice(self) -> str | None:
+        """What the certified bound chose for this delta, in words: over how many steps it looks back. None where it chose nothing."""
+        return self.best.bound.guarantee.choice(self.delta) if self.best is not None and self.best.bound is not None else None
+
+    @property
     def epsilon(self) -> float:
         """The certified epsilon at ``delta``: the upper end of the least ``Proved`` bound; infinite where there is none."""
         return self.best.epsilon.upper if self.best is not None and self.best.epsilon is not None else math.inf
@@ -130,6 +135,7 @@ class Report:
             "noise_multiplier": _plain(z),
             "bound": best.name if best else None,
             "status": best.status if best else None,
+            "choice": self.choice,
             "adjacency": self.run.adjacency,
             "released": self.run.released,
             "bounds": [row.to_dict() for row in self.bounds],
@@ -159,7 +165,8 @@ class Report:
                 f"  {reason}",
                 fill(", ".join(names), 80, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False),
             ]
-        return "\n".join([*lines, "", "* certifies the release; only Proved bounds may."])
+        note = f" It {choice}." if (choice := self.choice) else ""
+        return "\n".join([*lines, "", f"* certifies the release; only Proved bounds may.{note}"])
 
 
 def _plain(value: Any) -> Any:

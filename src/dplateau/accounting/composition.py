@@ -51,6 +51,10 @@ class Guarantee(ABC):
         """Of a family of statements the one that is read at ``delta``; any other statement is its own."""
         return self
 
+    def choice(self, delta: float) -> str | None:
+        """What was chosen at ``delta``, in words: a look-back. None where there is nothing to choose."""
+        return None
+
     def joined(self, others: Sequence[Guarantee]) -> Guarantee | None:
         """What this guarantee and others of its kind give together, on the same records; None where that is of another kind."""
         return None

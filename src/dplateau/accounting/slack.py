@@ -15,10 +15,20 @@ class WithSlack(Guarantee):
 
     The event has probability at most ``slack`` under both runs, it depends on neither the record nor the noise, and ``inner`` holds
     given that it does not happen: delta grows by at most ``slack``.
+
+    Attributes
+    ----------
+    inner : Guarantee
+        What holds given that the event does not happen.
+    slack : float
+        Its probability, rounded up.
+    note : str, optional
+        How ``inner`` was chosen.
     """
 
     inner: Guarantee
     slack: float
+    note: str | None = None
 
     def epsilon(self, delta: float) -> Enclosure:
         """Infinite where the slack alone exceeds ``delta``."""
@@ -26,6 +36,9 @@ class WithSlack(Guarantee):
         # What is left of delta loses digits to the subtraction: it is rounded down.
         left -= 1e-15 * delta
         return self.inner.epsilon(left) if left > 0 else Enclosure(0.0, math.inf)
+
+    def choice(self, delta: float) -> str | None:
+        return self.note
 
     def delta(self, epsilon: float) -> Enclosure:
         inner = self.inner.delta(epsilon)

@@ -25,6 +25,7 @@ from dplateau.analyses.refuted.langevin_minibatches import LangevinMinibatches a
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGD as PrintedNoisySGD
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGDSchedule as PrintedNoisySGDSchedule
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGDStronglyConvex as PrintedNoisySGDStronglyConvex
+from dplateau.analyses.reflection_coupling import ReflectionCouplingBound as ReflectionCouplingBound
 from dplateau.analyses.renyi_composition import MomentsAccountantBound as MomentsAccountantBound
 from dplateau.analyses.renyi_composition import RenyiCompositionBound as RenyiCompositionBound
 from dplateau.analyses.sampled_last_iterate import SampledLastIterateBound as SampledLastIterateBound
@@ -44,6 +45,7 @@ ANALYSES: tuple[Analysis, ...] = (
     ShuffledBound(),
     SampledLastIterateBound(),
     SampledLastIterateRenyiBound(),
+    ReflectionCouplingBound(),
     RenyiCompositionBound(),
     MomentsAccountantBound(),
     ZCDPBound(),

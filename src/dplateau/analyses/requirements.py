@@ -31,11 +31,17 @@ def other_sampling(run: Run, *covered: type[Sampling]) -> str | None:
 
 
 def missing(
-    run: Run, *, diameter: bool = False, strongly_convex: bool = False, samplings: tuple[type[Sampling], ...] = ()
+    run: Run,
+    *,
+    diameter: bool = False,
+    strongly_convex: bool = False,
+    forgets: bool = False,
+    samplings: tuple[type[Sampling], ...] = (),
 ) -> str | None:
     """Why no last-iterate bound covers ``run``, and how to meet what is missing; None where all is there.
 
-    ``diameter`` and ``strongly_convex`` ask for these as well; ``samplings``, if any, lists the covered schemes.
+    ``diameter`` and ``strongly_convex`` ask for these as well, ``forgets`` for one of them; ``samplings``, if any, lists the
+    covered schemes.
     """
     if samplings and (reason := other_sampling(run, *samplings)):
         return reason
@@ -57,4 +63,9 @@ def missing(
         return "the losses are not strongly convex. Add an l2 term and state strong_convexity."
     if diameter and run.diameter is None:
         return "the iterates are not projected on a bounded set. Give the run a diameter."
+    if forgets and run.diameter is None and not run.strong_convexity:
+        return (
+            "the iterates are not projected on a bounded set, and the losses are not strongly convex: the start is not forgotten. "
+            "Give the run a diameter, or add an l2 term and state strong_convexity."
+        )
     return None

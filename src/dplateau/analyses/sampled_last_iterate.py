@@ -8,24 +8,29 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, binomial, compositions
+from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.requirements import contraction, missing
+from dplateau.analyses.random_sizes import contractions, no_contraction
+from dplateau.analyses.requirements import missing
+from dplateau.analyses.start_distance import starts
 from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, StepTable
 
 _BLOCKS: Final = 12
 _ROUGH_BLOCKS: Final = 4
 """Steps are gathered into so many blocks of one shift, one rate and one noise."""
-_UNLIKELY: Final = 1e-6
-"""A step whose batch is more often too large than this is not covered."""
-_BUDGET: Final = 1e-3
+_SMALL: Final = 1e-3
 """Share of delta that may go to batches that are too small to contract as much as expected."""
-_BUDGETS: Final = (1e-6, 1e-9, 1e-12, 1e-15, 1e-18)
+_FAR: Final = 0.05
+"""Share of delta that may go to a record that has moved the iterate further than counted on, before the look-back."""
+_DELTAS: Final = (0.0, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15)
+"""The shares are taken of these where delta is asked for."""
+_NEARER: Final = 0.999
+"""A start is told by what the record has done if that is nearer than so much of the diameter."""
 _NOTHING: Final = 12.0
 """A distance below exp(-12) of the noise is nothing."""
 _UP: Final = 1 + 1e-9
@@ -33,13 +38,13 @@ _UP: Final = 1 + 1e-9
 
 
 class SampledLastIterateBound(Analysis):
-    """Look back R steps: the distance that is left, at most a diameter, is absorbed by R steps of the sampled mechanism, each
-    shifted by a part of it; all parts, contracted to the end, make up the diameter. The least over R, and plain composition.
-    **Proved.**
+    """Look back R steps: the distance that is left is absorbed by R steps of the sampled mechanism, each shifted by a part of it;
+    all parts, contracted to the end, make it up. It is at most a diameter, and at most what the record has moved the iterate by
+    until then, but for a small probability. The least over R, and plain composition. **Proved.**
 
-    Setting: convex or strongly convex losses on a bounded set, batches drawn at random (Poisson or fixed size), any step sizes up
-    to ``2/smoothness``. Under Poisson sampling a large batch may break the contraction: the probability is added to delta, so
-    step sizes need head room below ``2/smoothness``.
+    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity, batches drawn at random (Poisson or
+    fixed size), any step sizes up to ``2/smoothness``. Under Poisson sampling a large batch may break the contraction: the
+    probability is added to delta, so step sizes need head room below ``2/smoothness``.
 
     Source: ours, ``docs/proofs/sampled-last-iterate.md``; after Altschuler, Talwar 2022, Theorem 3.1, and Bok, Su, Altschuler 2024,
     whose split of the noise in two it avoids.
@@ -51,15 +56,7 @@ class SampledLastIterateBound(Analysis):
     renyi: ClassVar[bool] = False
 
     def why_not(self, run: Run) -> str | None:
-        reason = missing(run, diameter=True, samplings=(Poisson, FixedSize))
-        if reason is None and run.sampling.random_size:
-            chance = float(_too_large(run, run.table.last(1)).max())
-            if chance > _UNLIKELY:
-                return (
-                    f"a Poisson batch is too large for a contraction with probability {chance:.1e} a step. "
-                    "Lower step_size further below 2/smoothness, raise batch_size, or use FixedSize."
-                )
-        return reason
+        return missing(run, forgets=True, samplings=(Poisson, FixedSize)) or no_contraction(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         return _LookBack(run, self.renyi)
@@ -83,68 +80,65 @@ class _LookBack(Guarantee):
     renyi: bool
 
     def epsilon(self, delta: float) -> Enclosure:
-        return self._best(_BUDGET * delta).epsilon(delta)
+        return self._best(delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return min((self._best(budget).delta(epsilon) for budget in _budgets(self.run)), key=lambda enclosure: enclosure.upper)
+        return min((self._best(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
 
     def chosen(self, delta: float) -> Guarantee:
-        return self._best(_BUDGET * delta).chosen(delta)
+        return self._best(delta).chosen(delta)
 
-    def _best(self, budget: float) -> BestOf:
+    def choice(self, delta: float) -> str:
+        return self.chosen(delta).choice(delta) or "composes all steps: no look-back gives less"
+
+    def _best(self, delta: float) -> BestOf:
         """The look-backs; they are searched by their Renyi divergences, in few blocks and in the first direction alone."""
         return BestOf(
-            lambda steps: self._member(steps, budget, _BLOCKS, self.renyi),
+            lambda steps: self._member(steps, delta, _BLOCKS, self.renyi),
             self.run.steps,
-            self._furthest(budget),
-            lambda steps: self._member(steps, budget, _ROUGH_BLOCKS, True, directions=1),
+            self._furthest(delta),
+            lambda steps: self._member(steps, delta, _ROUGH_BLOCKS, True, directions=1),
         )
 
-    def _furthest(self, budget: float) -> int:
+    def _furthest(self, delta: float) -> int:
         """Looking back further than this, nothing is left of a diameter, so it only adds steps."""
         run, last = self.run, self.run.table.last(1)
-        c = float(_contractions(run, last, budget / run.steps)[0][0])
+        c = float(contractions(run, last, _SMALL * delta / run.steps)[0][0])
         if c == 1 or "step_size" in run.table.changing:
             return run.steps
-        left = math.log1p((run.diameter or 0.0) / float(last.deviation[0])) + _NOTHING
+        far = min(run.diameter or math.inf, starts(run, _SMALL * delta).surely(run.steps))
+        left = math.log1p(far / float(last.deviation[0])) + _NOTHING
         return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
 
-    def _member(self, steps: int, budget: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
+    def _member(self, steps: int, delta: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
         kind = RenyiDP if renyi else ExactComposition
         if steps == self.run.steps:
             return kind(compositions(self.run)[0][:directions])
         window = self.run.table.last(steps)
-        contracted, slack = _contractions(self.run, window, budget)
-        return WithSlack(kind(_shifted(self.run, window, contracted, blocks)[:directions]), slack)
+        far, contracted, slack = _start(self.run, window, delta)
+        note = f"looks back {steps:,} of {self.run.steps:,} steps, over a distance of {far:.3g}"
+        return WithSlack(kind(_shifted(self.run, window, contracted, far * _UP, blocks)[:directions]), slack, note)
 
 
-def _too_large(run: Run, window: StepTable) -> Array:
-    """Probability that so many others are drawn that the step is no contraction."""
-    allowed = 2 / (window.step_size * (run.smoothness or math.inf)) * window.size
-    return binomial.more_than(allowed * (1 - 1e-12), run.n, window.rate)
+def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, float]:
+    """The distance before the window, the contractions of its steps, and the probability that either is larger."""
+    contracted, unusual = contractions(run, window, _SMALL * delta)
+    slack = float((unusual * window.count).sum())
+    far = run.diameter or math.inf
+    # What the record has done until then counts if all earlier steps contract as well.
+    earlier, before = starts(run, _SMALL * delta), run.steps - window.steps
+    surely, likely = earlier.surely(before), earlier.likely(before, _FAR * delta)
+    if likely < _NEARER * far and (math.isinf(far) or earlier.unusual <= max(_SMALL * delta, slack)):
+        return likely, earlier.last(window.steps), earlier.unusual + (_FAR * delta if likely < surely else 0.0)
+    return far, contracted, slack
 
 
-def _contractions(run: Run, window: StepTable, budget: float) -> tuple[Array, float]:
-    """Lipschitz constants of the steps, and the probability that one of them is larger."""
-    if not run.sampling.random_size:
-        return contraction(run, window.step_size), 0.0
-    if run.strong_convexity:
-        # Between these sizes all batches of the window lie, but for the budget: half of it for each end.
-        each = budget / (2 * window.steps)
-        least, largest = binomial.fewest(run.n - 1, window.rate, each), binomial.most(run.n, window.rate, each)
-        contracted = contraction(run, window.step_size, least / window.size, largest / window.size)
-        if contracted.max() <= 1:
-            return contracted, budget
-    return np.ones(window.rate.size), window.steps / window.rate.size * float(_too_large(run, window).sum())
+def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: int) -> tuple[Composition, ...]:
+    """The steps of the window, in each direction, with shifts that absorb the distance ``far``.
 
-
-def _shifted(run: Run, window: StepTable, contracted: Array, limit: int) -> tuple[Composition, ...]:
-    """The steps of the window, in each direction, with shifts that absorb the diameter.
-
-    The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the diameter do.
+    The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the distance do.
     """
     kinds, unit = step_kinds(run)
-    far = (run.diameter or math.inf) * _UP
     if window.rate.size == 1 and contracted[0] == 1:
         shift = far / (window.steps * float(window.deviation[0])) + 2 * ROUND_OFF
         blocks = [(float(window.rate[0]), float(window.noise[0]), shift, window.steps)]
@@ -191,6 +185,3 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
     j = int(np.flatnonzero(k * w >= m).max(initial=0))
     return np.maximum(k[j] * weight - mean, 0.0)
 
-
-def _budgets(run: Run) -> tuple[float, ...]:
-    return _BUDGETS if run.strong_convexity and run.sampling.random_size else (0.0,)

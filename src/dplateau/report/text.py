@@ -85,6 +85,7 @@ def report_text(report: Report) -> RenderableType:
     """What ``dplateau account`` shows."""
     best = report.best
     status = "Proved" if best else "nothing is proved: no finite epsilon"
+    note = f" It {report.choice}." if report.choice else ""
     return Group(
         headline(report.epsilon, report.delta, status, good=best is not None),
         "",
@@ -92,7 +93,7 @@ def report_text(report: Report) -> RenderableType:
         "",
         bounds_table(report),
         "",
-        Text("* the least proved bound. Only a proved bound may certify a release.", "dim"),
+        Text(f"* the least proved bound. Only a proved bound may certify a release.{note}", "dim"),
     )
 
 

@@ -1,0 +1,59 @@
+"""The contraction of every step of a run, and how likely a Poisson batch is too large for it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting import binomial
+from dplateau.accounting.gaussian import Array
+from dplateau.analyses.requirements import contraction
+from dplateau.spec import Run, StepTable
+
+UNLIKELY: Final = 1e-6
+"""A step whose batch is more often too large than this is not covered."""
+
+
+def too_large(run: Run, steps: StepTable) -> Array:
+    """Probability, for each row, that so many records are drawn that the step is no contraction."""
+    allowed = 2 / (steps.step_size * (run.smoothness or math.inf)) * steps.size
+    return binomial.more_than(allowed * (1 - 1e-12), run.n, steps.rate)
+
+
+def no_contraction(run: Run) -> str | None:
+    """Why the batches of ``run`` are too often too large; None where they are not."""
+    chance = float(too_large(run, run.table.last(1)).max()) if run.sampling.random_size else 0.0
+    if chance <= UNLIKELY:
+        return None
+    return (
+        f"a Poisson batch is too large for a contraction with probability {chance:.1e} a step. "
+        "Lower step_size further below 2/smoothness, raise batch_size, or use FixedSize."
+    )
+
+
+def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | float = 1.0) -> tuple[Array, Array]:
+    """Lipschitz constants of the steps, and the probability that one is larger; one entry a row.
+
+    Parameters
+    ----------
+    run : Run
+        With smoothness, step size and strong convexity.
+    steps : StepTable
+        All its steps, or the last ones.
+    budget : float
+        Probability that may go to Poisson batches too small to contract as strongly convex losses let expect.
+    least : float or ndarray
+        The smallest batch as a share of its public size, where sizes are not random.
+    """
+    if not run.sampling.random_size:
+        return np.broadcast_to(contraction(run, steps.step_size, least), steps.rate.shape), np.zeros(steps.rate.size)
+    if run.strong_convexity and budget > 0:
+        # Between these sizes all batches lie, but for the budget: half of it for each end.
+        each = budget / (2 * steps.steps)
+        fewest, largest = binomial.fewest(run.n - 1, steps.rate, each), binomial.most(run.n, steps.rate, each)
+        contracted = contraction(run, steps.step_size, fewest / steps.size, largest / steps.size)
+        if contracted.max() <= 1:
+            return contracted, np.full(steps.rate.size, budget / steps.steps)
+    return np.ones(steps.rate.size), too_large(run, steps)

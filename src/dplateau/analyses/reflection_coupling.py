@@ -1,0 +1,128 @@
+"""The last iterate forgets its start: reflection coupling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting import Enclosure, Guarantee, Proved, RenyiDP, compositions
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.reflection import Steps, still_apart
+from dplateau.accounting.slack import WithSlack
+from dplateau.analyses.base import Analysis
+from dplateau.analyses.exact_composition import ExactCompositionBound
+from dplateau.analyses.fixed_order import FixedOrderBound
+from dplateau.analyses.random_sizes import no_contraction
+from dplateau.analyses.requirements import missing
+from dplateau.analyses.shuffled import ShuffledBound
+from dplateau.analyses.start_distance import starts
+from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, Run, Shuffled
+
+_SMALL: Final = 1e-3
+"""Share of delta that may go to Poisson batches that are too small to contract as much as expected."""
+_SHARES: Final = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
+"""Shares of delta that are tried for being apart still."""
+_LEAST: Final = 1e-40
+"""Look-backs that leave two runs apart with a smaller probability are not listed."""
+_DELTAS: Final = tuple(10.0**-k for k in range(2, 21, 2))
+
+
+class ReflectionCouplingBound(Analysis):
+    """Look back R steps. Two runs on the same records forget their starts, but for the probability S_R of being apart still:
+    ``delta(epsilon) <= S_R + delta_R(epsilon)``, delta_R the bound of the R steps from a common start. The least over R. **Proved.**
+
+    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity; batches drawn at random, cyclic,
+    shuffled or full; any step sizes up to ``2/smoothness``. Under Poisson sampling the probability of a batch that is too large for
+    a contraction is added to delta.
+
+    Source: ours, ``docs/proofs/reflection-coupling.md``; the coupling is that of Lindvall, Rogers 1986.
+    """
+
+    name = "reflection-coupling"
+    source = "last iterate, start forgotten by reflection; docs/proofs/reflection-coupling.md"
+    status = Proved
+
+    def why_not(self, run: Run) -> str | None:
+        return missing(run, forgets=True, samplings=(Poisson, FixedSize, Cyclic, Shuffled, FullBatch)) or no_contraction(run)
+
+    def guarantee(self, run: Run) -> Guarantee:
+        return _Forgotten(run)
+
+
+@dataclass(frozen=True)
+class _Forgotten(Guarantee):
+    """The look-backs of a run."""
+
+    run: Run
+
+    def epsilon(self, delta: float) -> Enclosure:
+        return member.epsilon(delta) if (member := self._member(delta)) else Enclosure(0.0, math.inf)
+
+    def delta(self, epsilon: float) -> Enclosure:
+        members = [member for delta in _DELTAS if (member := self._member(delta))]
+        return min((member.delta(epsilon) for member in members), key=lambda found: found.upper, default=Enclosure(0.0, 1.0))
+
+    def chosen(self, delta: float) -> Guarantee:
+        return self._member(delta) or WithSlack(_window(self.run, 1), 1.0)
+
+    def choice(self, delta: float) -> str | None:
+        return self.chosen(delta).choice(delta)
+
+    def why_not(self, delta: float) -> str | None:
+        if self._member(delta):
+            return None
+        return f"after all {self.run.steps:,} steps the start is not forgotten yet: the probability of that is above delta."
+
+    def _member(self, delta: float) -> WithSlack | None:
+        """The best look-back for ``delta``, found by a cheap stand-in where there is one; None where all leave too much."""
+        run = self.run
+        back, apart = _look_backs(run, _SMALL * delta if run.strong_convexity and run.sampling.random_size else 0.0)
+        tried = {int(np.argmax(good)) for share in _SHARES if (good := apart <= share * delta).any()}
+        if not tried:
+            return None
+        best = min(tried, key=lambda k: WithSlack(_rough(run, int(back[k])), float(apart[k])).epsilon(delta).upper)
+        steps, slack = int(back[best]), float(apart[best])
+        note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
+        return WithSlack(_window(run, steps), slack, note)
+
+
+def _window(run: Run, back: int) -> Guarantee:
+    """The bound of the last steps from a common start."""
+    part = run.part(run.steps - back, run.steps)
+    if run.sampling.drawn:
+        return ExactCompositionBound().guarantee(part)
+    return (ShuffledBound() if run.sampling.shuffled else FixedOrderBound()).guarantee(part)
+
+
+def _rough(run: Run, back: int) -> Guarantee:
+    """The same, or where that takes long its Renyi divergences in one direction."""
+    if not run.sampling.drawn:
+        return _window(run, back)
+    return RenyiDP(compositions(run.part(run.steps - back, run.steps))[0][:1])
+
+
+@lru_cache(maxsize=16)
+def _look_backs(run: Run, budget: float) -> tuple[Array, Array]:
+    """Numbers of steps, and what each adds to delta: the probability of being apart still, and that of unusual batches."""
+    start, far = starts(run, budget, both=True), run.diameter or math.inf
+    table, length = start.table, run.sampling.epoch_length(run.n)
+    recent = np.append(0.0, np.cumsum(start.chance[::-1])) if start.chance.size > 1 else None
+    back: list[int] = []
+    apart: list[float] = []
+    for least, probability in still_apart(Steps(start.contraction, start.rounding, table.deviation**2, table.count), far):
+        # Whole epochs: in the steps that these add the distance is that of the same noise.
+        taken = run.steps - (run.steps - least) // length * length
+        here = float(recent[taken]) if recent is not None else float(start.chance[0]) * taken
+        extra = float(start.rounding.max()) * (taken - least)
+        # Either the distance is that of the set, or no batch of the whole run may be unusual.
+        known = probability(min(far, start.mean(run.steps - taken) + extra)) + start.unusual
+        total = min(known, probability(far) + here if math.isfinite(far) else 1.0, 1.0)
+        if taken == run.steps or total - here < _LEAST:
+            break
+        back.append(taken)
+        apart.append(total)
+    return np.array(back), np.array(apart)

@@ -1,0 +1,160 @@
+"""How far apart one record can have driven two runs before the steps that a last-iterate bound looks back over.
+
+Let the runs share batches and noise. A step that uses the record adds at most ``s_t = step_size_t * sensitivity_t`` to their
+distance, rounding at most ``e_t``, and every step contracts it: before the last R steps the distance is at most the sum of
+``c_{t+1} ... c_{T-R} (s_t x_t + e_t)``, where ``x_t`` is 1 if step t uses the record. Proof: ``docs/proofs/reflection-coupling.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.mechanism import sensitivity
+from dplateau.analyses.random_sizes import contractions
+from dplateau.spec import ROUND_OFF, Run, StepTable
+
+_UP: Final = 1 + 1e-9
+_GROUPS: Final = 2000
+"""Most groups of steps whose weights are looked at."""
+_GONE: Final = 40.0
+"""Weights below exp(-40) are summed up, whatever the record's coins."""
+
+
+@dataclass(frozen=True)
+class StartDistance:
+    """The distance before a look-back, on the ``mean``, ``surely`` or ``likely`` at most; each takes the number of steps before it.
+
+    Attributes
+    ----------
+    table : StepTable
+        All steps of the run: one row where they are alike, otherwise one a step.
+    contraction, chance : ndarray
+        c of each row, and the probability that a batch makes it larger.
+    gap, used : ndarray
+        s in the iterate's units, and the probability that the record is used, of each row.
+    epoch : int
+        Steps between two uses of a record whose place is fixed; 1 where batches are drawn or hold all records.
+    """
+
+    table: StepTable
+    contraction: Array
+    chance: Array
+    gap: Array
+    used: Array
+    epoch: int
+
+    @property
+    def unusual(self) -> float:
+        """The probability that any step of the run contracts less."""
+        return float((self.chance * self.table.count).sum())
+
+    def last(self, steps: int) -> Array:
+        """Contractions of the last steps, in the rows of ``table.last``."""
+        return self.contraction if self.table.alike else self.contraction[-steps:]
+
+    @property
+    def rounding(self) -> Array:
+        """e: what rounding may add to the distance in a step."""
+        return 2 * ROUND_OFF * self.table.deviation
+
+    def mean(self, before: int) -> float:
+        """An upper bound on the mean distance after ``before`` steps."""
+        return self._after(self._means, before, self.used)
+
+    def surely(self, before: int) -> float:
+        """A distance after ``before`` steps that is never exceeded."""
+        return self._after(self._sures, before, np.ones_like(self.used))
+
+    def likely(self, before: int, tail: float) -> float:
+        """A distance after ``before`` steps that is exceeded with at most this probability; coins are independent (drawn batches)."""
+        if not before or not tail > 0:
+            return self.surely(before)
+        weight, count, rate, rest = self._weights(before)
+        highest = float(weight.max())
+        best, theta = math.inf, np.geomspace(1e-3, 700.0, 60) / highest
+        for _ in range(2):
+            # The logarithm of the mean of exp(theta sum): convex in a weight, so within a group the mean of its ends is above it.
+            grown = count @ np.log1p(rate[:, None] * np.expm1(np.multiply.outer(weight, theta)))
+            found = (grown * _UP - math.log(tail)) / theta
+            place = int(np.argmin(found))
+            best = min(best, float(found[place]))
+            theta = np.geomspace(theta[max(place - 1, 0)], theta[min(place + 1, theta.size - 1)], 60)
+        return min((best + rest) * _UP, self.surely(before))
+
+    def _after(self, known: Array, before: int, used: Array) -> float:
+        if self.table.count.size > 1:
+            return float(known[before])
+        c, gap, e = float(self.contraction[0]), float(self.gap[0] * used[0]), float(self.rounding[0])
+        return (gap * _sum(c**self.epoch, -(-before // self.epoch)) + e * _sum(c, before)) * _UP
+
+    @cached_property
+    def _means(self) -> Array:
+        return self._walked(self.used)
+
+    @cached_property
+    def _sures(self) -> Array:
+        return self._walked(np.ones_like(self.used))
+
+    def _walked(self, used: Array) -> Array:
+        """The sum after 0, 1, ... steps that differ. A use of fixed place counts at the end of its epoch, with the largest gap."""
+        if self.table.count.size == 1:
+            return np.zeros(0)
+        gap = self.gap * used
+        if self.epoch > 1:
+            padded = np.append(gap, np.zeros(-gap.size % self.epoch)).reshape(-1, self.epoch)
+            gap = np.zeros_like(padded)
+            gap[:, -1] = padded.max(axis=1)
+            gap = np.append(gap.ravel()[: self.gap.size - 1], padded[-1].max())
+        far, result = 0.0, [0.0]
+        for c, more in zip(self.contraction.tolist(), (gap + self.rounding).tolist(), strict=True):
+            far = c * far + more
+            result.append(far)
+        return np.array(result) * _UP
+
+    def _weights(self, before: int) -> tuple[Array, Array, Array, float]:
+        """Groups of steps: the ends' weights, half the number of steps for each end, rates; and what is left, at most."""
+        if self.table.count.size > 1:
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.contraction[:before])
+            after = np.append(np.cumsum(logs[1:][::-1])[::-1], 0.0)
+            kept = after >= -_GONE
+            weight = np.exp(after) * self.gap[:before]
+            rounding = float(np.exp(after) @ self.rounding[:before])
+            return weight[kept], np.ones(int(kept.sum())), self.used[:before][kept], float(weight[~kept].sum()) + rounding
+        c, gap, rate = float(self.contraction[0]), float(self.gap[0]), self.used
+        near = before if c == 1 else min(before, math.ceil(_GONE / -math.log(max(c, 1e-17))))
+        rest = gap * c**near * _sum(c, before - near) + float(self.rounding[0]) * _sum(c, before)
+        if c == 1:
+            return np.array([gap]), np.array([float(near)]), rate, rest
+        size = -(-near // _GROUPS)
+        first = np.arange(0, near, size)
+        number = np.minimum(size, near - first)
+        ends = np.concatenate([first, first + number - 1])
+        return gap * c ** ends.astype(float), np.tile(number / 2, 2), np.repeat(rate, ends.size), rest
+
+
+@lru_cache(maxsize=16)
+def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
+    """The distances of ``run``, whose Poisson batches may contract less than expected with the probability ``budget``.
+
+    With ``both``, the maps of the data set without the record contract as well.
+    """
+    table = run.table if run.table.alike else run.table.written()
+    sizes = run.sampling.batch_sizes(run.n, 0, run.sampling.epoch_length(run.n) if table.alike else run.steps)
+    smallest = (np.array([sizes.min()]) if table.alike else sizes) - (both and run.adjacency == "add-remove")
+    contracted, chance = contractions(run, table, budget, least=smallest / table.size)
+    gap = table.step_size * sensitivity(run) * run.clip_norm / table.size
+    fixed = run.sampling.ordered or run.sampling.full
+    used = np.ones_like(gap) if fixed else np.minimum(table.rate, 1.0)
+    return StartDistance(table, contracted, chance, gap, used, run.sampling.epoch_length(run.n) if run.sampling.ordered else 1)
+
+
+def _sum(base: float, count: int) -> float:
+    """``1 + base + ... + base^(count - 1)``."""
+    return float(count) if base == 1 else -math.expm1(count * math.log(max(base, 1e-300))) / (1 - base)

@@ -1,0 +1,133 @@
+"""The walk that reflection coupling leaves, against exact chains: never below them, and close above."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dplateau.accounting import reflection
+from dplateau.accounting.reflection import Steps, still_apart
+
+
+def alike(steps, variance, contraction=1.0, extra=0.0):
+    return Steps(*(np.array([value]) for value in (contraction, extra, variance)), np.array([steps]))
+
+
+def one_by_one(variance, contraction, extra=None):
+    variance, contraction = np.asarray(variance, dtype=float), np.asarray(contraction, dtype=float)
+    extra = np.zeros_like(variance) if extra is None else extra
+    return Steps(contraction, extra, variance, np.ones(variance.size, dtype=int))
+
+
+def walk(deviations, contractions, diameter, extra=0.0, cells=1500):
+    """Probability that the walk from ``diameter`` has not ended after each step; its distances in cells, by their middles."""
+    edges = np.linspace(0, diameter, cells + 1)
+    middles = np.append((edges[1:] + edges[:-1]) / 2, diameter)
+    mass, alive = np.append(np.zeros(cells), 1.0), []
+    for deviation, c in zip(deviations, contractions, strict=True):
+        start, wide = (c * middles + extra)[:, None], 2 * deviation
+        below = ndtr((edges - start) / wide) + ndtr((-edges - start) / wide)
+        moved = np.column_stack([np.diff(below, axis=1), ndtr((start - diameter) / wide) - ndtr((-start - diameter) / wide)])
+        mass = mass @ moved
+        alive.append(mass.sum())
+    return np.array(alive)
+
+
+def told_apart(deviation, slope, diameter, steps, cells=3000):
+    """Total variation of the two projected walks on [0, diameter] that start at its ends, after each step."""
+    edges = np.linspace(0, diameter, cells + 1)
+    middles = np.concatenate([[0.0], (edges[1:] + edges[:-1]) / 2, [diameter]])
+    centre = diameter / 2 + slope * (middles - diameter / 2)
+    below = ndtr((edges - centre[:, None]) / deviation)
+    kernel = np.column_stack([below[:, 0], np.diff(below, axis=1), 1 - below[:, -1]])
+    laws = np.zeros((2, cells + 2))
+    laws[0, 0] = laws[1, -1] = 1.0
+    found = []
+    for _ in range(steps):
+        laws = laws @ kernel
+        found.append(np.abs(laws[0] - laws[1]).sum() / 2)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("contraction", [1.0, 0.97, 1.03])
+@pytest.mark.parametrize("extra", [0.0, 0.01])
+def test_single_steps_are_those_of_the_exact_walk(contraction, extra):
+    steps, diameter, deviation = 60, 0.5, 0.1
+    exact = walk([deviation] * steps, [contraction] * steps, diameter, extra)
+    found = {back: apart(diameter) for back, apart in still_apart(alike(steps, deviation**2, contraction, extra), diameter)}
+    assert len(found) > 40
+    for back, bound in found.items():
+        assert exact[back - 1] * (1 - 2e-3) <= bound <= exact[back - 1] * 1.005
+
+
+def test_blocks_cost_little():
+    steps, variance = 3000, 1 / 20_000
+    exact = walk([math.sqrt(variance)] * steps, [1.0] * steps, 1.0, cells=400)
+    found = {back: apart(1.0) for back, apart in still_apart(alike(10 * steps, variance), 1.0)}
+    block = min(found)
+    assert block == math.ceil(1 / 4096 / variance)
+    # Wherever a probability is reached exactly, the blocks reach it at most 4 % later.
+    for back, bound in found.items():
+        if 0.1 * steps <= back <= steps:
+            assert exact[back - 1] * (1 - 1e-2) <= bound <= exact[int(back / 1.05) - 1] * 1.01
+
+
+@pytest.mark.parametrize("slope", [1.0, -1.0, 0.9])
+def test_no_two_walks_can_be_told_apart_better(slope):
+    deviation, diameter, steps = 0.15, 1.0, 80
+    apart = {back: probability(diameter) for back, probability in still_apart(alike(steps, deviation**2, abs(slope)), diameter)}
+    worst = told_apart(deviation, slope, diameter, steps)
+    ratios = np.array([worst[back - 1] / bound for back, bound in apart.items() if bound > 1e-12])
+    assert ratios.max() <= 1 + 1e-3
+    assert ratios.min() > 0.01
+
+
+def test_the_bound_rises_with_the_distance_and_is_concave_in_it():
+    for contraction in (1.0, 0.99):
+        for _, apart in still_apart(alike(40, 0.01, contraction), 1.0):
+            values = np.array([apart(r) for r in np.linspace(0, 1, 33)])
+            assert values[0] <= 1e-2
+            assert (np.diff(values) >= -1e-9).all()
+            assert (np.diff(values, 2) <= 1e-4 * values.max()).all()
+
+
+def test_without_a_set_one_normal_step_says_all():
+    for back, apart in still_apart(alike(500, 0.04, 0.9), math.inf):
+        reach = 0.9**back * 3.0 / 2 / math.sqrt(0.04 * (1 - 0.81**back) / (1 - 0.81))
+        assert apart(3.0) == pytest.approx(2 * ndtr(reach) - 1, rel=1e-6)
+    assert back == 500
+
+
+def test_a_steady_shape_is_a_theorem_not_a_guess(monkeypatch):
+    steps = alike(2000, 0.003, 0.999)
+    quick = {back: apart(0.7) for back, apart in still_apart(steps, 1.0)}
+    monkeypatch.setattr(reflection, "_STEADY", -1.0)
+    slow = {back: apart(0.7) for back, apart in still_apart(steps, 1.0)}
+    assert len(slow) > 2 * len(quick)
+    common = sorted(slow.keys() & quick.keys())
+    assert common[-1] == 2000
+    for back in common:
+        assert slow[back] * (1 - 1e-9) <= quick[back] <= slow[back] * 1.02
+
+
+def test_steps_of_many_kinds_lie_between_their_extremes():
+    rng = np.random.default_rng(4)
+    variance, contraction = rng.uniform(0.001, 0.002, 900), rng.uniform(0.997, 1.0, 900)
+    found = dict(still_apart(one_by_one(variance, contraction), 1.0))
+    slow = dict(still_apart(one_by_one(np.full(900, 0.001), np.ones(900)), 1.0))
+    fast = dict(still_apart(one_by_one(np.full(900, 0.002), np.full(900, 0.997)), 1.0))
+    assert max(found) == max(slow) == max(fast) == 900
+    assert fast[900](1.0) < found[900](1.0) < slow[900](1.0)
+    exact = walk(np.sqrt(variance), contraction, 1.0, cells=300)[-1]
+    assert exact * (1 - 1e-2) <= found[900](1.0) <= exact * 1.5
+
+
+def test_one_row_and_many_rows_say_the_same():
+    one = dict(still_apart(alike(400, 0.002, 0.995), 1.0))
+    many = dict(still_apart(one_by_one(np.full(400, 0.002), np.full(400, 0.995)), 1.0))
+    for distance in (0.2, 1.0):
+        assert many[400](distance) == pytest.approx(one[400](distance), rel=0.25)
+        assert many[400](distance) >= one[400](distance) * (1 - 1e-6)
+    free = dict(still_apart(one_by_one(np.full(50, 0.002), np.full(50, 0.9)), math.inf))
+    assert free[50](2.0) == pytest.approx(dict(still_apart(alike(50, 0.002, 0.9), math.inf))[50](2.0), rel=1e-6)
