@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import ClassVar, Final
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
@@ -35,6 +35,8 @@ class BestOf(Guarantee):
         A cheaper stand-in for ``member``, for the search alone.
     """
 
+    family: ClassVar[bool] = True
+
     member: Callable[[int], Guarantee]
     most: int
     limit: int
@@ -51,10 +53,9 @@ class BestOf(Guarantee):
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
-        return self.best(lambda member: member.epsilon(delta))
+        def value(member: Guarantee) -> Enclosure:
+            return member.epsilon(delta)
 
-    def best(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
-        """The member that the search finds best by ``value``."""
         return min((self.member(number) for number in self._found(value)), key=lambda member: value(member).upper)
 
     def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -28,7 +28,15 @@ _NARROW: Final = 1e-3
 
 
 class Guarantee(ABC):
-    """A privacy statement that can be read at any delta or epsilon."""
+    """A privacy statement that can be read at any delta or epsilon.
+
+    Attributes
+    ----------
+    family : bool
+        Whether it is a family of statements that all hold, of which ``chosen`` takes one.
+    """
+
+    family: ClassVar[bool] = False
 
     @abstractmethod
     def epsilon(self, delta: float) -> Enclosure:

@@ -9,14 +9,13 @@ dominating pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.composition import ExactComposition, GaussianDP, Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.mixture import MixtureOfGaussianDP
@@ -26,6 +25,8 @@ from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated, Term
 from dplateau.accounting.trade_offs import TradeOff, product, trade_off
 
+_DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-8, 1e-11, 1e-15)
+"""Members of families are chosen for these where the delta is asked for."""
 _COMPONENTS: Final = 4096
 """Most components of a mixture; more are gathered, each with the largest mu of its group."""
 
@@ -78,7 +79,7 @@ def _parts(one: Guarantee) -> tuple[Guarantee, ...]:
 
 
 def _together(guarantees: list[Guarantee]) -> Guarantee:
-    if any(isinstance(one, BestOf) for one in guarantees):
+    if any(one.family for one in guarantees):
         return EachBest(tuple(guarantees))
     renyi = [one for one in guarantees if isinstance(one, RenyiDP)]
     if len(renyi) == len(guarantees) and len({(one.classical, one.orders) for one in renyi}) == 1:
@@ -149,22 +150,20 @@ class SumOfCurves(RenyiCurve):
 
 @dataclass(frozen=True)
 class EachBest(Guarantee):
-    """Of families of guarantees each takes the member that is best for its share of delta (or epsilon); any choice holds."""
+    """Of families of guarantees each takes the member that is best for its share of delta; any choice holds."""
+
+    family: ClassVar[bool] = True
 
     members: tuple[Guarantee, ...]
 
     def epsilon(self, delta: float) -> Enclosure:
-        share = delta / len(self.members)
-        return self._chosen(lambda one: one.epsilon(share)).epsilon(delta)
+        return self.chosen(delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        # Epsilons of parts add up to more than the whole has: of two choices the better one.
-        shares = epsilon / math.sqrt(len(self.members)), epsilon
-        found = [self._chosen(lambda one, share=share: one.delta(share)).delta(epsilon) for share in shares]
-        return min(found, key=lambda enclosure: enclosure.upper)
+        return min((self.chosen(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
 
-    def _chosen(self, value: Callable[[Guarantee], Enclosure]) -> Guarantee:
-        return tensor([one.best(value) if isinstance(one, BestOf) else one for one in self.members])
+    def chosen(self, delta: float) -> Guarantee:
+        return tensor([one.chosen(delta / len(self.members)) for one in self.members])
 
 
 @dataclass(frozen=True, eq=False)

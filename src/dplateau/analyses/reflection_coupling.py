@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -28,7 +28,9 @@ _SHARES: Final = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 """Shares of delta that are tried for being apart still."""
 _LEAST: Final = 1e-40
 """Look-backs that leave two runs apart with a smaller probability are not listed."""
-_DELTAS: Final = tuple(10.0**-k for k in range(2, 21, 2))
+_NEXT: Final = 1.002
+"""Every look-back that is listed is longer than the one before by this factor at least."""
+_DELTAS: Final = tuple(10.0**-k for k in range(2, 21))
 
 
 class ReflectionCouplingBound(Analysis):
@@ -56,6 +58,8 @@ class ReflectionCouplingBound(Analysis):
 @dataclass(frozen=True)
 class _Forgotten(Guarantee):
     """The look-backs of a run."""
+
+    family: ClassVar[bool] = True
 
     run: Run
 
@@ -111,18 +115,24 @@ def _look_backs(run: Run, budget: float) -> tuple[Array, Array]:
     start, far = starts(run, budget, both=True), run.diameter or math.inf
     table, length = start.table, run.sampling.epoch_length(run.n)
     recent = np.append(0.0, np.cumsum(start.chance[::-1])) if start.chance.size > 1 else None
+    ever, rounding = start.unusual, float(start.rounding.max())
     back: list[int] = []
     apart: list[float] = []
     for least, probability in still_apart(Steps(start.contraction, start.rounding, table.deviation**2, table.count), far):
         # Whole epochs: in the steps that these add the distance is that of the same noise.
         taken = run.steps - (run.steps - least) // length * length
         here = float(recent[taken]) if recent is not None else float(start.chance[0]) * taken
-        extra = float(start.rounding.max()) * (taken - least)
+        if back and back[-1] < taken < _NEXT * back[-1]:
+            continue
+        extra = rounding * (taken - least)
         # Either the distance is that of the set, or no batch of the whole run may be unusual.
-        known = probability(min(far, start.mean(run.steps - taken) + extra)) + start.unusual
+        known = probability(min(far, start.mean(run.steps - taken) + extra)) + ever
         total = min(known, probability(far) + here if math.isfinite(far) else 1.0, 1.0)
         if taken == run.steps or total - here < _LEAST:
             break
-        back.append(taken)
-        apart.append(total)
+        if back and taken == back[-1]:
+            apart[-1] = min(apart[-1], total)
+        else:
+            back.append(taken)
+            apart.append(total)
     return np.array(back), np.array(apart)

@@ -76,6 +76,8 @@ class SampledLastIterateRenyiBound(SampledLastIterateBound):
 
 @dataclass(frozen=True)
 class _LookBack(Guarantee):
+    family: ClassVar[bool] = True
+
     run: Run
     renyi: bool
 

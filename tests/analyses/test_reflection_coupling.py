@@ -1,0 +1,134 @@
+"""The start is forgotten: figures, contracts, and what it needs."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import dplateau as dp
+from dplateau.accounting import GaussianDP, NotApplicable
+from dplateau.accounting.trade_offs import trade_off
+from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ReflectionCouplingBound, SampledLastIterateBound
+from dplateau.audit.instance import Instance
+from dplateau.audit.oracle import final_laws
+
+BOUND = ReflectionCouplingBound()
+
+
+def run_of(**changes):
+    settings = {
+        "n": 30_000,
+        "sampling": dp.Poisson(256),
+        "steps": 1_000_000,
+        "noise_multiplier": 5.0,
+        "step_size": 1.0,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "diameter": 2.0,
+        "released": "last",
+    }
+    return dp.Run(**{**settings, **changes})
+
+
+def epsilon(run, delta=1e-5):
+    return BOUND.guarantee(run).epsilon(delta).upper
+
+
+@pytest.mark.parametrize(("noise", "before", "now"), [(2, 10.797, 9.652), (3, 6.523, 3.579), (5, 3.576, 1.128), (40, 0.3577, 0.01263)])
+def test_plateaus_of_poisson_batches(noise, before, now):
+    run = run_of(noise_multiplier=noise, steps=10**7)
+    assert SampledLastIterateBound().guarantee(run).epsilon(1e-5).upper == pytest.approx(before, rel=1e-3)
+    assert epsilon(run) == pytest.approx(now, rel=1e-3)
+    assert epsilon(run.replace(steps=10**9)) == pytest.approx(now, rel=1e-3)
+    report = dp.account(run, 1e-5)
+    assert report.best.name == "reflection-coupling"
+    assert "looks back" in report.choice
+    assert report.choice in str(report)
+
+
+def test_the_plateau_of_full_batches():
+    run = run_of(n=1000, sampling=dp.FullBatch(), noise_multiplier=100.0, diameter=0.5, steps=10**6)
+    assert epsilon(run) == pytest.approx(0.350, abs=1e-3)
+    assert FixedOrderBound().guarantee(run).epsilon(1e-5).upper == pytest.approx(1.760, abs=1e-3)
+    # No more than a hundred steps are composed: D^2/v is 25.
+    member = BOUND.guarantee(run).chosen(1e-5)
+    steps = round((member.inner.mu * 100) ** 2)
+    assert 90 <= steps <= 105
+    assert epsilon(run) == pytest.approx(GaussianDP(math.sqrt(steps) / 100).epsilon(1e-5 - member.slack).upper, rel=2e-3)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize(
+    "sampling", [dp.Poisson(256), dp.FixedSize(256), dp.Cyclic(256), dp.Shuffled(256), dp.Cyclic((120,) * 250), dp.FullBatch()]
+)
+def test_every_sampling_has_a_plateau(sampling, adjacency):
+    noise = 400.0 if sampling.full else 40.0
+    run = run_of(sampling=sampling, adjacency=adjacency, noise_multiplier=noise, diameter=0.5, steps=59_000)
+    long = epsilon(run)
+    assert long == pytest.approx(epsilon(run.replace(steps=29_500)), rel=1e-2)
+    assert long < ExactCompositionBound().guarantee(run).epsilon(1e-5).upper / 3
+
+
+def test_contracts():
+    base = epsilon(run_of())
+    assert epsilon(run_of(noise_multiplier=4.5)) > base
+    assert epsilon(run_of(diameter=2.5)) > base
+    assert epsilon(run_of(sampling=dp.Poisson(300))) > base * 0.9
+    assert epsilon(run_of(adjacency="replace")) > base
+    assert epsilon(run_of(), 1e-7) > base > epsilon(run_of(), 1e-4)
+    assert epsilon(run_of(strong_convexity=0.01, l2=0.01)) < base
+    guarantee = BOUND.guarantee(run_of())
+    assert guarantee.delta(base * 1.05).upper <= 1e-5
+    assert guarantee.delta(base / 2).upper > 1e-5
+    curve = trade_off(guarantee)
+    assert 0 < float(curve(0.05)) < 0.95
+    # One (epsilon, delta) of the function itself.
+    assert 1 - math.exp(1.2 * base) * 0.01 - 1e-4 <= float(curve(0.01))
+
+
+def test_short_runs_have_not_forgotten_anything():
+    run = run_of(steps=50)
+    assert epsilon(run) == math.inf
+    row = next(row for row in dp.account(run, 1e-5).bounds if row.name == "reflection-coupling")
+    assert row.epsilon is None
+    assert "not forgotten" in row.why_not
+    assert dp.account(run, 1e-5).epsilon == ExactCompositionBound().guarantee(run).epsilon(1e-5).upper
+    one = run_of(steps=1)
+    assert epsilon(one) == math.inf
+
+
+def test_strong_convexity_in_place_of_a_set():
+    run = run_of(sampling=dp.FixedSize(256), diameter=None, strong_convexity=0.01, l2=0.01, noise_multiplier=5.0, step_size=0.5)
+    here = epsilon(run)
+    assert here == pytest.approx(epsilon(run.replace(steps=10**8)), rel=1e-2)
+    assert epsilon(run.replace(diameter=50.0)) <= here * 1.01
+    assert "not forgotten" in BOUND.why_not(run_of(diameter=None))
+    assert isinstance(BOUND.bound(run_of(diameter=None)), NotApplicable)
+    for missing in ({"released": "all"}, {"update": "post-processed"}, {"strong_convexity": None}, {"step_size": 2.5}):
+        assert BOUND.why_not(run_of(**missing)) is not None
+    assert "OnePass" in BOUND.why_not(run_of(sampling=dp.OnePass(1), steps=100))
+
+
+def test_large_batches_are_paid_for():
+    run = run_of(n=4000, sampling=dp.Poisson(100), noise_multiplier=20.0, diameter=0.5)
+    member = BOUND.guarantee(run).chosen(1e-5)
+    steps = sum(term.count for term in member.inner.directions[0].terms)
+    assert member.slack >= steps * float(binom.sf(200, 4000, 1 / 40))
+    assert "too large" in BOUND.why_not(run.replace(step_size=1.6))
+
+
+def test_schedules_lie_between_their_extremes():
+    run = run_of(n=2000, sampling=dp.FixedSize(50), steps=20_000, noise_multiplier=10.0, diameter=0.5)
+    slow, fast = epsilon(run.replace(step_size=0.5)), epsilon(run)
+    between = epsilon(run.replace(step_size=np.linspace(1.0, 0.5, 20_000).tolist()))
+    assert fast * 0.98 <= between <= slow * 1.02
+    noisy = epsilon(run.replace(noise_multiplier=np.linspace(10.0, 12.0, 20_000).tolist()))
+    assert epsilon(run.replace(noise_multiplier=12.0)) * 0.98 <= noisy <= epsilon(run) * 1.02
+
+
+def test_several_runs_compose():
+    run = run_of()
+    both = dp.account(dp.compose(run, run), 1e-5)
+    once = dp.account(run, 1e-5).epsilon
+    assert once < both.epsilon < 2.2 * dp.account(run, 5e-6).epsilon

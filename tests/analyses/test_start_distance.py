@@ -1,0 +1,105 @@
+"""How far a record can have driven two runs apart: against exact binomial tails, all coins of short runs, and plain sums."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import dplateau as dp
+from dplateau.analyses.start_distance import starts
+
+
+def run_of(**changes):
+    settings = {
+        "n": 4000,
+        "sampling": dp.FixedSize(100),
+        "steps": 300,
+        "noise_multiplier": 2.0,
+        "step_size": 0.5,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "released": "last",
+    }
+    return dp.Run(**{**settings, **changes})
+
+
+@pytest.mark.parametrize(("adjacency", "gap"), [("add-remove", 0.005), ("replace", 0.01)])
+def test_without_contraction_uses_are_counted(adjacency, gap):
+    start = starts(run_of(adjacency=adjacency, clip_norm=1.0), 0.0)
+    rounding = 2e-7 * 0.5 * 2.0 / 100
+    assert start.surely(200) == pytest.approx(200 * (gap + rounding), rel=1e-6)
+    assert start.mean(200) == pytest.approx(200 * (gap / 40 + rounding), rel=1e-6)
+    assert start.mean(0) == start.surely(0) == start.likely(0, 1e-6) == 0
+    for tail in (1e-2, 1e-6, 1e-12):
+        likely = start.likely(200, tail)
+        uses = (likely - 200 * rounding) / gap
+        assert binom.sf(math.floor(uses), 200, 1 / 40) <= tail
+        # Chernoff's bound is not far from the quantile.
+        assert uses <= binom.isf(tail, 200, 1 / 40) + 6
+    assert start.likely(200, 0.0) == start.surely(200)
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_all_coins_of_a_short_run(varying):
+    steps, c = 12, 0.8
+    eta = np.linspace(0.5, 0.3, steps) if varying else np.full(steps, 0.4)
+    run = run_of(
+        n=5, sampling=dp.FixedSize(2), steps=steps, strong_convexity=0.5, step_size=eta.tolist() if varying else 0.4, adjacency="replace"
+    )
+    start = starts(run, 0.0)
+    c = 1 - 0.5 * eta
+    distances, chances = [], []
+    for coins in itertools.product((0, 1), repeat=steps):
+        far = 0.0
+        for used, factor, size in zip(coins, c, eta, strict=True):
+            far = factor * far + used * 2 * size / 2
+        distances.append(far)
+        chances.append(0.4 ** sum(coins) * 0.6 ** (steps - sum(coins)))
+    distances, chances = np.array(distances), np.array(chances)
+    assert start.mean(steps) == pytest.approx(float(distances @ chances), rel=1e-5)
+    assert start.surely(steps) == pytest.approx(float(distances.max()), rel=1e-5)
+    for tail in (0.3, 0.05, 1e-3):
+        likely = start.likely(steps, tail)
+        assert chances[distances > likely].sum() <= tail
+        assert likely < start.surely(steps) * (1 + 1e-9)
+    assert start.likely(steps, 0.05) < 0.9 * start.surely(steps)
+
+
+def test_uses_of_a_fixed_order():
+    run = run_of(sampling=dp.Cyclic(1000), steps=12, strong_convexity=0.2, step_size=0.5)
+    start = starts(run, 0.0)
+    gap, c = 0.5 / 1000, 0.9
+    # The last place of each epoch of four steps.
+    assert start.mean(8) == pytest.approx(gap * (1 + c**4), rel=1e-4)
+    assert start.surely(8) == start.mean(8)
+    changing = starts(run.replace(step_size=[0.5, 0.4, 0.3, 0.2] * 3), 0.0)
+    kept = 0.9 * 0.92 * 0.94 * 0.96
+    assert changing.mean(8) == pytest.approx(gap * (1 + kept), rel=1e-4)
+    full = starts(run.replace(sampling=dp.FullBatch()), 0.0)
+    assert full.mean(3) == pytest.approx(0.5 / 4000 * (1 + c + c * c), rel=1e-4)
+
+
+def test_long_runs_are_summed_at_once():
+    run = run_of(steps=10**9, strong_convexity=0.001)
+    start = starts(run, 0.0)
+    c = 1 - 0.5 * 0.001
+    assert start.surely(10**9) == pytest.approx(0.005 / (1 - c), rel=1e-3)
+    assert start.mean(10**9) == pytest.approx(0.005 / 40 / (1 - c), rel=1e-2)
+    assert start.mean(10**9) < start.likely(10**9, 1e-6) < 0.3 * start.surely(10**9)
+    # Groups of steps against every step by itself.
+    theta = 200.0
+    weights = 0.005 * c ** np.arange(80_000)
+    bound = (np.log1p(np.expm1(theta * weights) / 40).sum() + math.log(1e6)) / theta
+    assert start.likely(10**9, 1e-6) <= bound * 1.02 + start.mean(10**9) * 1e-2
+
+
+def test_the_data_set_without_the_record_contracts_less():
+    run = run_of(sampling=dp.FixedSize(4), strong_convexity=0.4, step_size=0.5)
+    assert starts(run, 0.0).contraction[0] == pytest.approx(1 - 0.2)
+    assert starts(run, 0.0, both=True).contraction[0] == pytest.approx(1 - 0.15)
+    assert starts(run.replace(adjacency="replace"), 0.0, both=True).contraction[0] == pytest.approx(1 - 0.2)
+    assert starts(run.replace(l2=0.4), 0.0, both=True).contraction[0] == pytest.approx(1 - 0.2)
+    uneven = run.replace(n=4001, sampling=dp.Cyclic(1000), steps=10)
+    assert starts(uneven, 0.0).contraction[0] == pytest.approx(1 - 0.2 / 1000)
