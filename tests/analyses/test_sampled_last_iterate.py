@@ -10,8 +10,9 @@ import dplateau as dp
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee, NotApplicable
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.slack import WithSlack
-from dplateau.analyses import ExactCompositionBound, SampledLastIterateBound, SampledLastIterateRenyiBound
-from dplateau.analyses.sampled_last_iterate import _blocks, _contractions, _spread
+from dplateau.analyses import ExactCompositionBound, FixedOrderBound, SampledLastIterateBound, SampledLastIterateRenyiBound
+from dplateau.analyses.random_sizes import contractions
+from dplateau.analyses.sampled_last_iterate import _blocks, _spread
 
 SCHEMES = [
     (dp.Poisson(100), "add-remove"),
@@ -67,7 +68,7 @@ def test_contraction_helps_and_renyi_is_the_weaker_currency(sampling, adjacency)
 
 def test_a_certain_draw_is_the_full_batch():
     run = run_of(n=100, sampling=dp.FixedSize(100), adjacency="replace", steps=3000, noise_multiplier=30.0)
-    full = dp.account(run.replace(sampling=dp.FullBatch()), 1e-5).epsilon
+    full = FixedOrderBound().guarantee(run.replace(sampling=dp.FullBatch())).epsilon(1e-5).upper
     # Equal shifts are not the best string, but close.
     assert full * (1 - 1e-4) <= epsilon(run) <= 1.1 * full
 
@@ -102,8 +103,8 @@ def test_blocks_absorb_the_whole_diameter():
         sampling=dp.FixedSize(100),
     )
     window = run.table.last(200)
-    contracted, slack = _contractions(run, window, 1e-8)
-    assert slack == 0
+    contracted, chance = contractions(run, window, 1e-8)
+    assert not chance.any()
     weight = np.append(np.cumprod(contracted[::-1])[::-1][1:], 1.0) * window.deviation
     shift = _spread(weight, 0.01 / window.noise, float(contracted.prod()) * 1.0)
     assert (weight * shift).sum() == pytest.approx(float(contracted.prod()), rel=1e-9)
@@ -121,7 +122,8 @@ def test_head_room_of_poisson_batches_is_paid_for():
     assert chance > 1e-6
     assert "too large for a contraction" in (SampledLastIterateBound().why_not(tight) or "")
     window = roomy.table.last(1000)
-    contracted, slack = _contractions(roomy, window, 1e-9)
+    contracted, chance = contractions(roomy, window, 1e-9)
+    slack = 1000 * chance[0]
     assert contracted.tolist() == [1.0]
     assert 1000 * float(binom.sf(200, 4000, 100 / 4000)) <= slack <= 1000 * float(binom.sf(199, 4000, 100 / 4000)) * 1.001
     assert epsilon(roomy, 1e-25) == pytest.approx(composed(roomy, 1e-25), rel=1e-6)
@@ -129,8 +131,8 @@ def test_head_room_of_poisson_batches_is_paid_for():
 
 def test_poisson_batches_contract_less_than_expected():
     run = run_of(strong_convexity=0.1, step_size=0.5)
-    contracted, slack = _contractions(run, run.table.last(100), 1e-8)
-    assert slack == pytest.approx(1e-8)
+    contracted, chance = contractions(run, run.table.last(100), 1e-8)
+    assert 100 * chance[0] == pytest.approx(1e-8)
     assert 1 - 0.05 < contracted[0] < 1 - 0.05 * 0.3
     fewest = (1 - contracted[0]) / 0.05 * 100
     assert 100 * binom.cdf(fewest - 1.5, 3999, 100 / 4000) <= 0.5e-8
@@ -162,9 +164,39 @@ def test_slack_is_added_to_delta():
 def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():
     run = run_of(strong_convexity=0.1, step_size=0.5, sampling=dp.Poisson(20), n=200)
     once = run.replace(l2=0.1)
-    assert _contractions(once, once.table.last(10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
-    assert _contractions(run, run.table.last(10), 1e-8)[0][0] > 1 - 0.05 * 0.3
+    assert contractions(once, once.table.last(10), 1e-8)[0][0] == pytest.approx(1 - 0.05)
+    assert contractions(run, run.table.last(10), 1e-8)[0][0] > 1 - 0.05 * 0.3
     assert epsilon(once) < epsilon(run) / 2
+
+
+@pytest.mark.parametrize(("l2", "noise", "steps", "far", "near"), [(1e-3, 17.46, 8000, 1.000, 0.562), (1e-3, 5.0, 80_000, 4.85, 2.491)])
+def test_the_start_is_as_near_as_the_record_has_driven_it(l2, noise, steps, far, near):
+    """Adult as in a9a: a fortieth of 32,561 records a step, step size 1, replacement."""
+    run = run_of(
+        n=32_561,
+        sampling=dp.FixedSize(814),
+        steps=steps,
+        noise_multiplier=noise,
+        smoothness=0.25 + l2,
+        strong_convexity=l2,
+        l2=l2,
+        diameter=40.0,
+        adjacency="replace",
+    )
+    guarantee = SampledLastIterateBound().guarantee(run)
+    assert guarantee.epsilon(1e-5).upper == pytest.approx(near, rel=2e-3)
+    assert near < far <= composed(run)
+    # The set no longer matters, nor do more steps.
+    assert epsilon(run.replace(diameter=None)) == pytest.approx(near, rel=1e-2)
+    assert epsilon(run.replace(diameter=None, steps=10**8)) == pytest.approx(epsilon(run.replace(steps=10**6)), rel=1e-2)
+    assert f"of {steps:,} steps" in guarantee.choice(1e-5)
+    assert guarantee.delta(near * 1.02).upper <= 1e-5
+
+
+def test_without_a_set_or_strong_convexity_nothing_is_forgotten():
+    run = run_of(diameter=None)
+    assert "not forgotten" in SampledLastIterateBound().why_not(run)
+    assert math.isfinite(epsilon(run_of(diameter=None, strong_convexity=0.01, l2=0.01, sampling=dp.Poisson(300))))
 
 
 def test_a_very_long_run_is_accounted_for_at_once():

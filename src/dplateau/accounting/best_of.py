@@ -13,7 +13,18 @@ from dplateau.accounting.enclosure import Enclosure
 
 _CLOSE: Final = 1.1
 """Neighbours whose ratio is smaller than this are not searched further."""
+_DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 1e-16)
+"""Members are chosen for these where the delta is asked for."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
+
+
+def least_delta(chosen: Callable[[float], Guarantee], epsilon: float) -> Enclosure:
+    """The least delta at ``epsilon`` of the members that are chosen for some deltas, and then for the least of them."""
+    found = min((chosen(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
+    for _ in range(2):
+        if 0 < found.upper < 1:
+            found = min(found, chosen(found.upper).delta(epsilon), key=lambda enclosure: enclosure.upper)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from dplateau.accounting.best_of import least_delta
 from dplateau.accounting.composition import ExactComposition, GaussianDP, Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.mixture import MixtureOfGaussianDP
@@ -25,8 +26,6 @@ from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated, Term
 from dplateau.accounting.trade_offs import TradeOff, product, trade_off
 
-_DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-8, 1e-11, 1e-15)
-"""Members of families are chosen for these where the delta is asked for."""
 _COMPONENTS: Final = 4096
 """Most components of a mixture; more are gathered, each with the largest mu of its group."""
 
@@ -160,7 +159,7 @@ class EachBest(Guarantee):
         return self.chosen(delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return min((self.chosen(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
+        return least_delta(self.chosen, epsilon)
 
     def chosen(self, delta: float) -> Guarantee:
         return tensor([one.chosen(delta / len(self.members)) for one in self.members])

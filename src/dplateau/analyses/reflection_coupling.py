@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from dplateau.accounting import Enclosure, Guarantee, Proved, RenyiDP, compositions
+from dplateau.accounting.best_of import least_delta
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.reflection import Steps, still_apart
 from dplateau.accounting.slack import WithSlack
@@ -30,7 +31,6 @@ _LEAST: Final = 1e-40
 """Look-backs that leave two runs apart with a smaller probability are not listed."""
 _NEXT: Final = 1.002
 """Every look-back that is listed is longer than the one before by this factor at least."""
-_DELTAS: Final = tuple(10.0**-k for k in range(2, 21))
 
 
 class ReflectionCouplingBound(Analysis):
@@ -67,8 +67,7 @@ class _Forgotten(Guarantee):
         return member.epsilon(delta) if (member := self._member(delta)) else Enclosure(0.0, math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
-        members = [member for delta in _DELTAS if (member := self._member(delta))]
-        return min((member.delta(epsilon) for member in members), key=lambda found: found.upper, default=Enclosure(0.0, 1.0))
+        return least_delta(self.chosen, epsilon)
 
     def chosen(self, delta: float) -> Guarantee:
         return self._member(delta) or WithSlack(_window(self.run, 1), 1.0)
