@@ -20,7 +20,7 @@ def one_by_one(variance, contraction, extra=None):
     return Steps(contraction, extra, variance, np.ones(variance.size, dtype=int))
 
 
-def walk(deviations, contractions, diameter, extra=0.0, cells=1500):
+def walk(deviations, contractions, diameter, extra=0.0, cells=600):
     """Probability that the walk from ``diameter`` has not ended after each step; its distances in cells, by their middles."""
     edges = np.linspace(0, diameter, cells + 1)
     middles = np.append((edges[1:] + edges[:-1]) / 2, diameter)
@@ -34,7 +34,7 @@ def walk(deviations, contractions, diameter, extra=0.0, cells=1500):
     return np.array(alive)
 
 
-def told_apart(deviation, slope, diameter, steps, cells=3000):
+def told_apart(deviation, slope, diameter, steps, cells=800):
     """Total variation of the two projected walks on [0, diameter] that start at its ends, after each step."""
     edges = np.linspace(0, diameter, cells + 1)
     middles = np.concatenate([[0.0], (edges[1:] + edges[:-1]) / 2, [diameter]])
@@ -63,7 +63,7 @@ def test_single_steps_are_those_of_the_exact_walk(contraction, extra):
 
 def test_blocks_cost_little():
     steps, variance = 3000, 1 / 20_000
-    exact = walk([math.sqrt(variance)] * steps, [1.0] * steps, 1.0, cells=400)
+    exact = walk([math.sqrt(variance)] * steps, [1.0] * steps, 1.0, cells=250)
     found = {back: apart(1.0) for back, apart in still_apart(alike(10 * steps, variance), 1.0)}
     block = min(found)
     assert block == math.ceil(1 / 4096 / variance)
@@ -119,7 +119,7 @@ def test_steps_of_many_kinds_lie_between_their_extremes():
     fast = dict(still_apart(one_by_one(np.full(900, 0.002), np.full(900, 0.997)), 1.0))
     assert max(found) == max(slow) == max(fast) == 900
     assert fast[900](1.0) < found[900](1.0) < slow[900](1.0)
-    exact = walk(np.sqrt(variance), contraction, 1.0, cells=300)[-1]
+    exact = walk(np.sqrt(variance), contraction, 1.0, cells=200)[-1]
     assert exact * (1 - 1e-2) <= found[900](1.0) <= exact * 1.5
 
 

@@ -51,6 +51,11 @@ class Guarantee(ABC):
         """mu, where the statement is mu-GDP."""
         return None
 
+    @property
+    def least(self) -> float:
+        """No delta below this can be read; 0 where all can."""
+        return 0.0
+
     def divergence(self, order: float) -> float:
         """A bound on the Renyi divergence of the given order > 1 in either direction, rounded up; infinite where there is none."""
         return math.inf

@@ -88,11 +88,13 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
         return c**count * _UP if c != 1 else 1.0, e * _sum(c, count) * _UP, v * _sum(c * c, count) / _UP
 
     taken, grid, factor = 0, np.ones(_CELLS + 1), math.inf
+    # Where a block moves less than a cell, contraction is so strong that the set does not matter.
+    bounded = 2 * math.sqrt(together(size)[2]) * _CELLS > diameter
     while taken < left:
-        blocks = max(1, int(taken * _FURTHER / size)) if factor < 1 or math.isinf(diameter) else 1
+        blocks = max(1, int(taken * _FURTHER / size)) if factor < 1 or not bounded else 1
         count = min(blocks * size, left - taken)
         taken += count
-        if math.isfinite(diameter):
+        if bounded:
             if factor < 1:
                 grid, count = grid * (factor ** (count // size) * _UP), count % size
             if count:

@@ -37,6 +37,10 @@ class WithSlack(Guarantee):
         left -= 1e-15 * delta
         return self.inner.epsilon(left) if left > 0 else Enclosure(0.0, math.inf)
 
+    @property
+    def least(self) -> float:
+        return self.slack
+
     def choice(self, delta: float) -> str | None:
         return self.note
 

@@ -23,6 +23,8 @@ LARGEST: Final = 600.0
 """Beyond this epsilon a profile is not followed."""
 LEAST: Final = 1e-12
 """Below this delta it is not followed either: f(0) is then 1 - delta at the last epsilon."""
+_ABOVE: Final = 1.01
+"""A profile is followed down to this times the least delta that can be read."""
 _DELTAS: Final = (1e-8, 1e-5, 1e-2)
 """Where the members of a family are compared."""
 
@@ -134,7 +136,7 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     if any(member is not guarantee for member in members):
         # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.
         return maximum(*(trade_off(member, points=points, least=least) for member in members))
-    last = min(guarantee.epsilon(least).upper, LARGEST)
+    last = min(guarantee.epsilon(max(least, guarantee.least * _ABOVE)).upper, LARGEST)
     if last == 0:
         return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))
     if guarantee.delta(last).upper >= 1:
