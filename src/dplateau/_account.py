@@ -92,7 +92,7 @@ class Report:
 
     @property
     def choice(self) -> str | None:
-        """What the certified bound chose for this delta, in words: over how many steps it looks back. None where it chose nothing."""
+        """What the certified bound chose for this delta, in words: over how many steps it looks back. None without a choice."""
         return self.best.bound.guarantee.choice(self.delta) if self.best is not None and self.best.bound is not None else None
 
     @property

@@ -169,7 +169,9 @@ def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():
     assert epsilon(once) < epsilon(run) / 2
 
 
-@pytest.mark.parametrize(("l2", "noise", "steps", "far", "near"), [(1e-3, 17.46, 8000, 1.000, 0.562), (1e-3, 5.0, 80_000, 4.85, 2.491)])
+@pytest.mark.parametrize(
+    ("l2", "noise", "steps", "far", "near"), [(1e-3, 17.46, 8000, 1.000, 0.562), (1e-3, 5.0, 80_000, 4.85, 2.491)]
+)
 def test_the_start_is_as_near_as_the_record_has_driven_it(l2, noise, steps, far, near):
     """Adult as in a9a: a fortieth of 32,561 records a step, step size 1, replacement."""
     run = run_of(

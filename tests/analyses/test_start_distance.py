@@ -46,7 +46,12 @@ def test_all_coins_of_a_short_run(varying):
     steps, c = 12, 0.8
     eta = np.linspace(0.5, 0.3, steps) if varying else np.full(steps, 0.4)
     run = run_of(
-        n=5, sampling=dp.FixedSize(2), steps=steps, strong_convexity=0.5, step_size=eta.tolist() if varying else 0.4, adjacency="replace"
+        n=5,
+        sampling=dp.FixedSize(2),
+        steps=steps,
+        strong_convexity=0.5,
+        step_size=eta.tolist() if varying else 0.4,
+        adjacency="replace",
     )
     start = starts(run, 0.0)
     c = 1 - 0.5 * eta

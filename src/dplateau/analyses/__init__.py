@@ -21,11 +21,11 @@ from dplateau.analyses.noisy_sgd_asymptotic import NoisySGDPlateau as NoisySGDPl
 from dplateau.analyses.noisy_sgd_asymptotic import NoisySGDStronglyConvexPlateau as NoisySGDStronglyConvexPlateau
 from dplateau.analyses.noisy_sgd_asymptotic import burn_in as burn_in
 from dplateau.analyses.pnsgd import PNSGDBound as PNSGDBound
+from dplateau.analyses.reflection_coupling import ReflectionCouplingBound as ReflectionCouplingBound
 from dplateau.analyses.refuted.langevin_minibatches import LangevinMinibatches as LangevinMinibatches
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGD as PrintedNoisySGD
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGDSchedule as PrintedNoisySGDSchedule
 from dplateau.analyses.refuted.printed_noisy_sgd import PrintedNoisySGDStronglyConvex as PrintedNoisySGDStronglyConvex
-from dplateau.analyses.reflection_coupling import ReflectionCouplingBound as ReflectionCouplingBound
 from dplateau.analyses.renyi_composition import MomentsAccountantBound as MomentsAccountantBound
 from dplateau.analyses.renyi_composition import RenyiCompositionBound as RenyiCompositionBound
 from dplateau.analyses.sampled_last_iterate import SampledLastIterateBound as SampledLastIterateBound

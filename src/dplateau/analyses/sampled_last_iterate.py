@@ -186,4 +186,3 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
     k = (total + np.cumsum(w * m)) / np.maximum(np.cumsum(w**2), 1e-300)
     j = int(np.flatnonzero(k * w >= m).max(initial=0))
     return np.maximum(k[j] * weight - mean, 0.0)
-

@@ -2,7 +2,8 @@
 
 Let the runs share batches and noise. A step that uses the record adds at most ``s_t = step_size_t * sensitivity_t`` to their
 distance, rounding at most ``e_t``, and every step contracts it: before the last R steps the distance is at most the sum of
-``c_{t+1} ... c_{T-R} (s_t x_t + e_t)``, where ``x_t`` is 1 if step t uses the record. Proof: ``docs/proofs/reflection-coupling.md``.
+``c_{t+1} ... c_{T-R} (s_t x_t + e_t)``, where ``x_t`` is 1 if step t uses the record.
+Proof: ``docs/proofs/reflection-coupling.md``.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class StartDistance:
         return self._after(self._sures, before, np.ones_like(self.used))
 
     def likely(self, before: int, tail: float) -> float:
-        """A distance after ``before`` steps that is exceeded with at most this probability; coins are independent (drawn batches)."""
+        """A distance after ``before`` steps that is exceeded with at most this probability, where batches are drawn."""
         if not before or not tail > 0:
             return self.surely(before)
         weight, count, rate, rest = self._weights(before)
