@@ -35,7 +35,7 @@ _NEXT: Final = 1.002
 
 class ReflectionCouplingBound(Analysis):
     """Look back R steps. Two runs on the same records forget their starts, but for the probability S_R of being apart still:
-    ``delta(epsilon) <= S_R + delta_R(epsilon)``, delta_R the bound of these steps from a common start. The least over R. **Proved.**
+    ``delta(epsilon) <= S_R + delta_R(epsilon)``, delta_R the bound of these from a common start. The least over R. **Proved.**
 
     Setting: convex or strongly convex losses, projection on a bounded set or strong convexity; batches drawn at random, cyclic,
     shuffled or full; any step sizes up to ``2/smoothness``. Under Poisson sampling the probability of a batch that is too large for
