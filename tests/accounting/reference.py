@@ -13,6 +13,7 @@ from mpmath import mpf
 from scipy.special import log_ndtr, ndtr
 
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.terms import Composition
 
@@ -48,8 +49,24 @@ def amplified_delta(q: Any, mu: Any, epsilon: Any) -> Any:
     return q * gdp_delta(mu, mp.log(1 + mp.expm1(epsilon) / q))
 
 
+def empty_place_delta(law: StepLaw, epsilon: Any) -> Any:
+    """delta of three centres on a line: the record at 2 mu, its empty place at mu, no draw at 0 (the record also at 0 reversed)."""
+    q, mu, epsilon = mpf(law.q), mpf(law.mu), mpf(epsilon)
+    if epsilon < 0:
+        return 1 - mp.exp(epsilon) + mp.exp(epsilon) * empty_place_delta(law.reverse, -epsilon)
+    if isinstance(law, EmptyOrPresent):
+        return amplified_delta(q, mu, epsilon)
+    y = mp.exp(epsilon)
+    # (1 - q) (1 - y) + q (e^(2 mu x - 2 mu^2) - y e^(mu x - mu^2/2)) = 0, a quadratic in e^(mu x).
+    a, b, c = q * mp.exp(-2 * mu**2), -q * y * mp.exp(-(mu**2) / 2), (1 - q) * (1 - y)
+    x = mp.log((-b + mp.sqrt(b * b - 4 * a * c)) / (2 * a)) / mu
+    return q * mp.ncdf(2 * mu - x) - y * q * mp.ncdf(mu - x) + c * mp.ncdf(-x)
+
+
 def step_delta(law: StepLaw, epsilon: Any) -> Any:
     """The hockey-stick integral of ``max(p - e^eps q, 0)``."""
+    if isinstance(law, PresentOrEmpty | EmptyOrPresent):
+        return empty_place_delta(law, epsilon)
     if isinstance(law, Amplified):
         return amplified_delta(mpf(law.q), law.mu, epsilon)
     p, q = densities(law)
@@ -74,9 +91,10 @@ def generating_function(law: StepLaw, s: Any) -> Any:
     if isinstance(law, Amplified):
         # Any profile: m(s) = s (s + 1) integral of delta(e) exp(s e) de.
         edge = mp.log1p(law.q * mp.expm1(law.mu * (reach - law.mu / 2)))
+        edge = max(edge, law.mu * reach) if isinstance(law, PresentOrEmpty) else edge
         left = [-120 / (1 + mp.re(s)) * k for k in (1, 0.5, 0.25, 0.1, 0.03)]
         right = [edge * k for k in (0.01, 0.05, 0.15, 0.3, 0.5, 0.75, 1)]
-        f = lambda e: amplified_delta(mpf(law.q), law.mu, e) * mp.exp(s * e)  # noqa: E731
+        f = lambda e: step_delta(law, e) * mp.exp(s * e)  # noqa: E731
         return s * (s + 1) * mp.quad(f, [-120 / mp.re(s), *left, 0, *right], method="gauss-legendre")
     p, q = densities(law)
     return mp.quad(lambda g: p(g) ** (1 + s) * q(g) ** (-s), mp.linspace(-reach, reach, 25), method="gauss-legendre")
@@ -101,7 +119,11 @@ def quadrature(law: StepLaw, c: float, panels: int = 240, cuts: tuple[float, ...
             return -log_ratio(g)
         return log_ratio(g) - (log_ratio(-g) if isinstance(law, PoissonReplace) else 0)
 
-    def line(low: float, high: float, levels: tuple[float, ...]) -> tuple[Any, Any]:
+    def further(h: Any) -> Any:
+        """log A_2mu - log A_mu."""
+        return np.log1p(q * np.expm1(2 * mu * h - 2 * mu**2)) - log_ratio(h)
+
+    def line(low: float, high: float, levels: tuple[float, ...], loss_of: Any = loss_of) -> tuple[Any, Any]:
         edges = [np.linspace(low, high, panels + 1)]
         rising = bool(loss_of(np.longdouble(low)) < loss_of(np.longdouble(high)))
         for level in levels:
@@ -117,6 +139,16 @@ def quadrature(law: StepLaw, c: float, panels: int = 240, cuts: tuple[float, ...
 
     room = 13.0
     right = room + (1 + 2 * c) * law.mu
+    if isinstance(law, PresentOrEmpty | EmptyOrPresent):
+        levels = tuple(abs(cut) for cut in cuts)
+        (g, weight), (h, more) = line(law.mu / 2, right, levels), line(1.5 * law.mu, right + (1 + c) * law.mu, levels, further)
+        near, far = np.log(weight) + log_normal(g), np.log(more) + log_normal(h) + log_ratio(h)
+        if isinstance(law, PresentOrEmpty):
+            masses, losses = [far + further(h), near], [further(h), -log_ratio(g)]
+        else:
+            masses, losses = [near + log_ratio(g), far], [log_ratio(g), -further(h)]
+        atom = float(1 - sum(np.exp(part).sum() for part in masses))
+        return np.concatenate(masses), np.concatenate(losses), atom
     if isinstance(law, Amplified):
         g, weight = line(law.mu / 2, right, tuple(abs(cut) for cut in cuts))
         ratio = log_ratio(g)
@@ -175,6 +207,9 @@ def profile(law: StepLaw, epsilon: Any) -> Any:
     """delta of one step at an array of epsilon (any sign), from the definition, in double precision."""
     q, mu = law.q, law.mu
     epsilon = np.asarray(epsilon, dtype=float)
+    if isinstance(law, PresentOrEmpty | EmptyOrPresent):
+        with mp.workdps(30):
+            return np.array([float(empty_place_delta(law, e)) for e in epsilon.ravel()]).reshape(epsilon.shape)
     if isinstance(law, Amplified):
         size = np.abs(epsilon)
         inner = np.log1p(np.expm1(size) / q)
@@ -199,7 +234,7 @@ def profile(law: StepLaw, epsilon: Any) -> Any:
 
 def pair_delta(first: StepLaw, second: StepLaw, epsilon: float) -> float:
     """delta of two steps: the second's profile at epsilon minus the first's loss, averaged under the first's P."""
-    edge = {Amplified: 0.0, PoissonRemove: math.log1p(-second.q), PoissonAdd: -math.log1p(-second.q)}.get(type(second))
+    edge = {Amplified: 0.0, PresentOrEmpty: 0.0, EmptyOrPresent: 0.0, PoissonRemove: math.log1p(-second.q), PoissonAdd: -math.log1p(-second.q)}.get(type(second))
     cuts = (epsilon,) if not edge else (epsilon, epsilon - edge)
     log_p, loss, atom = quadrature(first, 0.0, panels=400, cuts=cuts)
     p = np.exp(log_p).astype(float)

@@ -10,10 +10,13 @@ import pytest
 
 from dplateau.accounting import decay, family
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.family import Family, Members
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 
-KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
+KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent)
+ALONE = (PresentOrEmpty, EmptyOrPresent)
+"""Never shifted, and in no family."""
 FAR = np.concatenate([np.geomspace(1, 30, 40), [1.001, 1.02]])
 
 
@@ -31,14 +34,16 @@ def test_no_modulus_is_above_its_bound(kind: type[StepLaw]) -> None:
     for _ in range(80):
         q, mu = float(10 ** rng.uniform(-4, -0.1)), float(10 ** rng.uniform(-1, 0.5))
         shift = float(10 ** rng.uniform(-3, 0)) if rng.random() < 0.5 else 0.0
-        law, c, omega = kind(q, mu, shift), float(rng.uniform(0.03, 5) * min(10, 10 / mu**2)), float(10 ** rng.uniform(-1, 1.7))
+        shift = 0.0 if kind in ALONE else shift
+        turned = 2 * mu if kind in ALONE else mu
+        law, c, omega = kind(q, mu, shift), float(rng.uniform(0.03, 5) * min(10, 10 / turned**2)), float(10 ** rng.uniform(-1, 1.7))
         bound = law.tail(c, omega)
         assert bound >= measured(law, c, omega) - 1e-11, (law, c, omega)
         used += bound < 0
     assert used >= 60
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[:4])
 @pytest.mark.parametrize("rates", [1.0, 1.15])
 def test_no_law_between_two_is_above_their_bound(kind: type[StepLaw], rates: float) -> None:
     rng, used = np.random.default_rng(2), 0
@@ -52,7 +57,7 @@ def test_no_law_between_two_is_above_their_bound(kind: type[StepLaw], rates: flo
     assert used >= 40
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[:4])
 def test_a_member_contains_its_share_of_the_law_beneath(kind: type[StepLaw]) -> None:
     """Densities of the loss under P, by differences of the mass above: the share is a lower bound of their quotients."""
     for q, mu, rates, wide in ((0.01, 0.5, 1.2, 1.1), (0.2, 1.0, 1.05, 1.3), (0.05, 2.0, 1.0, 1.05), (0.3, 0.3, 1.3, 1.0)):

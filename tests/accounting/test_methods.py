@@ -16,6 +16,7 @@ from scipy.stats import beta
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.contour import RealAxis, at_most, contour_delta, contour_epsilon
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
@@ -24,18 +25,18 @@ from dplateau.accounting.terms import Composition, Repeated
 
 from . import reference
 
-KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
+KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent)
 
 
 def compose(*parts: tuple[StepLaw, int], gaussian: float = 0.0) -> Composition:
     return Composition(tuple(Repeated(law, count) for law, count in parts), gaussian)
 
 
-def ordinary(count: int) -> list[tuple[Composition, float]]:
+def ordinary(count: int, kinds: tuple[type[StepLaw], ...] = KINDS[:4]) -> list[tuple[Composition, float]]:
     """Settings whose epsilon is between 0.05 and 20, with T from 2 to 2,000."""
     rng, found = np.random.default_rng(8), []
     while len(found) < count:
-        kind = KINDS[len(found) % 4]
+        kind = kinds[len(found) % len(kinds)]
         q, z, steps = 10 ** rng.uniform(-2, -0.3), rng.uniform(0.7, 5), int(2 * 1000 ** rng.uniform())
         mu = q * math.sqrt(steps * math.expm1(z**-2))
         if 0.02 < mu < 3:
@@ -60,6 +61,21 @@ def test_contour_and_lattice_agree(part: int) -> None:
         assert lattice.width <= 2e-5
         assert max(contour.lower, lattice.lower) <= min(contour.upper, lattice.upper), composition
     assert both >= 6
+
+
+def test_contour_and_lattice_agree_on_empty_places() -> None:
+    both = 0
+    for composition, delta in ordinary(24, KINDS[4:]):
+        lattice = lattice_epsilon(composition, delta, 1e-5)
+        try:
+            contour = contour_epsilon(composition, delta)
+        except TooSlowError:
+            continue
+        both += 1
+        assert contour.width <= 1e-5
+        assert lattice.width <= 1e-4
+        assert max(contour.lower, lattice.lower) <= min(contour.upper, lattice.upper), composition
+    assert both >= 10
 
 
 def test_enclosures_are_a_millionth_wide_in_the_ordinary_regime() -> None:

@@ -32,7 +32,8 @@ def _legendre(count: int) -> tuple[Array, Array]:
     return np.asarray(points), np.asarray(weights)
 
 
-def _joined(parts: list[Nodes]) -> Nodes:
+def joined(parts: list[Nodes]) -> Nodes:
+    """The nodes of all parts of a law."""
     g, log_p, loss = (np.concatenate([getattr(part, name) for part in parts]) for name in ("g", "log_p", "loss"))
     return Nodes(g, log_p, loss, sum(part.error for part in parts))
 
@@ -58,7 +59,7 @@ class Amplified(StepLaw):
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         up, down = self._outer(c, omega, log_tolerance)
-        return _joined([up, down, *self._middle(c, omega, log_tolerance)])
+        return joined([up, down, *self._middle(c, omega, log_tolerance)])
 
     def _outer(self, c: float, omega: float, log_tolerance: float) -> tuple[Nodes, Nodes]:
         scale, y = self._scale, ANGLES[ANGLES < 1.5]
@@ -101,6 +102,15 @@ class Amplified(StepLaw):
 
     def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
         """The line is bent in t; the inner part is not bent, its mass counts in full."""
+        parts, log_error = self._bent(c, omega)
+        return lost(parts, self._mass(c), log_error)
+
+    def _mass(self, c: float) -> float:
+        """m(c), rounded up."""
+        return (1 + self.nodes(c, 0.0, LOG_TOLERANCE).moments(c)[0]) * (1 + 1e-10)
+
+    def _bent(self, c: float, omega: float) -> tuple[list[Turned], Array]:
+        """The two half-lines on paths, and the log of a bound on the error of their sums relative to m(c)."""
         up, down = self._outer(c, omega, LOG_TOLERANCE)
         scale, first = self._scale, math.log(self.q) - math.log1p(-self.q)
         t, above, pace = up.g, scale * np.logaddexp(0.0, up.g), scale * self.mu
@@ -118,9 +128,7 @@ class Amplified(StepLaw):
             size += turn**2 + (1 + np.abs(pull)) * np.abs(rise) + np.abs(nearer) + steepness**2 + omega * self.shift * turn
             rounding = 6 + np.abs(nodes.log_p) + np.abs(c * nodes.loss)
             parts.append(Turned(np.exp(nodes.log_p + c * nodes.loss), rounding, growth + path, size))
-        mass = (1 + self.nodes(c, 0.0, LOG_TOLERANCE).moments(c)[0]) * (1 + 1e-10)
-        step = float(t[1] - t[0])
-        return lost(parts, mass, self._log_error(step, paths.height[:, 0], np.exp(first + paths.lead[:, 0]), c, omega))
+        return parts, self._log_error(float(t[1] - t[0]), paths.height[:, 0], np.exp(first + paths.lead[:, 0]), c, omega)
 
     def _log_error(self, step: float, top: Array, early: Array, c: float, omega: float) -> Array:
         """Log of a bound on the error of the modulus' trapezoid sum on paths of these heights, relative to m(c)."""

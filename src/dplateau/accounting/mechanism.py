@@ -4,8 +4,8 @@
 sampling        add-remove                               replace
 ==============  =======================================  ===========================================
 Poisson         mixture against Gaussian, both ways      mixtures with opposite centres
-fixed size      C_q(G(2/z)): an empty place is one       C_q(G(2/z))
-                value a record may be replaced by
+fixed size      three centres, both ways                 C_q(G(2/z))
+                (``empty_place.py``)
 cyclic          one Gaussian of 1/z an epoch             one Gaussian of 2/z an epoch
 shuffled        as cyclic, each epoch's largest          as cyclic, each epoch's largest
 one pass        one Gaussian of 1/z                      one Gaussian of 2/z
@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.family import Family, Members
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
@@ -75,6 +76,13 @@ def on_grid(values: Array, levels: int, *, up: bool) -> Array:
 
 def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
     """The steps' law in each direction, and its mu times the noise multiplier."""
+    if run.sampling.random_size or run.adjacency == "replace":
+        return shifted_kinds(run)
+    return (PresentOrEmpty, EmptyOrPresent), 1.0
+
+
+def shifted_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
+    """The same for laws that may be shifted: an empty place is one value that a record may be replaced by."""
     if not run.sampling.random_size:
         return (Amplified,), 2.0
     return ((PoissonReplace,), 1.0) if run.adjacency == "replace" else ((PoissonRemove, PoissonAdd), 1.0)
@@ -116,6 +124,11 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
         return (Composition((), _fixed_order_mu(run)),), False
     kinds, shift = step_kinds(run)
     rate, noise, counts = run.table.draws()
+    alone = PresentOrEmpty in kinds and rate.size > _FEW
+    if alone:
+        # These laws form no families: their levels are few. Rates up and noise down are safe.
+        levels = _FEW // 2 if np.ptp(rate) == 0 or np.ptp(noise) == 0 else math.isqrt(_FEW)
+        rate, noise, counts = distinct(on_grid(rate, levels, up=safe), on_grid(noise, levels, up=not safe), counts)
     found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
     rounded = len(found[0]) > DISTINCT
     if rounded:
@@ -124,4 +137,4 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
         found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
     whole = rate == 1
     gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / noise[whole] ** 2).sum()))
-    return tuple(Composition(terms, gaussian) for terms in found), rounded
+    return tuple(Composition(terms, gaussian) for terms in found), rounded or alone
