@@ -42,7 +42,7 @@ def test_a_changed_epsilon_is_found(certificate, factor):
         (lambda d: d["curve"][3].update(delta=1e-7), "curve[3].delta"),
         (lambda d: d["curve"].pop(), "curve"),
         (lambda d: d["bounds"].pop(), "bounds"),
-        (lambda d: d["bounds"][5].update(epsilon=0.1, enclosure=[0.0, 0.1]), "bounds[5].epsilon"),
+        (lambda d: d["bounds"][6].update(epsilon=0.1, enclosure=[0.0, 0.1]), "bounds[6].epsilon"),
         (lambda d: (d["bounds"][0].update(name="magic"), d.update(bound="magic")), "bound"),
         (lambda d: (d["bounds"][0].update(source="elsewhere"), d.update(source="elsewhere")), "source"),
         (lambda d: d.update(mu=0.2), "mu"),

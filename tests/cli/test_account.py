@@ -5,7 +5,7 @@ import pytest
 import dplateau as dp
 
 MNIST = ["--n", 60_000, "--batch-size", 256, "--noise-multiplier", 1.3]
-KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "adjacency", "released", "bounds", "run"]
+KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "choice", "adjacency", "released", "bounds", "run"]
 
 
 def test_json_is_what_the_library_says(dplateau):

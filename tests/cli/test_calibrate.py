@@ -11,7 +11,7 @@ def answer(dplateau, *options) -> dict:
     return json.loads(out)
 
 
-KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "adjacency", "released", "bounds", "run"]
+KEYS = ["epsilon", "delta", "noise_multiplier", "bound", "status", "choice", "adjacency", "released", "bounds", "run"]
 
 
 def test_noise(dplateau):

@@ -18,13 +18,13 @@ _DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 1e-16)
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
-def least_delta(chosen: Callable[[float], Guarantee], epsilon: float) -> Enclosure:
-    """The least delta at ``epsilon`` of the members that are chosen for some deltas, and then for the least of them."""
-    found = min((chosen(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
+def least_delta(found: Callable[[float], Enclosure]) -> Enclosure:
+    """The least of what is found where members are chosen for some deltas, and then for the least delta that came out."""
+    best = min((found(delta) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
     for _ in range(2):
-        if 0 < found.upper < 1:
-            found = min(found, chosen(found.upper).delta(epsilon), key=lambda enclosure: enclosure.upper)
-    return found
+        if 0 < best.upper < 1:
+            best = min(best, found(best.upper), key=lambda enclosure: enclosure.upper)
+    return best
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,7 +159,7 @@ class EachBest(Guarantee):
         return self.chosen(delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(self.chosen, epsilon)
+        return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
 
     def chosen(self, delta: float) -> Guarantee:
         return tensor([one.chosen(delta / len(self.members)) for one in self.members])

@@ -67,7 +67,7 @@ class _Forgotten(Guarantee):
         return member.epsilon(delta) if (member := self._member(delta)) else Enclosure(0.0, math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(self.chosen, epsilon)
+        return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
 
     def chosen(self, delta: float) -> Guarantee:
         return self._member(delta) or WithSlack(_window(self.run, 1), 1.0)

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
-from dplateau.accounting.best_of import BestOf
+from dplateau.accounting.best_of import BestOf, least_delta
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity, shifted_kinds
 from dplateau.accounting.slack import WithSlack
@@ -27,8 +27,6 @@ _SMALL: Final = 1e-3
 """Share of delta that may go to batches that are too small to contract as much as expected."""
 _FAR: Final = 0.05
 """Share of delta that may go to a record that has moved the iterate further than counted on, before the look-back."""
-_DELTAS: Final = (0.0, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15)
-"""The shares are taken of these where delta is asked for."""
 _NEARER: Final = 0.999
 """A start is told by what the record has done if that is nearer than so much of the diameter."""
 _NOTHING: Final = 12.0
@@ -85,7 +83,7 @@ class _LookBack(Guarantee):
         return self._best(delta).epsilon(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return min((self._best(delta).delta(epsilon) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
+        return least_delta(lambda delta: self._best(delta).delta(epsilon))
 
     def chosen(self, delta: float) -> Guarantee:
         return self._best(delta).chosen(delta)
