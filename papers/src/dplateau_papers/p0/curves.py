@@ -18,6 +18,7 @@ from dplateau.analyses import (
     NoisySGDBound,
     PrintedNoisySGD,
     PrintedNoisySGDStronglyConvex,
+    ReflectionCouplingBound,
     SampledLastIterateBound,
     ShuffledBound,
 )
@@ -30,8 +31,13 @@ PRINTED: Final = "as printed"
 OURS: Final = "ours"
 WALKS: Final = "exact, 4.1"
 TURNED: Final = "exact, turned"
-LAST: Final[tuple[Analysis, ...]] = (SampledLastIterateBound(), FixedOrderBound(), ShuffledBound())
-"""One of these covers each way to form batches."""
+LAST: Final[tuple[Analysis, ...]] = (
+    SampledLastIterateBound(),
+    FixedOrderBound(),
+    ShuffledBound(),
+    ReflectionCouplingBound(),
+)
+"""Two of these cover each way to form batches; the smaller one counts."""
 PRINTS: Final[tuple[Analysis, ...]] = (PrintedNoisySGDStronglyConvex(), PrintedNoisySGD(), NoisyCGDBound(), NoisyGDBound())
 """The paper's bounds with their constants, the first that applies."""
 
@@ -116,20 +122,25 @@ class Panel:
         }
 
 
-def applicable(analyses: Sequence[Analysis], run: Run) -> Analysis | None:
-    """The first analysis that covers ``run``."""
-    return next((analysis for analysis in analyses if isinstance(analysis.bound(run), Bound)), None)
+def applicable(analyses: Sequence[Analysis], run: Run) -> list[Analysis]:
+    """The analyses that cover ``run``."""
+    return [analysis for analysis in analyses if isinstance(analysis.bound(run), Bound)]
+
+
+def least_epsilon(analyses: Sequence[Analysis], run: Run) -> float:
+    """The least epsilon at ``DELTA`` that they say."""
+    return min(analysis.guarantee(run).epsilon(DELTA).upper for analysis in analyses)
 
 
 def panel(setting: Setting, steps: Sequence[int], *, divergences: bool = True, walks: bool = True) -> Panel:
     """Compute one; ``walks`` asks for the exact laws too."""
     runs = [setting.run.replace(steps=number) for number in steps]
     epsilon: dict[str, Curve] = {}
-    asked = ((COMPOSED, ExactCompositionBound()), (PRINTED, applicable(PRINTS, runs[0])), (OURS, applicable(LAST, runs[0])))
-    for name, analysis in asked:
-        if analysis is not None:
-            values = tuple(analysis.guarantee(run).epsilon(DELTA).upper for run in runs)
-            epsilon[name] = Curve(name, analysis.status.__name__, analysis.name, values)
+    asked = ((COMPOSED, [ExactCompositionBound()]), (PRINTED, applicable(PRINTS, runs[0])[:1]), (OURS, applicable(LAST, runs[0])))
+    for name, analyses in asked:
+        if analyses:
+            values = tuple(least_epsilon(analyses, run) for run in runs)
+            epsilon[name] = Curve(name, analyses[0].status.__name__, ", ".join(analysis.name for analysis in analyses), values)
     cases: list[tuple[str, str, Callable[[Run], Instance]]] = [
         (WALKS, "the random walks of Theorem 4.1", random_walks),
         (TURNED, "walks with slopes L and -L", turned_walks),

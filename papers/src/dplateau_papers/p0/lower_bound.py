@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.accounting import gdp_epsilon
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.analyses import Analysis, FixedOrderBound, SampledLastIterateBound
+from dplateau.analyses import FixedOrderBound
 from dplateau.audit import final_laws, printed_lower_bound, random_walks
 from dplateau.audit.lower_bound import C_SIGMA, ORDER
 from dplateau.report.picture import COLOURS, MARKERS, TEXT, figure_type, style_axes
 from dplateau.spec import FixedSize, FullBatch
 from dplateau_papers.p0 import PAPER
+from dplateau_papers.p0.curves import LAST, applicable, least_epsilon
 from dplateau_papers.p0.settings import DELTA, bounded, turned_walks
 from dplateau_papers.page import Entry, Inputs, Reproduction, Table
 
@@ -114,9 +115,8 @@ def plateau(ratio: float, size: int) -> Plateau:
     noise = math.sqrt(ratio / burn_in) * size
     full = size == n
     run = bounded(FullBatch() if full else FixedSize(size), noise, 1.0, n=n, steps=round(_AFTER * burn_in))
-    analysis: Analysis = FixedOrderBound() if full else SampledLastIterateBound()
     walks, turned = (final_laws(run, instance).epsilon(DELTA) for instance in (random_walks(run), turned_walks(run)))
-    certified = analysis.guarantee(run).epsilon(DELTA).upper
+    certified = least_epsilon(applicable(LAST, run), run)
     return Plateau("full" if full else f"random, {size}", ratio, noise, walks, turned, certified)
 
 
