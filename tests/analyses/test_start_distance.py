@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import dplateau as dp
+from dplateau.analyses import ExactCompositionBound, ReflectionCouplingBound, SampledLastIterateBound
 from dplateau.analyses.start_distance import starts
 
 
@@ -108,3 +109,62 @@ def test_the_data_set_without_the_record_contracts_less():
     assert starts(run.replace(l2=0.4), 0.0, both=True).contraction[0] == pytest.approx(1 - 0.2)
     uneven = run.replace(n=4001, sampling=dp.Cyclic(1000), steps=10)
     assert starts(uneven, 0.0).contraction[0] == pytest.approx(1 - 0.2 / 1000)
+
+
+def mixture_epsilon(weights, shifts, deviation, delta):
+    """The exact epsilon of a mixture of normal laws against one of them, in both directions, from its definition."""
+    x = np.linspace(-9 * deviation, shifts.max() + 9 * deviation, 6001)
+    cell = x[1] - x[0]
+
+    def density(centres, masses):
+        return masses @ np.exp(-((x - centres[:, None]) ** 2) / 2 / deviation**2) / (deviation * math.sqrt(2 * math.pi))
+
+    p, q = density(shifts, weights), density(np.zeros(1), np.ones(1))
+
+    def largest(epsilon):
+        return max(np.maximum(a - math.exp(epsilon) * b, 0).sum() * cell for a, b in ((p, q), (q, p)))
+
+    low, high = 0.0, 30.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if largest(middle) > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("c", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+@pytest.mark.parametrize("noise", [0.8, 3.0])
+def test_no_bound_without_a_set_is_below_exact_laws_on_the_line(c, rate, noise):
+    """Quadratic losses of one curvature, and a record whose gradient is the clip norm everywhere: the last iterate is a mixture of
+    normal laws over the record's coins.
+    """
+    steps, n = 13, 20
+    size, eta = round(rate * n), 0.5
+    curvature = (1 - c) / eta
+    run = dp.Run(
+        n=n,
+        sampling=dp.FixedSize(size),
+        steps=steps,
+        noise_multiplier=noise,
+        step_size=eta,
+        smoothness=curvature,
+        strong_convexity=curvature,
+        l2=curvature,
+        released="last",
+    )
+    weight = c ** np.arange(steps)[::-1]
+    deviation = float(np.sqrt((weight**2).sum())) * eta * noise / size
+    # Coins are told apart by the distance alone: all 2^13 of them.
+    coins = (np.arange(2**steps)[:, None] >> np.arange(steps)) & 1
+    shifts, chances = eta / size * coins @ weight, rate ** coins.sum(1) * (1 - rate) ** (steps - coins.sum(1))
+    grid = np.linspace(0, shifts.max(), 250)
+    mass = np.histogram(shifts, np.append(grid, np.inf), weights=chances)[0]
+    ratios = []
+    for delta in (1e-2, 1e-5):
+        # Each distance is rounded down: what comes out is less than the exact epsilon, if anything.
+        exact = mixture_epsilon(mass, grid, deviation, delta)
+        for bound in (SampledLastIterateBound(), ReflectionCouplingBound(), ExactCompositionBound()):
+            said = bound.guarantee(run).epsilon(delta).upper
+            assert said >= exact * (1 - 1e-3)
+            ratios.append(exact / said)
+    assert max(ratios) > 0.2
