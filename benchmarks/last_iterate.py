@@ -3,7 +3,8 @@
     python benchmarks/last_iterate.py
 
 No other library has these bounds. Beside ours: the same bound with every place of the record searched by itself, and
-dp_accounting's time for plain composition of the same run, which answers another question (all iterates released).
+dp_accounting's time for plain composition of the same run, which answers another question (all iterates released). Then runs whose
+start is forgotten, and calibrations with all bounds; what is kept from one call to the next is thrown away first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 
 import dplateau as dp
 from common import about, alternate, median_ratio, peer, seconds, table
-from dplateau.analyses import ANALYSES
+from dplateau.accounting import reflection
+from dplateau.analyses import ANALYSES, reflection_coupling, start_distance
 from dplateau.analyses.last_uses import varying_steps
 
 STEPS, PLACES, BATCH, DELTA = 1_000_000, 1_000, 100, 1e-5
@@ -48,6 +50,43 @@ def place_by_place(run: dp.Run) -> float:
     return math.sqrt(max(steps.cost(np.arange(place, STEPS, PLACES)) for place in range(PLACES)))
 
 
+def forgetting() -> dict[str, Callable[[], object]]:
+    """Runs whose start is forgotten, and calibration to epsilon 1 with all bounds."""
+    poisson = dp.Run(
+        n=30_000,
+        sampling=dp.Poisson(256),
+        steps=STEPS,
+        noise_multiplier=3.0,
+        step_size=1.0,
+        smoothness=1.0,
+        strong_convexity=0.0,
+        diameter=2.0,
+        released="last",
+    )
+    full = poisson.replace(n=1_000, sampling=dp.FullBatch(), noise_multiplier=100.0, diameter=0.5)
+    strongly = poisson.replace(sampling=dp.FixedSize(256), steps=20_000, strong_convexity=0.001, l2=0.001, diameter=None)
+
+    def fresh(call: Callable[[], object]) -> Callable[[], object]:
+        def start() -> object:
+            for kept in (reflection_coupling._look_backs, start_distance.starts, reflection._operator):
+                kept.cache_clear()
+            return call()
+
+        return start
+
+    def calibrated(run: dp.Run) -> Callable[[], object]:
+        return fresh(lambda: dp.calibrate(run, epsilon=1.0, delta=DELTA))
+
+    return {
+        "reflection coupling, Poisson": fresh(lambda: bound(poisson, "reflection-coupling")),
+        "reflection coupling, full batches": fresh(lambda: bound(full, "reflection-coupling")),
+        "calibrate, Poisson": calibrated(poisson),
+        "calibrate, full batches": calibrated(full),
+        "calibrate, fixed size, strongly convex": calibrated(strongly),
+        "calibrate, the same, replace": calibrated(strongly.replace(adjacency="replace")),
+    }
+
+
 def composition() -> Callable[[], object] | None:
     accounting = peer("dp_accounting")
     if accounting is None:
@@ -75,6 +114,7 @@ def main() -> None:
         "fixed size, equal steps": lambda: bound(equal.replace(sampling=dp.FixedSize(BATCH)), "sampled-last-iterate"),
         "Poisson, equal steps": lambda: bound(equal.replace(sampling=dp.Poisson(BATCH)), "sampled-last-iterate"),
     }
+    contestants |= forgetting()
     if composed := composition():
         contestants["dp_accounting, composition (Poisson)"] = composed
     times = alternate(contestants, options.repeats)

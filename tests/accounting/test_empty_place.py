@@ -96,10 +96,10 @@ def test_many_levels_are_rounded_to_the_safe_side(changing):
     run = dp.Run(n=10_000, sampling=dp.FixedSize(sizes), steps=steps, noise_multiplier=noise)
     (present, absent), rounded = compositions(run)
     assert rounded
-    assert len(present.terms) == len(absent.terms) <= 25
+    assert len(present.terms) == len(absent.terms) <= 49
     assert present.steps == steps
     between = ExactCompositionBound().guarantee(run).epsilon(1e-6)
-    assert between.upper < (1.4 if changing == "both" else 1.15) * between.lower
+    assert between.upper < (1.25 if changing == "both" else 1.15) * between.lower
     extremes = [
         ExactCompositionBound().guarantee(run.replace(sampling=dp.FixedSize(size), noise_multiplier=z)).epsilon(1e-6)
         for size, z in ((50, 4.0), (79, 3.0))

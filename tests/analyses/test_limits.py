@@ -76,13 +76,21 @@ def test_the_fixed_size_limit() -> None:
     x = np.linspace(m / 2, 14 + m, 400_001)
     ratio = np.exp(m * x - m * m / 2) - 1
     half = float((norm.pdf(x) * ratio**2).sum() * (x[1] - x[0]))
-    run = dp.Run(n=1000, sampling=dp.FixedSize(4), steps=2500, noise_multiplier=z)
+    run = dp.Run(n=1000, sampling=dp.FixedSize(4), steps=2500, noise_multiplier=z, adjacency="replace")
     mu = GaussianCLT().guarantee(run).mu
     assert mu == pytest.approx(q * 50 * math.sqrt(2 * half), rel=1e-4)
     # It is what exact composition approaches.
     many = dp.Run(n=10**6, sampling=dp.FixedSize(100), steps=10**6, noise_multiplier=z)
-    exact = ExactCompositionBound().guarantee(many).epsilon(1e-3).upper
-    assert GaussianCLT().guarantee(many).epsilon(1e-3).upper == pytest.approx(exact, rel=0.02)
+    for one in (many, many.replace(adjacency="replace")):
+        exact = ExactCompositionBound().guarantee(one).epsilon(1e-3).upper
+        assert GaussianCLT().guarantee(one).epsilon(1e-3).upper == pytest.approx(exact, rel=0.02)
+    # The three centres of add-remove, by quadrature of both halves.
+    m = 1 / z
+    far, near = np.linspace(1.5 * m, 14 + m, 400_001), np.linspace(m / 2, 14 + m, 400_001)
+    more = np.exp(2 * m * far - 2 * m * m) - np.exp(m * far - m * m / 2)
+    less = np.exp(m * near - m * m / 2) - 1
+    chi2 = sum(float((norm.pdf(x) * part**2).sum() * (x[1] - x[0])) for x, part in ((far, more), (near, less)))
+    assert GaussianCLT().guarantee(run.replace(adjacency="add-remove")).mu == pytest.approx(q * 50 * math.sqrt(chi2), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ DISTINCT: Final = 1024
 """Runs with more terms than this are rounded to a grid of about as many, on the safe side."""
 _FEW: Final = 24
 """Up to this many noise levels of one rate are evaluated one by one; more become a family."""
+_ALONE: Final = 49
+"""Where laws that form no families have more levels, they are rounded to about so many."""
 _RATES: Final = 8
 """Up to this many rates are looked at one by one; where there are more, rate and noise vary together in one family."""
 _MANY: Final = 256
@@ -127,7 +129,7 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     alone = PresentOrEmpty in kinds and rate.size > _FEW
     if alone:
         # These laws form no families: their levels are few. Rates up and noise down are safe.
-        levels = _FEW // 2 if np.ptp(rate) == 0 or np.ptp(noise) == 0 else math.isqrt(_FEW)
+        levels = _ALONE if np.ptp(rate) == 0 or np.ptp(noise) == 0 else math.isqrt(_ALONE)
         rate, noise, counts = distinct(on_grid(rate, levels, up=safe), on_grid(noise, levels, up=not safe), counts)
     found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
     rounded = len(found[0]) > DISTINCT
