@@ -234,7 +234,8 @@ def profile(law: StepLaw, epsilon: Any) -> Any:
 
 def pair_delta(first: StepLaw, second: StepLaw, epsilon: float) -> float:
     """delta of two steps: the second's profile at epsilon minus the first's loss, averaged under the first's P."""
-    edge = {Amplified: 0.0, PresentOrEmpty: 0.0, EmptyOrPresent: 0.0, PoissonRemove: math.log1p(-second.q), PoissonAdd: -math.log1p(-second.q)}.get(type(second))
+    edge = {PoissonRemove: math.log1p(-second.q), PoissonAdd: -math.log1p(-second.q)}.get(type(second))
+    edge = 0.0 if isinstance(second, Amplified) else edge
     cuts = (epsilon,) if not edge else (epsilon, epsilon - edge)
     log_p, loss, atom = quadrature(first, 0.0, panels=400, cuts=cuts)
     p = np.exp(log_p).astype(float)

@@ -16,8 +16,8 @@ from scipy.stats import beta
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
-from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.contour import RealAxis, at_most, contour_delta, contour_epsilon
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError

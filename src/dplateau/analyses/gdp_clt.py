@@ -18,8 +18,8 @@ class GaussianCLT(Analysis):
     """In the limit of many steps of small rate the run is mu-GDP with ``mu^2 = sum of q_t^2 chi2(z_t)``. **Asymptotic.**
 
     ``chi2 = e^(1/z^2) - 1`` for Poisson sampling and add-remove; ``2 (e^(m^2) Phi(3m/2) + 3 Phi(-m/2) - 2)`` with ``m = 2/z`` for
-    batches of fixed size and replace; under add-remove the same moment of the three centres of such a step. Not an upper bound: q = 0.001, z = 0.5, T = 1,000 gives 0.85 where the truth is 3.24 (delta
-    1e-5).
+    batches of fixed size and replace; under add-remove the same moment of the three centres of such a step. Not an upper bound:
+    q = 0.001, z = 0.5, T = 1,000 gives 0.85 where the truth is 3.24 (Poisson, delta 1e-5).
 
     Setting: Poisson sampling with add-remove, or fixed-size sampling.
 
