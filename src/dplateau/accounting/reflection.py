@@ -30,6 +30,8 @@ _STEADY: Final = 1e-3
 _FURTHER: Final = 0.01
 """From then on look-backs grow by this part of themselves."""
 _UP: Final = 1 + 1e-9
+_POWER: Final = 4e-15
+"""The same for every step more of a power of c."""
 _ROUNDING: Final = 1e-11
 """What rounding may take off a block's bound, relative to its largest value: differences of 128 neighbours, and their sums."""
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
@@ -85,7 +87,8 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
         size = min(size, math.ceil(_FURTHER / (1 - c)))
 
     def together(count: int) -> tuple[float, float, float]:
-        return c**count * _UP if c != 1 else 1.0, e * _sum(c, count) * _UP, v * _sum(c * c, count) / _UP
+        up = _UP + _POWER * count  # c itself is rounded, and its powers the more.
+        return c**count * up if c != 1 else 1.0, e * geometric_sum(c, count) * up, v * geometric_sum(c * c, count) / up
 
     taken, grid, factor = 0, np.ones(_CELLS + 1), math.inf
     # Where a block moves less than a cell, contraction is so strong that the set does not matter.
@@ -171,7 +174,7 @@ def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, fl
         last = first
 
 
-def _sum(base: float, count: int) -> float:
+def geometric_sum(base: float, count: int) -> float:
     """``1 + base + ... + base^(count - 1)``."""
     return count if base == 1 else math.expm1(count * math.log(max(base, 1e-300))) / (base - 1)
 

@@ -17,10 +17,13 @@ import numpy as np
 
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
+from dplateau.accounting.reflection import geometric_sum
 from dplateau.analyses.random_sizes import contractions
 from dplateau.spec import ROUND_OFF, Run, StepTable
 
 _UP: Final = 1 + 1e-9
+_POWER: Final = 4e-15
+"""Room for the rounding of a contraction, for every step of a power of it."""
 _GROUPS: Final = 2000
 """Most groups of steps whose weights are looked at."""
 _GONE: Final = 40.0
@@ -86,13 +89,16 @@ class StartDistance:
             place = int(np.argmin(found))
             best = min(best, float(found[place]))
             theta = np.geomspace(theta[max(place - 1, 0)], theta[min(place + 1, theta.size - 1)], 60)
-        return min((best + rest) * _UP, self.surely(before))
+        return min((best + rest) * (_UP + _POWER * before), self.surely(before))
 
     def _after(self, known: Array, before: int, used: Array) -> float:
         if self.table.count.size > 1:
             return float(known[before])
         c, gap, e = float(self.contraction[0]), float(self.gap[0] * used[0]), float(self.rounding[0])
-        return (gap * _sum(c**self.epoch, -(-before // self.epoch)) + e * _sum(c, before)) * _UP
+        # c itself is rounded, and its powers the more.
+        return (gap * geometric_sum(c**self.epoch, -(-before // self.epoch)) + e * geometric_sum(c, before)) * (
+            _UP + _POWER * before
+        )
 
     @cached_property
     def _means(self) -> Array:
@@ -130,7 +136,7 @@ class StartDistance:
             return weight[kept], np.ones(int(kept.sum())), self.used[:before][kept], float(weight[~kept].sum()) + rounding
         c, gap, rate = float(self.contraction[0]), float(self.gap[0]), self.used
         near = before if c == 1 else min(before, math.ceil(_GONE / -math.log(max(c, 1e-17))))
-        rest = gap * c**near * _sum(c, before - near) + float(self.rounding[0]) * _sum(c, before)
+        rest = gap * c**near * geometric_sum(c, before - near) + float(self.rounding[0]) * geometric_sum(c, before)
         if c == 1:
             return np.array([gap]), np.array([float(near)]), rate, rest
         size = -(-near // _GROUPS)
@@ -154,8 +160,3 @@ def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
     fixed = run.sampling.ordered or run.sampling.full
     used = np.ones_like(gap) if fixed else np.minimum(table.rate, 1.0)
     return StartDistance(table, contracted, chance, gap, used, run.sampling.epoch_length(run.n) if run.sampling.ordered else 1)
-
-
-def _sum(base: float, count: int) -> float:
-    """``1 + base + ... + base^(count - 1)``."""
-    return float(count) if base == 1 else -math.expm1(count * math.log(max(base, 1e-300))) / (1 - base)
