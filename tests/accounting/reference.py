@@ -203,13 +203,23 @@ def composed_delta(composition: Composition, epsilon: float) -> float:
         previous, period = value, 1.5 * period
 
 
+def _presence(q: float, mu: float, epsilon: Any) -> Any:
+    """The record at 2 mu against its empty place at mu, at epsilon >= 0: a quadratic in exp(mu x)."""
+    y = np.exp(epsilon)
+    a, b, c = q * math.exp(-2 * mu**2), -q * y * math.exp(-(mu**2) / 2), (1 - q) * (1 - y)
+    x = np.log((-b + np.sqrt(b * b - 4 * a * c)) / (2 * a)) / mu
+    return q * ndtr(2 * mu - x) - y * q * ndtr(mu - x) + c * ndtr(-x)
+
+
 def profile(law: StepLaw, epsilon: Any) -> Any:
     """delta of one step at an array of epsilon (any sign), from the definition, in double precision."""
     q, mu = law.q, law.mu
     epsilon = np.asarray(epsilon, dtype=float)
     if isinstance(law, PresentOrEmpty | EmptyOrPresent):
-        with mp.workdps(30):
-            return np.array([float(empty_place_delta(law, e)) for e in epsilon.ravel()]).reshape(epsilon.shape)
+        size = np.abs(epsilon)
+        forward = _presence(q, mu, size), profile(Amplified(q, mu), size)
+        first, second = forward if isinstance(law, PresentOrEmpty) else forward[::-1]
+        return np.where(epsilon >= 0, first, -np.expm1(-size) + np.exp(-size) * second)
     if isinstance(law, Amplified):
         size = np.abs(epsilon)
         inner = np.log1p(np.expm1(size) / q)

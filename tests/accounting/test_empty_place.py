@@ -42,7 +42,7 @@ def test_no_three_centres_tell_more(q, mu):
     ratios = np.zeros((2, len(EPSILONS)))
     # The empty place at most 1 from the origin, the record at most 1 from it (so at most 2 from the origin).
     placements = [((1, 0), (2, 0)), ((1, 0), (0, 0)), ((-1, 0), (0, 0)), ((0, 0), (1, 0)), ((1, 0), (1, 1)), ((1, 0), (0.5, 0.8))]
-    for _ in range(14):
+    for _ in range(8):
         radius, first, second = rng.uniform(), *rng.uniform(0, 2 * math.pi, 2)
         place = radius * math.cos(first), radius * math.sin(first)
         step = rng.uniform()

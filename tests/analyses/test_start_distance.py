@@ -113,7 +113,7 @@ def test_the_data_set_without_the_record_contracts_less():
 
 def mixture_epsilon(weights, shifts, deviation, delta):
     """The exact epsilon of a mixture of normal laws against one of them, in both directions, from its definition."""
-    x = np.linspace(-9 * deviation, shifts.max() + 9 * deviation, 6001)
+    x = np.linspace(-9 * deviation, shifts.max() + 9 * deviation, 3001)
     cell = x[1] - x[0]
 
     def density(centres, masses):
@@ -131,7 +131,7 @@ def mixture_epsilon(weights, shifts, deviation, delta):
     return high
 
 
-@pytest.mark.parametrize("c", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("c", [0.5, 0.95])
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 @pytest.mark.parametrize("noise", [0.8, 3.0])
 def test_no_bound_without_a_set_is_below_exact_laws_on_the_line(c, rate, noise):
@@ -157,7 +157,7 @@ def test_no_bound_without_a_set_is_below_exact_laws_on_the_line(c, rate, noise):
     # Coins are told apart by the distance alone: all 2^13 of them.
     coins = (np.arange(2**steps)[:, None] >> np.arange(steps)) & 1
     shifts, chances = eta / size * coins @ weight, rate ** coins.sum(1) * (1 - rate) ** (steps - coins.sum(1))
-    grid = np.linspace(0, shifts.max(), 250)
+    grid = np.linspace(0, shifts.max(), 150)
     mass = np.histogram(shifts, np.append(grid, np.inf), weights=chances)[0]
     ratios = []
     for delta in (1e-2, 1e-5):
