@@ -68,7 +68,7 @@ def forgetting() -> dict[str, Callable[[], object]]:
 
     def fresh(call: Callable[[], object]) -> Callable[[], object]:
         def start() -> object:
-            for kept in (reflection_coupling._look_backs, start_distance.starts, reflection._operator):
+            for kept in (reflection_coupling._member, reflection_coupling._look_backs, start_distance.starts, reflection._operator):
                 kept.cache_clear()
             return call()
 

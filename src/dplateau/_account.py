@@ -90,7 +90,7 @@ class Report:
         values = [(row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None]
         return sorted(values, key=lambda pair: (pair[1] is not best, pair[0]))
 
-    @property
+    @cached_property
     def choice(self) -> str | None:
         """What the certified bound chose for this delta, in words: over how many steps it looks back. None without a choice."""
         return self.best.bound.guarantee.choice(self.delta) if self.best is not None and self.best.bound is not None else None

@@ -38,6 +38,23 @@ def joined(parts: list[Nodes]) -> Nodes:
     return Nodes(g, log_p, loss, sum(part.error for part in parts))
 
 
+def half_line(
+    start: float, scale: float, ends: tuple[float, float], growth: Array, log_tolerance: float
+) -> tuple[Array, Array, Array, Array]:
+    """Trapezoid points t, ``h - start = scale log(1 + e^t)``, h, and the log of their N(0, 1) masses.
+
+    ``growth`` is the log of what the integrand gains where t moves by the angles below 1.5: it decides on the step.
+    """
+    step = float((2 * math.pi * ANGLES[ANGLES < 1.5] / (growth + math.log(8.0) - log_tolerance)).max())
+    first, last = ends
+    if not last - first < MOST * step:
+        raise TooSlowError
+    t = step * np.arange(math.floor(first / step), math.ceil(last / step) + 1)
+    above = scale * np.logaddexp(0.0, t)
+    h = start + above
+    return t, above, h, math.log(step * scale) - np.logaddexp(0.0, -t) - LOG_SQRT_2PI - h**2 / 2
+
+
 class Amplified(StepLaw):
     """C_q(G_mu), shifted: a symmetric law.
 
@@ -65,15 +82,9 @@ class Amplified(StepLaw):
         scale, y = self._scale, ANGLES[ANGLES < 1.5]
         growth = (scale * y) ** 2 / 2 + omega * (self.mu + self.shift) * scale * y - np.log(np.cos(y))
         growth -= c * (2 + self.shift * scale) * np.log(np.cos(y / 2))
-        step = float((2 * math.pi * y / (growth + math.log(8.0) - log_tolerance)).max())
         reach = max(self._reach(c, log_tolerance), self.mu + math.sqrt(-2 * log_tolerance))
-        first, last = log_tolerance - 1 - c * self._inner, reach / scale
-        if not last - first < MOST * step:
-            raise TooSlowError
-        t = step * np.arange(math.floor(first / step), math.ceil(last / step) + 1)
-        above = scale * np.logaddexp(0.0, t)
-        h = self.mu / 2 + above
-        log_w = math.log(step * scale) - np.logaddexp(0.0, -t) - LOG_SQRT_2PI - h**2 / 2
+        ends = log_tolerance - 1 - c * self._inner, reach / scale
+        t, above, h, log_w = half_line(self.mu / 2, scale, ends, growth, log_tolerance)
         # Just above mu/2, h - mu/2 is known better than h: log A is taken from it.
         ratio = np.log1p(self.q * np.expm1(np.minimum(self.mu * above, 1.0)))
         ratio = np.where(self.mu * above < 1.0, ratio, self._log_ratio(h))

@@ -20,10 +20,10 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from dplateau.accounting.amplified import Amplified, joined
+from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
 from dplateau.accounting.gaussian import Array, log_gdp_delta, symmetric_log_delta
-from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, Nodes, StepLaw, TooSlowError, log_subtract
+from dplateau.accounting.privacy_loss import ANGLES, Nodes, StepLaw, log_subtract
 
 Profile: TypeAlias = Callable[[Array], Array]
 
@@ -35,14 +35,7 @@ class _EmptyPlace(Amplified):
         """Points h > 3 mu / 2 up to ``reach``: h, the log of their N(0, 1) masses, ``log A_mu`` and ``log A_2mu - log A_mu``."""
         scale, y = 1 / max(1.0, 2 * self.mu), ANGLES[ANGLES < 1.5]
         growth = (scale * y) ** 2 / 2 + omega * 2 * self.mu * scale * y - np.log(np.cos(y)) - 2 * c * np.log(np.cos(y / 2))
-        step = float((2 * math.pi * y / (growth + math.log(8.0) - log_tolerance)).max())
-        first, last = log_tolerance - 1, reach / scale
-        if not last - first < MOST * step:
-            raise TooSlowError
-        t = step * np.arange(math.floor(first / step), math.ceil(last / step) + 1)
-        above = scale * np.logaddexp(0.0, t)
-        h = 1.5 * self.mu + above
-        log_w = math.log(step * scale) - np.logaddexp(0.0, -t) - LOG_SQRT_2PI - h**2 / 2
+        _, above, h, log_w = half_line(1.5 * self.mu, scale, (log_tolerance - 1, reach / scale), growth, log_tolerance)
         log_a = self._log_ratio(h)
         # A_2mu - A_mu = q exp(mu h - mu^2/2) (exp(mu (h - 3 mu/2)) - 1): the difference keeps its digits near 3 mu / 2.
         drawn, rise = math.log(self.q) + self.mu * h - self.mu**2 / 2 - log_a, self.mu * above

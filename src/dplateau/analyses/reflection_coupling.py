@@ -64,33 +64,34 @@ class _Forgotten(Guarantee):
     run: Run
 
     def epsilon(self, delta: float) -> Enclosure:
-        return member.epsilon(delta) if (member := self._member(delta)) else Enclosure(0.0, math.inf)
+        return member.epsilon(delta) if (member := _member(self.run, delta)) else Enclosure(0.0, math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
         return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
 
     def chosen(self, delta: float) -> Guarantee:
-        return self._member(delta) or WithSlack(_window(self.run, 1), 1.0)
+        return _member(self.run, delta) or WithSlack(_window(self.run, 1), 1.0)
 
     def choice(self, delta: float) -> str | None:
         return self.chosen(delta).choice(delta)
 
     def why_not(self, delta: float) -> str | None:
-        if self._member(delta):
+        if _member(self.run, delta):
             return None
         return f"after all {self.run.steps:,} steps the start is not forgotten yet: the probability of that is above delta."
 
-    def _member(self, delta: float) -> WithSlack | None:
-        """The best look-back for ``delta``, found by a cheap stand-in where there is one; None where all leave too much."""
-        run = self.run
-        back, apart = _look_backs(run, _SMALL * delta if run.strong_convexity and run.sampling.random_size else 0.0)
-        tried = {int(np.argmax(good)) for share in _SHARES if (good := apart <= share * delta).any()}
-        if not tried:
-            return None
-        best = min(tried, key=lambda k: WithSlack(_rough(run, int(back[k])), float(apart[k])).epsilon(delta).upper)
-        steps, slack = int(back[best]), float(apart[best])
-        note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
-        return WithSlack(_window(run, steps), slack, note)
+
+@lru_cache(maxsize=16)
+def _member(run: Run, delta: float) -> WithSlack | None:
+    """The best look-back for ``delta``, found by a cheap stand-in where there is one; None where all leave too much."""
+    back, apart = _look_backs(run, _SMALL * delta if run.strong_convexity and run.sampling.random_size else 0.0)
+    tried = {int(np.argmax(good)) for share in _SHARES if (good := apart <= share * delta).any()}
+    if not tried:
+        return None
+    best = min(tried, key=lambda k: WithSlack(_rough(run, int(back[k])), float(apart[k])).epsilon(delta).upper)
+    steps, slack = int(back[best]), float(apart[best])
+    note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
+    return WithSlack(_window(run, steps), slack, note)
 
 
 def _window(run: Run, back: int) -> Guarantee:
