@@ -14,6 +14,7 @@ from dplateau.spec import InputError as InputError
 from dplateau.spec import OnePass as OnePass
 from dplateau.spec import Poisson as Poisson
 from dplateau.spec import PrivacyWarning as PrivacyWarning
+from dplateau.spec import RandomAllocation as RandomAllocation
 from dplateau.spec import Run as Run
 from dplateau.spec import Runs as Runs
 from dplateau.spec import Shuffled as Shuffled

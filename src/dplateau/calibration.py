@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, overload
 
-from dplateau._account import checked_delta, leading_analyses, least_epsilon
+from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
 from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.mixture import MixtureOfGaussianDP
@@ -61,7 +61,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
     def exact(x: float) -> ExactComposition:
         return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon)
 
-    return 0.0, [lambda x: rough_epsilon(exact(x).directions[0], delta), lambda x: exact(x).epsilon(delta).upper], _COMPOSED
+    return 0.0, [lambda x: rough_epsilon(exact(x).directions[0], delta), lambda x: exact(x).upper(delta)], _COMPOSED
 
 
 def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
@@ -163,7 +163,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
             bounds = [each_by_its_best(candidate, leading, delta), *(composed(analysis, candidate) for analysis in leading)]
         else:
             bounds = [analysis.bound(candidate) for analysis in leading]
-        return least_epsilon([bound for bound in bounds if not isinstance(bound, NotApplicable)], delta).upper
+        return min(bound.guarantee.upper(delta) for bound in bounds if not isinstance(bound, NotApplicable))
 
     if vary == "noise_multiplier":
         return _calibrate_noise(run, epsilon, spent, *_start(run, leading, epsilon, delta))
@@ -174,8 +174,8 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
             raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
         most = int(min(run.sampling.most_steps(run.n), 10**9))
         return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), most, "steps")
-    if not run.sampling.drawn or not is_constant(run.sampling.divisors(run.n)):
-        raise InputError('vary="batch_size" needs Poisson or FixedSize sampling with a constant batch_size.')
+    if not (run.sampling.drawn or run.sampling.allocated) or not is_constant(run.sampling.divisors(run.n)):
+        raise InputError('vary="batch_size" needs Poisson, FixedSize or RandomAllocation sampling with a constant batch_size.')
     sampling = run.sampling
     return _calibrate_count(
         epsilon, spent, lambda size: run.replace(sampling=replace(sampling, batch_size=size)), run.n, "batch_size"

@@ -46,6 +46,10 @@ class Guarantee(ABC):
     def delta(self, epsilon: float) -> Enclosure:
         """The privacy profile: the least ``delta`` at ``epsilon`` >= 0 that the statement allows, enclosed."""
 
+    def upper(self, delta: float) -> float:
+        """The upper end of ``epsilon(delta)``, which may be found faster."""
+        return self.epsilon(delta).upper
+
     @property
     def mu(self) -> float | None:
         """mu, where the statement is mu-GDP."""
@@ -151,6 +155,9 @@ class ExactComposition(Guarantee):
         """The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
         result = self._larger(self.directions, delta)
         return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
+
+    def upper(self, delta: float) -> float:
+        return self._larger(self.directions, delta).upper
 
     def delta(self, epsilon: float) -> Enclosure:
         result = Enclosure(0.0, 0.0)

@@ -49,7 +49,7 @@ class Step:
     log_delta: Profile
     log_reverse: Profile
     log_above: Profile
-    greatest: float
+    farthest: float
     count: int
 
 
@@ -57,7 +57,7 @@ def _steps(composition: Composition) -> list[Step]:
     laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
     if len(laws) > _LAWS:
         raise TooSlowError
-    steps = [Step(law.log_delta, law.reverse.log_delta, law.log_above, law.greatest, count) for law, count in laws]
+    steps = [Step(law.log_delta, law.reverse.log_delta, law.log_above, law.farthest, count) for law, count in laws]
     if mu := composition.gaussian:
 
         def log_delta(epsilon: Array) -> Array:
@@ -67,14 +67,14 @@ def _steps(composition: Composition) -> list[Step]:
     return steps
 
 
-def beyond(f: Callable[[float], float], limit: float) -> float:
-    """An x > 0 beyond which the decreasing f is below the limit."""
+def beyond(f: Callable[[float], float], limit: float, most: float = math.inf) -> float:
+    """An x > 0 beyond which the decreasing f is below the limit, or ``most`` if that is less."""
     x = 1e-6
-    while f(x) > limit:
+    while x < most and f(x) > limit:
         x *= 1.3
         if x > 1e5:
             raise TooSlowError
-    return x
+    return min(x, most)
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class _Lattices:
         """Choose the range of one step's loss for a log delta of ``target``."""
         # A large loss counts as infinite once it adds nothing to delta; a very negative one is rounded up once it is rare.
         rare = math.log(self.width / 1000) - math.log(sum(step.count for step in self.steps))
-        high = max(min(beyond(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare), s.greatest) for s in self.steps)
+        high = max(beyond(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare, s.farthest) for s in self.steps)
         low = max(beyond(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in self.steps)
         low = min(low, high * sum(step.count for step in self.steps))  # Below that, the other steps cannot bring the sum above 0.
         if not math.isfinite(high + low):

@@ -6,6 +6,9 @@ sampling        add-remove                               replace
 Poisson         mixture against Gaussian, both ways      mixtures with opposite centres
 fixed size      three centres, both ways                 C_q(G(2/z))
                 (``empty_place.py``)
+random          mixture of an epoch's batches against    mixtures with opposite
+ allocation     Gaussian, both ways                      centres
+                (``random_allocation.py``)
 cyclic          one Gaussian of 1/z an epoch             one Gaussian of 2/z an epoch
 shuffled        as cyclic, each epoch's largest          as cyclic, each epoch's largest
 one pass        one Gaussian of 1/z                      one Gaussian of 2/z
@@ -27,10 +30,11 @@ from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.family import Family, Members
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.random_allocation import allocations
 from dplateau.accounting.terms import Composition, Repeated, Term
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
-from dplateau.spec.steps import Counts, distinct
+from dplateau.spec.steps import Counts, distinct, on_grid
 
 DISTINCT: Final = 1024
 """Runs with more terms than this are rounded to a grid of about as many, on the safe side."""
@@ -63,17 +67,6 @@ def _fixed_order_mu(run: Run) -> float:
     # A shuffled record may sit anywhere in every epoch; a cyclic one keeps its place.
     total = places.max(axis=1).sum() if run.sampling.shuffled else places.sum(axis=0).max()
     return math.sqrt(float(total)) * sensitivity(run)
-
-
-def on_grid(values: Array, levels: int, *, up: bool) -> Array:
-    """``values`` > 0 moved up (or down) to a geometric grid of so many levels."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return values
-    step = math.log(high / low) / (levels - 1)
-    place = np.log(values / low) / step
-    moved = np.clip(low * np.exp(step * (np.ceil(place) if up else np.floor(place))), low, high)
-    return np.maximum(moved, values) if up else np.minimum(moved, values)
 
 
 def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
@@ -118,10 +111,12 @@ def _pieces(x: Array) -> Array:
 
 
 def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...], bool]:
-    """What the steps of ``run`` compose to, in each direction, and whether noise levels were rounded.
+    """What the steps of ``run`` compose to, in each direction, and whether noise levels were rounded, or laws.
 
     ``safe`` says to which side they are: the result then dominates the run (True), or is dominated by it.
     """
+    if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
+        return allocations(run, safe=safe), True
     if not run.sampling.drawn:
         return (Composition((), _fixed_order_mu(run)),), False
     kinds, shift = step_kinds(run)

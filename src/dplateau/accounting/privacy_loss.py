@@ -140,6 +140,11 @@ class StepLaw(ABC):
         """The supremum of the loss; infinite for an unbounded one."""
 
     @property
+    def farthest(self) -> float:
+        """Beyond this loss delta no longer falls."""
+        return self.greatest
+
+    @property
     def unsampled(self) -> float:
         """mu of a Gaussian step that this one is never worse than: that of a record which is drawn in any case."""
         return self.turns * self.mu + self.shift

@@ -6,11 +6,11 @@ from typing import Final
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.advanced import AdvancedComposition
-from dplateau.accounting.mechanism import on_grid, sensitivity
+from dplateau.accounting.mechanism import sensitivity
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import FixedSize, FullBatch, Poisson, Run
-from dplateau.spec.steps import distinct
+from dplateau.spec.steps import distinct, on_grid
 
 _LEVELS: Final = 32
 """Where rates or noise change from step to step, each is rounded to so many levels, on the safe side."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from dplateau.accounting import Asymptotic, GaussianDP, Guarantee
-from dplateau.accounting.mechanism import on_grid, step_kinds
+from dplateau.accounting.mechanism import step_kinds
 from dplateau.accounting.trade_offs import Gaussian, OfPair, TradeOff, limit_mu
 from dplateau.analyses.advanced_composition import SAMPLED
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import Run
-from dplateau.spec.steps import distinct
+from dplateau.spec.steps import distinct, on_grid
 
 _LEVELS: Final = 24
 """Where rates or noise change from step to step, they are rounded to so many levels: a limit needs no more."""

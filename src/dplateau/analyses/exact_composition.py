@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
+from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.random_allocation import ALLOCATED
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
@@ -11,11 +13,12 @@ class ExactCompositionBound(Analysis):
     """All noisy gradients are released; every step's dominating pair is composed exactly. **Proved.**
 
     Setting: any loss, gradients clipped to norm L; any sampling; add-remove or replace; noise, rates and batch sizes may differ
-    from step to step. Assumptions: none beyond the ``Run`` itself. Tight for Poisson sampling, and for batches fixed in
-    advance.
+    from step to step. Assumptions: none beyond the ``Run`` itself. Tight for Poisson sampling, for
+    batches fixed in advance and for random allocation.
 
     Source: the pairs for Poisson sampling: Abadi et al. 2016, Zhu, Dong, Wang 2022 (add-remove), ours (replace,
-    ``docs/proofs/exact-composition.md``); for fixed size: Dong, Roth, Su 2022, Theorem 4.2 (C_p). The numerics are ours.
+    ``docs/proofs/exact-composition.md``); for fixed size: Dong, Roth, Su 2022, Theorem 4.2 (C_p); for random allocation:
+    ``docs/proofs/random-allocation.md`` (Chua et al. 2025 have the pair). The numerics are ours.
     """
 
     name = "exact-composition"
@@ -28,4 +31,5 @@ class ExactCompositionBound(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         directions, rounded = compositions(run)
-        return ExactComposition(directions, compositions(run, safe=False)[0] if rounded else ())
+        below = compositions(run, safe=False)[0] if rounded else ()
+        return ExactComposition(directions, below, ALLOCATED if run.sampling.allocated else WIDTH)

@@ -32,7 +32,7 @@ class GaussianCLT(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        if run.sampling.random_size and run.adjacency != "add-remove":
+        if run.sampling.drawn and run.sampling.random_size and run.adjacency != "add-remove":
             return 'the limit for Poisson sampling is for adjacency="add-remove".'
         return other_sampling(run, Poisson, FixedSize)
 

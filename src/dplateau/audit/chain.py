@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
 from dplateau.audit.instance import ZERO, Gradient, Instance
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 
 _NEGLIGIBLE: Final = 1e-18
 """Batch sizes less likely than this (Poisson) are left out."""
@@ -31,8 +31,8 @@ Mixture: TypeAlias = tuple[Map, ...]
 class Step(NamedTuple):
     """One step: standard deviation of the noise in the iterate, and the maps.
 
-    Under shuffling ``hazard`` is the probability that the batch holds the record, given that none before it in the epoch did;
-    the step is then a draw from ``recorded``, else from ``maps``. Otherwise ``maps`` says everything.
+    Where a record has a random place in each epoch ``hazard`` is the probability that the batch holds it, given that none before it
+    in the epoch did; the step is then a draw from ``recorded``, else from ``maps``. Otherwise ``maps`` says everything.
     """
 
     deviation: float
@@ -52,7 +52,7 @@ class Chain:
     order : array of int, shape (T,)
         Which of them each step of the run is.
     period : int
-        Batches of an epoch (cyclic, shuffled), else 1.
+        Batches of an epoch (random allocation, cyclic, shuffled), else 1.
     """
 
     steps: tuple[Step, ...]
@@ -61,13 +61,18 @@ class Chain:
 
 
 def chain(run: Run, instance: Instance, record: Gradient | None) -> Chain:
-    """The chain of the data set that holds ``record`` (None: its place is empty) beside the instance's other records."""
+    """The chain of the data set that holds ``record`` (None: its place is empty) beside the instance's other records.
+
+    Under random allocation the others must have no gradient: how many of them a batch has depends on all batches before it.
+    """
+    if run.sampling.allocated and any(other != ZERO for other in instance.others):
+        raise InputError("others have gradients: under random allocation the law is computed for others without.")
     table, sampling = run.table.written(), run.sampling
     sizes, period = sampling.batch_sizes(run.n, 0, run.steps), sampling.epoch_length(run.n)
     batch = np.arange(run.steps) % sampling.period(run.n, run.steps)
     one = len(instance.others) == 1
     used = sampling.ordered & (batch == instance.position)
-    before = np.concatenate([[0.0], np.cumsum(sizes[:period])[:-1]])[batch] if sampling.shuffled else 0 * batch
+    before = 0 * batch if sampling.ordered else np.concatenate([[0.0], np.cumsum(sizes[:period])[:-1]])[batch]
     facts = np.stack([table.step_size, table.noise, table.size, sizes, used, 0 * batch if one else batch, before], axis=1)
     distinct, order = np.unique(facts, axis=0, return_inverse=True)
     steps = tuple(_step(run, instance, record, row) for row in distinct)
@@ -105,7 +110,7 @@ def _step(run: Run, instance: Instance, record: Gradient | None, facts: NDArray[
             add(1.0, size - used, bool(used))
         case FullBatch():
             add(1.0, size - 1, True)
-        case Shuffled():
+        case Shuffled() | RandomAllocation():
             add(1.0, size - 1, True)
             recorded = taken()
             add(1.0, size, False)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from dplateau.audit.instance import Gradient, Instance, check_instance, check_run, places
+from dplateau.audit.instance import ZERO, Gradient, Instance, check_instance, check_run, places
 from dplateau.audit.lower_bound import random_walks
 from dplateau.audit.oracle import rough_laws
 from dplateau.spec import InputError, Run
@@ -119,6 +119,8 @@ def _moved(random: _Random, run: Run, instance: Instance, spread: float) -> Inst
     others = tuple(gradient(other, shift[5], shift[6]) for other in others)
     start = min(max(instance.start + 2 * half * shift[7], -half), half)
     position = int(random.integers(places(run))) if random.random() < spread / 2 else instance.position
+    if run.sampling.allocated:  # The law is computed for others without gradients.
+        l2, others = max(l2, convexity), (ZERO,)
     return Instance(first, second, others, start, position, l2)
 
 

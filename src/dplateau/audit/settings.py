@@ -9,10 +9,22 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Sampling, Shuffled, per_step
+from dplateau.spec import (
+    SAMPLINGS,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    OnePass,
+    Poisson,
+    RandomAllocation,
+    Run,
+    Sampling,
+    Shuffled,
+    per_step,
+)
 from dplateau.spec.schedule import Schedule, integer
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the stream: a seed and an index mean the same run as long as this stays."""
 
 LEVELS: Final = 4
@@ -84,6 +96,8 @@ def _sampling(random: _Random, kind: type[Sampling], n: int, steps: int) -> Samp
         rate = _between(random, 0.02, 1.0)
         sizes = np.maximum(n * rate * random.uniform(0.3, 1.0, LEVELS), 1.0)
         return Poisson(tuple(random.choice(sizes, steps).tolist()) if varied else max(n * rate, 1.0))
+    if kind is RandomAllocation:
+        return RandomAllocation(max(n * _between(random, 0.02, 1.0), 1.0))
     most = n // steps if kind is OnePass else n
     if kind is FixedSize or kind is OnePass:
         size = round(_between(random, 1, most))

@@ -16,11 +16,12 @@ from dplateau.black_box.scores import along
 from dplateau.black_box.solvers import LONG, MIDDLE, SMALL, N
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax, Squared
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Sampling, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, RandomAllocation, Run, Sampling, Shuffled
 from dplateau.training import SecureGenerator, train
 
 _HALF: Final = N // 2
-SAMPLINGS: Final = (FullBatch(), Poisson(_HALF), FixedSize(_HALF), Shuffled(_HALF), Cyclic(_HALF), OnePass(N // 4))
+DRAWN: Final = (Poisson(_HALF), FixedSize(_HALF), RandomAllocation(_HALF), Shuffled(_HALF))
+SAMPLINGS: Final = (FullBatch(), *DRAWN, Cyclic(_HALF), OnePass(N // 4))
 _STEPS: Final = 4
 
 
@@ -30,7 +31,7 @@ def engine_cases() -> Iterator[Callable[[], Case]]:
         for adjacency in ("add-remove", "replace"):
             yield partial(_all_iterates, sampling, adjacency)
     # Every scheme whose batches keep the order of the records, here with all of them in one batch.
-    for sampling in (FullBatch(), Poisson(LONG), FixedSize(LONG), Cyclic(LONG), OnePass(LONG)):
+    for sampling in (FullBatch(), Poisson(LONG), FixedSize(LONG), RandomAllocation(LONG), Cyclic(LONG), OnePass(LONG)):
         yield partial(_one_step, sampling, Logistic(), float32_order(LONG), clip_norm=0.5)
     away = np.kron([1.0, 0.0], np.array([-1.0, 1.0, 1.0]) / math.sqrt(3))
     yield partial(_one_step, FullBatch(), Softmax(3), saturated_softmax(), moved=away)

@@ -48,7 +48,7 @@ def _mixed(run: Run, ratios: Array) -> Array:
         q = run.table.only.rate
         return np.logaddexp(math.log1p(-q) if q < 1 else -np.inf, math.log(q) + ratios).sum(axis=1)
     epoch = sampling.period(run.n, run.steps)
-    if not sampling.shuffled:
+    if sampling.ordered or sampling.full:
         return ratios[:, ::epoch].sum(axis=1)
     batches = ratios.reshape(len(ratios), -1, epoch)
     return (logsumexp(batches, axis=2) - math.log(epoch)).sum(axis=1)

@@ -15,6 +15,7 @@ from dplateau.spec.schedule import Schedule, largest, smallest
 BATCHES = {
     "poisson": "Poisson batches of {size} expected rows",
     "fixed-size": "random batches of {size} rows",
+    "random-allocation": "in every epoch each row in one batch, drawn at random, of {size} expected rows",
     "cyclic": "batches of {size} rows, in the same public order in every epoch",
     "shuffled": "batches of {size} rows, shuffled in every epoch",
     "one-pass": "batches of {size} rows, every row used once",

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import FixedSize, InputError, Poisson
+from dplateau.spec import FixedSize, InputError, Poisson, RandomAllocation
 
 VARY = ("noise-multiplier", "steps", "batch-size")
-SIZED = (Poisson.kind, FixedSize.kind)
+SIZED = (Poisson.kind, FixedSize.kind, RandomAllocation.kind)
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 
 
@@ -49,7 +49,7 @@ def calibrate(
         if name == "batch_size" and given["epochs"] is not None:
             raise InputError("--epochs has another number of steps for every batch size: give --steps.")
         if name == "batch_size" and given["sampling"] not in (None, *SIZED):
-            raise InputError(f"--vary batch-size needs --sampling {' or '.join(SIZED)}.")
+            raise InputError(f"--vary batch-size needs --sampling {', '.join(SIZED[:-1])} or {SIZED[-1]}.")
         given[name] = ANYTHING[name]
     answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)
     report = account(answer, delta)

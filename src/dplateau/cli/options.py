@@ -58,7 +58,7 @@ DESCRIBES: Final[dict[str, Any]] = {
         str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")
     ],
     "batch_size": Annotated[
-        float | None, option("Records in a batch; under Poisson sampling their mean number.", RUN, "--batch-size")
+        float | None, option("Records in a batch; their mean number where sizes are random.", RUN, "--batch-size")
     ],
     "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")],
     "epochs": Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")],

@@ -47,6 +47,11 @@ def to_event(run: Run | Runs) -> dp_accounting.DpEvent:
     DpEvent
         To be accounted for under ``neighboring_relation(run)``.
 
+    Raises
+    ------
+    InputError
+        The batches are allocated at random: no event is.
+
     Examples
     --------
     >>> import dplateau as dp
@@ -170,6 +175,8 @@ def _event(one: NoisySum) -> dp_accounting.DpEvent:
 
 def _noisy_sums(run: Run) -> Sequence[Block]:
     """What the steps of a run release, step by step where they differ."""
+    if run.sampling.allocated:
+        raise InputError("dp-accounting has no event for random allocation: account for the run with dp.account.")
     if not run.sampling.drawn:
         return _of_the_worst_position(run)
     rows = zip(*(column.tolist() for column in (run.table.size, run.table.noise, run.table.count)), strict=True)

@@ -22,6 +22,7 @@ from dplateau.spec.sampling import FixedSize as FixedSize
 from dplateau.spec.sampling import FullBatch as FullBatch
 from dplateau.spec.sampling import OnePass as OnePass
 from dplateau.spec.sampling import Poisson as Poisson
+from dplateau.spec.sampling import RandomAllocation as RandomAllocation
 from dplateau.spec.sampling import Sampling as Sampling
 from dplateau.spec.sampling import Shuffled as Shuffled
 from dplateau.spec.schedule import Schedule as Schedule

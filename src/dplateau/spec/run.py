@@ -97,7 +97,7 @@ class Run:
         put("steps", integer("steps", self.steps))
         if type(self.sampling) not in SAMPLINGS.values():
             raise InputError(
-                f"sampling is {self.sampling!r}: expected one of dp.Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch."
+                f"sampling is {self.sampling!r}: expected one of dp.{', '.join(one.__name__ for one in SAMPLINGS.values())}."
             )
         self.sampling.check(self.n, self.steps)
         put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))

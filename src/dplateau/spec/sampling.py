@@ -1,18 +1,19 @@
 """How the records of each step are chosen.
 
-Batch sizes are public. ``Poisson`` sizes are *expected* sizes; the realised one depends on the records and is never used.
-Each scheme says what callers need to know of it, so that they ask it and do not tell kinds apart:
+Batch sizes are public. Those of ``Poisson`` and ``RandomAllocation`` are *expected* sizes; the realised one depends on the records
+and is never used. Each scheme says what callers need to know of it, so that they ask it and do not tell kinds apart:
 
-==========  =======  =======  ========  ====  ===========  ============  ======
-kind        drawn    ordered  shuffled  full  random_size  epoch_length  period
-==========  =======  =======  ========  ====  ===========  ============  ======
-poisson     yes      no       no        no    yes          1             1
-fixed-size  yes      no       no        no    no           1             1
-cyclic      no       yes      no        no    no           epoch         epoch
-shuffled    no       no       yes       no    no           epoch         epoch
-one-pass    no       yes      no        no    no           1             steps
-full        no       no       no        yes   no           1             1
-==========  =======  =======  ========  ====  ===========  ============  ======
+=================  =====  =======  ========  =========  ====  ===========  ============  ======
+kind               drawn  ordered  shuffled  allocated  full  random_size  epoch_length  period
+=================  =====  =======  ========  =========  ====  ===========  ============  ======
+poisson            yes    no       no        no         no    yes          1             1
+fixed-size         yes    no       no        no         no    no           1             1
+random-allocation  no     no       no        yes        no    yes          epoch         epoch
+cyclic             no     yes      no        no         no    no           epoch         epoch
+shuffled           no     no       yes       no         no    no           epoch         epoch
+one-pass           no     yes      no        no         no    no           1             steps
+full               no     no       no        no         yes   no           1             1
+=================  =====  =======  ========  =========  ====  ===========  ============  ======
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,9 @@ from dplateau.spec.schedule import (
     window,
 )
 
+_ROUNDING: Final = 1e-12
+"""A quotient that is this near above a whole number is that number."""
+
 
 @dataclass(frozen=True)
 class Sampling(ABC):
@@ -55,8 +59,10 @@ class Sampling(ABC):
         The records' public order decides the batches.
     shuffled : bool
         The order is drawn afresh in every epoch.
+    allocated : bool
+        Every record draws one batch of each epoch, independently of all others.
     full : bool
-        Every batch holds all records. Exactly one of these four holds.
+        Every batch holds all records. Exactly one of these five holds.
     once : bool
         No record is used twice.
     random_size : bool
@@ -67,6 +73,7 @@ class Sampling(ABC):
     drawn: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     shuffled: ClassVar[bool] = False
+    allocated: ClassVar[bool] = False
     full: ClassVar[bool] = False
     once: ClassVar[bool] = False
     random_size: ClassVar[bool] = False
@@ -86,12 +93,12 @@ class Sampling(ABC):
         """
 
     def batch_sizes(self, n: int, first: int, last: int) -> NDArray[np.float64]:
-        """Records in the batches of steps ``first`` to ``last``: expected ones under Poisson sampling, exact ones otherwise."""
+        """Records in the batches of steps ``first`` to ``last``: expected ones where they are random, exact ones otherwise."""
         return window(self.divisors(n), first, last)
 
     def largest_likely(self, size: float) -> int:
-        """A size that no batch of public size at most ``size`` exceeds: never, or hardly ever under Poisson sampling."""
-        return int(size)
+        """A size that no batch of public size at most ``size`` exceeds: never, or hardly ever where sizes are random."""
+        return math.ceil(size + 8 * math.sqrt(size) + 8) if self.random_size else int(size)
 
     def epoch_length(self, n: int) -> int:
         """Steps of an epoch, where the batches of every epoch partition the records; otherwise 1."""
@@ -125,7 +132,7 @@ class Sampling(ABC):
 
 @dataclass(frozen=True)
 class _Sized(Sampling):
-    """A scheme with batch sizes, of whole numbers but for ``Poisson``."""
+    """A scheme with batch sizes, of whole numbers where they are not random."""
 
     batch_size: Schedule
 
@@ -135,7 +142,7 @@ class _Sized(Sampling):
             return
         for size in entries(self.batch_size):
             if size != math.floor(size):
-                raise InputError(f"batch_size {size:g} is not a whole number: only Poisson batches have fractional expected sizes.")
+                raise InputError(f"batch_size {size:g} is not a whole number: batches of random size may have one.")
 
     @property
     def by_step(self) -> bool:
@@ -188,9 +195,6 @@ class Poisson(_Drawn):
                 f"batch_size {least:g} is below 1: expected a number of records, the mean size of a batch, and not a rate. {remedy}"
             )
 
-    def largest_likely(self, size: float) -> int:
-        return math.ceil(size + 8 * math.sqrt(size) + 8)
-
 
 @dataclass(frozen=True)
 class FixedSize(_Drawn):
@@ -207,6 +211,48 @@ class FixedSize(_Drawn):
     def check(self, n: int, steps: int) -> None:
         check_length("batch_size", self.batch_size, steps)
         self._check_largest("fixed-size sampling", n)
+
+
+@dataclass(frozen=True)
+class RandomAllocation(_Sized):
+    """In every epoch each record draws one of its batches, uniformly and independently of all other records and epochs.
+
+    Also known as balls-and-bins sampling (Chua et al. 2025) and as random allocation (Feldman, Shenfeld 2025). Every record is used
+    once an epoch, as with ``Shuffled``, and its place is hidden, as with ``Poisson``. Sizes are random; no two records need know of
+    each other. The divisor is ``n`` over the number of batches.
+
+    Parameters
+    ----------
+    batch_size : float
+        Expected number of records in a batch, at least 1 and constant. An epoch has ``n / batch_size`` batches, rounded up.
+    """
+
+    kind: ClassVar[str] = "random-allocation"
+    allocated: ClassVar[bool] = True
+    random_size: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_constant(self.batch_size):
+            raise InputError("batch_size is a sequence: random allocation has batches of one expected size.")
+
+    def check(self, n: int, steps: int) -> None:
+        self._check_largest("random allocation", n)
+        if (size := constant(self.batch_size)) < 1:
+            raise InputError(f"batch_size {size:g} is below 1: expected a number of records, the mean size of a batch.")
+
+    @property
+    def by_step(self) -> bool:
+        return False
+
+    def epoch_steps(self, n: int) -> float:
+        return self.epoch_length(n)
+
+    def epoch_length(self, n: int) -> int:
+        return math.ceil(n / constant(self.batch_size) * (1 - _ROUNDING))
+
+    def divisors(self, n: int) -> Schedule:
+        return n / self.epoch_length(n)
 
 
 @dataclass(frozen=True)
@@ -316,7 +362,8 @@ class FullBatch(Sampling):
         return float(n)
 
 
-SAMPLINGS: dict[str, type[Sampling]] = {s.kind: s for s in (Poisson, FixedSize, Cyclic, Shuffled, OnePass, FullBatch)}
+_ALL: Final = (Poisson, FixedSize, RandomAllocation, Cyclic, Shuffled, OnePass, FullBatch)
+SAMPLINGS: dict[str, type[Sampling]] = {scheme.kind: scheme for scheme in _ALL}
 
 
 def sampling_from_dict(data: object) -> Sampling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -122,3 +123,16 @@ def distinct(first: Array, second: Array, count: Counts) -> tuple[Array, Array, 
     pairs = np.stack([first, second])[:, order]
     starts = np.flatnonzero(np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)))
     return *pairs[:, starts], np.add.reduceat(count[order], starts)
+
+
+def on_grid(values: Array, levels: int, *, up: bool) -> Array:
+    """``values`` > 0 moved up (or down) to a geometric grid of so many levels."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return values
+    if levels == 1:
+        return np.full_like(values, high if up else low)
+    step = math.log(high / low) / (levels - 1)
+    place = np.log(values / low) / step
+    moved = np.clip(low * np.exp(step * (np.ceil(place) if up else np.floor(place))), low, high)
+    return np.maximum(moved, values) if up else np.minimum(moved, values)

@@ -1,7 +1,7 @@
 """Which records every step uses, a chunk of steps at a time.
 
 A chunk is one flat list of records and the number of them that each step takes; nothing is padded or truncated here. The lists
-are private (they name records), their sizes too under Poisson sampling: they go to the compiled loop and nowhere else.
+are private (they name records), and so are their sizes where they are random: they go to the compiled loop and nowhere else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training.noise import SecureGenerator
 
 
@@ -45,6 +45,8 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) ->
             return (_poisson(part, run.n, generator) for part in sizes)
         case FixedSize():
             return (_fixed_size(part, run.n, generator) for part in sizes)
+        case RandomAllocation():
+            return _allocated(map(len, sizes), run.n, run.sampling.epoch_length(run.n), generator)
         case Cyclic():
             return _consecutive(sizes, repeat(np.arange(run.n, dtype=np.int32)))
         case OnePass():
@@ -72,6 +74,27 @@ def _fixed_size(sizes: NDArray[np.float64], n: int, generator: SecureGenerator) 
     edges = np.flatnonzero(np.diff(counts, prepend=-1, append=-1))
     parts = [generator.subsets(int(b - a), int(counts[a]), n).ravel() for a, b in pairwise(edges)]
     return Batches(np.concatenate(parts).astype(np.int32), counts)
+
+
+def _allocated(steps: Iterable[int], n: int, length: int, generator: SecureGenerator) -> Iterator[Batches]:
+    """Every record draws its batch of the epoch; batches list their records in ascending order."""
+    epoch, used = _epoch(n, length, generator), 0
+    for missing in steps:
+        parts: list[Batches] = []
+        while missing:
+            if used == length:
+                epoch, used = _epoch(n, length, generator), 0
+            last = min(used + missing, length)
+            begin, end = (int(epoch.counts[:step].sum()) for step in (used, last))
+            parts.append(Batches(epoch.records[begin:end], epoch.counts[used:last]))
+            missing, used = missing - (last - used), last
+        yield Batches(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _epoch(n: int, length: int, generator: SecureGenerator) -> Batches:
+    """The batches of one epoch."""
+    batch = generator.integers(length, n)
+    return Batches(np.argsort(batch, kind="stable").astype(np.int32), np.bincount(batch, minlength=length).astype(np.int32))
 
 
 def _consecutive(sizes: Iterable[NDArray[np.float64]], orders: Iterator[NDArray[np.int32]]) -> Iterator[Batches]:

@@ -1,0 +1,459 @@
+"""Sums of independent random variables, enclosed in the convex order.
+
+``V`` is above ``U`` in the convex order if ``E F(U) <= E F(V)`` for every convex F; sums of independent variables keep the order.
+A law lies on numbers like those of floating-point arithmetic: lattices of spacing 2^scale that are the finer the nearer they are to
+the middle of the law, or to 0. A sum that falls between its points is rounded
+
+- *upwards in the order*: its mass is split between the two neighbours, and the mean kept. What lies too far out becomes mass at 0
+  and mean at infinity, which is above everything of that mass and mean. Where values may be negative, F must rise: too small a
+  value becomes the least one, too large a one the greatest, with what is missing as mean at infinity;
+- *downwards*: what falls in a cell is merged into one mass at its mean.
+
+Nothing is subtracted: every mass is good to a relative error, which is known. Proof: ``docs/proofs/random-allocation.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, roots_legendre
+
+from dplateau.accounting.gaussian import Array
+from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
+
+FINE: Final = 1 / 256
+"""Greatest spacing, as a share of the distance from the middle, or from 0."""
+_SIGNED: Final = 1 / 64
+"""The same where values may be negative."""
+_REACH, _NEAR = 17.0, 12.0
+"""Standard deviations of a log-normal's logarithm that lie on its lattices; of a signed law's."""
+_RARE, _UNSEEN = 1e-64, 1e-32
+"""Mass, or share of the mean, that an end of the lattices may leave out; that of a signed law."""
+_OCTAVE: Final = 4.0
+"""Ratio of the distances at the two ends of a lattice."""
+_FEW: Final = 8
+"""Fewer points make no lattice of their own."""
+_START: Final = 1e-13
+"""Relative error of a log-normal's masses: a density whose exponent is at most 150, and a sum of 24 positive numbers."""
+_SUM: Final = 2e-12
+"""What one sum adds to it: products of rows of at most 8,192 positive numbers, and their placing."""
+_LONGEST: Final = 8192
+"""Greatest number of points of the smaller of two blocks that are added."""
+_MOST: Final = 1 << 21
+"""Greatest number of points of one spacing."""
+_BEYOND: Final = 1 << 62
+_GREATEST: Final = 30.0
+"""Largest mu: beyond it the ends of the law overflow."""
+_SPAN: Final = 1e60
+"""Greatest ratio of the largest number to the least."""
+_POINTS, _WEIGHTS = roots_legendre(12)
+
+
+class Span(NamedTuple):
+    """Points ``start`` to ``stop`` (not included) of the lattice of spacing 2^scale."""
+
+    scale: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Masses at ``first``, ``first + 1``, ... on the lattice of spacing 2^scale, shape (k,).
+
+    A law that is rounded downwards has its masses *above* these points: ``excess``, shape (k,), is how far, times mass over
+    spacing.
+    """
+
+    scale: int
+    first: int
+    mass: Array
+    excess: Array | None
+
+    @property
+    def place(self) -> Array:
+        """The points."""
+        return np.ldexp(self.first + np.arange(self.mass.size, dtype=float), self.scale)
+
+    @property
+    def value(self) -> Array:
+        """Where the masses lie."""
+        if self.excess is None:
+            return self.place
+        return self.place + np.ldexp(self.excess / np.maximum(self.mass, 1e-300), self.scale)
+
+    def part(self, start: int, stop: int) -> Block | None:
+        """What lies on points ``start`` to ``stop``, the last one not included; None for nothing."""
+        start, stop = max(start - self.first, 0), min(stop - self.first, self.mass.size)
+        if start >= stop:
+            return None
+        excess = None if self.excess is None else self.excess[start:stop]
+        return Block(self.scale, self.first + start, self.mass[start:stop], excess)
+
+    def coarser(self, scale: int) -> Block:
+        """The same on a lattice of at least this spacing."""
+        if scale <= self.scale:
+            return self
+        at = np.ldexp(self.first + np.arange(self.mass.size, dtype=float), self.scale - scale)
+        place = np.floor(at)
+        first, between = int(place[0]), at - place
+        index = (place - place[0]).astype(np.int64)
+        if self.excess is None:
+            up = self.mass * between
+            mass = np.bincount(index, self.mass - up, index[-1] + 2)
+            return Block(scale, first, mass + np.bincount(index + 1, up, index[-1] + 2), None)
+        moved = np.ldexp(self.excess, self.scale - scale) + self.mass * between
+        return Block(scale, first, np.bincount(index, self.mass), np.bincount(index, moved))
+
+    def __add__(self, other: Block) -> Block:
+        """The law of the sum of two independent variables."""
+        scale = max(self.scale, other.scale)
+        a, b = self.coarser(scale), other.coarser(scale)
+        if min(a.mass.size, b.mass.size) > _LONGEST:
+            raise TooSlowError
+        excess = None
+        if a.excess is not None and b.excess is not None:
+            excess = np.convolve(a.excess, b.mass) + np.convolve(a.mass, b.excess)
+        return Block(scale, a.first + b.first, np.convolve(a.mass, b.mass), excess)
+
+    def twice(self) -> Block:
+        """Twice the masses."""
+        return replace(self, mass=2 * self.mass, excess=None if self.excess is None else 2 * self.excess)
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A law on blocks.
+
+    Attributes
+    ----------
+    blocks : tuple of Block
+        What lies on lattices.
+    zero : float
+        Mass at 0.
+    infinite : float
+        Mean at infinity, of no mass.
+    error : float
+        Bound on the relative error of each mass.
+    signed : bool
+        Values may be negative; the law is then above another one for convex functions that rise.
+    """
+
+    blocks: tuple[Block, ...]
+    zero: float = 0.0
+    infinite: float = 0.0
+    error: float = _START
+    signed: bool = False
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return self.infinite + sum(float(block.mass @ block.value) for block in self.blocks)
+
+    def __add__(self, other: Law) -> Law:
+        """The law of the sum of two independent variables, rounded as both are."""
+        scales = sorted({block.scale for block in (*self.blocks, *other.blocks)})
+        sums, fine, other_fine = list[Block](), list[Block](), list[Block]()
+        for scale in scales:
+            mine, others = ([b for b in law.blocks if b.scale == scale] for law in (self, other))
+            fine, other_fine = ([b.coarser(scale) for b in finer] for finer in (fine, other_fine))
+            sums += [a + b for a in mine for b in (*others, *_joined(other_fine))]
+            sums += [a + b for a in _joined(fine) for b in others]
+            fine, other_fine = _joined([*fine, *mine]), _joined([*other_fine, *others])
+        # Whoever is at 0 adds to a mass there what the other one adds to the mean.
+        infinite = self.infinite + other.infinite
+        if self.zero or other.zero:
+            infinite += self.zero * other.mean + other.zero * self.mean
+        return _placed(_joined(sums), Law((), self.zero + other.zero, infinite, self.error + other.error + _SUM, self.signed))
+
+    def table(self) -> tuple[Array, Array]:
+        """Where the masses lie, in ascending order, and the masses, but for those at 0 and infinity."""
+        value = np.concatenate([block.value for block in self.blocks])
+        mass = np.concatenate([block.mass for block in self.blocks])
+        order = np.argsort(value)
+        order = order[mass[order] > 0]
+        return value[order], mass[order]
+
+
+def _spans(middle: float, width: float, low: float, high: float, *, signed: bool = False) -> list[Span]:
+    """Lattices from ``low`` to ``high`` whose spacing is a share of the distance from ``middle``, but for ``width`` around it, and
+    no more than that share of the distance from 0 where values are positive.
+    """
+    if not (low < high < _SPAN * width if signed else 0 < low < high < _SPAN * low):
+        raise TooSlowError
+    pieces: list[tuple[float, float, int]] = []
+
+    def piece(start: float, end: float, distance: float) -> None:
+        start, end = max(start, low), min(end, high)
+        if start >= end:
+            return
+        scale = math.floor(math.log2((_SIGNED if signed else FINE) * distance))
+        if pieces and end - start < math.ldexp(_FEW, scale):
+            pieces[-1] = pieces[-1][0], end, pieces[-1][2]
+        else:
+            pieces.append((start, end, scale))
+
+    body = middle / 2
+    if signed:
+        body = width
+        while middle - body > low:
+            body *= _OCTAVE
+    else:
+        at, body = low, max(body, width)
+        while at < body:
+            at, start = min(_OCTAVE * at, body), at
+            piece(start, at, start)
+    if signed or width <= middle / 2:
+        while body > width:
+            body, far = max(body / _OCTAVE, width), body
+            piece(middle - far, middle - body, body)
+        piece(middle - width, middle + width, width)
+    else:
+        piece(body, middle + width, width)
+    far = width
+    while middle + far < high:
+        piece(middle + far, middle + _OCTAVE * far, far)
+        far *= _OCTAVE
+    return list(_aligned(pieces))
+
+
+def _aligned(pieces: list[tuple[float, float, int]]) -> Iterator[Span]:
+    """The pieces with their ends moved to points that both neighbours have."""
+    scales = [scale for _, _, scale in pieces]
+    for i, (start, end, scale) in enumerate(pieces):
+        first, last = max(scale, scales[max(i - 1, 0)]), max(scale, scales[min(i + 1, len(pieces) - 1)])
+        begin = math.floor(math.ldexp(start, -first)) << (first - scale)
+        stop = math.floor(math.ldexp(end, -last)) + (i + 1 == len(pieces)) << (last - scale)
+        if stop > begin:
+            yield Span(scale, begin, stop)
+
+
+def _joined(blocks: Iterable[Block]) -> list[Block]:
+    """The same masses with one block for each spacing."""
+    by_scale: dict[int, list[Block]] = {}
+    for block in blocks:
+        by_scale.setdefault(block.scale, []).append(block)
+    found: list[Block] = []
+    for scale, alike in by_scale.items():
+        first, stop = min(block.first for block in alike), max(block.first + block.mass.size for block in alike)
+        if stop - first > _MOST:
+            raise TooSlowError
+        mass, excess = np.zeros(stop - first), None if alike[0].excess is None else np.zeros(stop - first)
+        for block in alike:
+            here = slice(block.first - first, block.first - first + block.mass.size)
+            mass[here] += block.mass
+            if excess is not None and block.excess is not None:
+                excess[here] += block.excess
+        found.append(Block(scale, first, mass, excess))
+    return found
+
+
+def _up(index: int, shift: int) -> int:
+    """``index * 2^shift``, rounded up."""
+    return index << shift if shift >= 0 else -(-index >> -shift)
+
+
+def _placed(blocks: list[Block], law: Law) -> Law:
+    """What lies on many overlapping blocks, on lattices that suit it, in a law that is otherwise the given one."""
+    value, mass = (np.concatenate(parts) for parts in zip(*((block.place, block.mass) for block in blocks), strict=True))
+    order = np.argsort(value)
+    value, mass = value[order], mass[order]
+    share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])[::-1]
+    left, middle, right = (float(value[min(np.searchsorted(share, q), value.size - 1)]) for q in (0.16, 0.5, 0.84))
+    rare = _UNSEEN if law.signed else _RARE
+    low = float(value[np.flatnonzero((share > rare) & (law.signed | (value > 0)))[0]])
+    high = float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
+    middle = max(middle, low)
+    width = max((right - left) / 2, 1e-12 * abs(middle))
+    high = max(high, low + FINE * width) if law.signed else max(high, low * (1 + FINE))
+    spans = _spans(middle, width, low, high, signed=law.signed)
+    placed = tuple(_gathered(blocks, span) for span in spans)
+    first, last = spans[0], spans[-1]
+    ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]
+    tops = [block.part(_up(last.stop, last.scale - block.scale), _BEYOND) for block in blocks]
+    below, above = [end for end in ends if end], [end for end in tops if end]
+    if law.signed:
+        least, most = (float(sum(end.mass.sum() for end in part)) for part in (below, above))
+        top = math.ldexp(last.stop, last.scale)
+        infinite = law.infinite + float(sum(end.mass @ (end.value - top) for end in above))
+        ends = Block(first.scale, first.start, np.array([least]), None), Block(last.scale, last.stop, np.array([most]), None)
+        return replace(law, blocks=(*placed, *ends), infinite=infinite)
+    if blocks[0].excess is None:
+        lost = float(sum(end.mass.sum() for end in (*below, *above)))
+        moved = float(sum(end.mass @ end.value for end in (*below, *above)))
+        return replace(law, blocks=placed, zero=law.zero + lost, infinite=law.infinite + moved)
+    merged = tuple(_merged(part, scale) for part, scale in ((below, first.scale), (above, last.scale)) if part)
+    return replace(law, blocks=(*placed, *merged))
+
+
+def _gathered(blocks: list[Block], span: Span) -> Block:
+    """What of the blocks lies on one span. Rounding upwards needs the point at its end too."""
+    down, size = blocks[0].excess is not None, span.stop - span.start + 1
+    mass, excess = np.zeros(size), np.zeros(size)
+    for block in blocks:
+        shift = span.scale - block.scale
+        part = block.part(_up(span.start, shift), _up(span.stop, shift))
+        if part is None:
+            continue
+        part = part.coarser(span.scale)
+        step = 1 << part.scale - span.scale
+        at = part.first * step - span.start
+        here = slice(at, at + step * (part.mass.size - 1) + 1, step)
+        mass[here] += part.mass
+        if part.excess is not None:
+            excess[here] += step * part.excess
+    return Block(span.scale, span.start, mass, excess if down else None)
+
+
+def _merged(parts: list[Block], scale: int) -> Block:
+    """All of the parts as one mass at their mean."""
+    mass = sum(float(part.mass.sum()) for part in parts)
+    mean = sum(float(part.mass @ part.value) for part in parts)
+    return Block(scale, 0, np.array([mass]), np.array([math.ldexp(mean, -scale)]))
+
+
+@lru_cache(maxsize=64)
+def _log_normal(mu: float, *, above: bool) -> Law:
+    """The law of ``exp(mu g - mu^2/2)``, g ~ N(0, 1), whose mean is 1."""
+    if mu > _GREATEST:
+        raise TooSlowError
+    middle = math.exp(-(mu**2) / 2)
+    low, high = middle * math.exp(-mu * _REACH), middle * math.exp(mu * (_REACH + mu))  # The mean has its mass mu further out.
+    spans = _spans(middle, middle * math.sinh(mu), low, high)
+
+    def share(at: Array, ends: Array) -> Array:
+        return np.expm1(mu * (at - ends[:-1])) / np.expm1(mu * (ends[1:] - ends[:-1]))
+
+    blocks = [
+        Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
+        if above
+        else Block(span.scale, span.start, lower + upper, upper)
+        for span, (lower, upper) in _split(spans, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
+    ]
+    start, end = math.ldexp(spans[0].start, spans[0].scale), math.ldexp(spans[-1].stop, spans[-1].scale)
+    left, right = ((math.log(x) + mu**2 / 2) / mu for x in (start, end))
+    ends = ((float(ndtr(left)), float(ndtr(left - mu))), (float(ndtr(-right)), float(ndtr(mu - right))))
+    if above:
+        return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1])
+    tails = (
+        Block(block.scale, 0, np.array([mass]), np.array([math.ldexp(mean, -block.scale)]))
+        for block, (mass, mean) in zip((blocks[0], blocks[-1]), ends, strict=True)
+    )
+    return Law((*blocks, *tails))
+
+
+def _split(spans: list[Span], g: Callable[[Array], Array], share: Callable[[Array, Array], Array]) -> Iterator[tuple[Span, Array]]:
+    """The masses of a rising function of g ~ N(0, 1) on the cells of each span, shape (2, k): the parts for a cell's two ends.
+
+    ``g`` is the function's inverse, and ``share(at, ends)`` how far the function has come at ``at`` between its values at the ends
+    of the cells.
+    """
+    for span in spans:
+        ends = g(np.ldexp(np.arange(span.start, span.stop + 1, dtype=float), span.scale))
+        half = np.diff(ends)[:, None] / 2
+        at = ends[:-1, None] + half * (1 + _POINTS)
+        upper = share(at, ends[:, None])
+        density = half * _WEIGHTS * np.exp(-(at**2) / 2 - LOG_SQRT_2PI)
+        yield span, np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)])
+
+
+@lru_cache(maxsize=256)
+def _log_normals(mu: float, count: int, *, above: bool) -> Law:
+    """The law of the sum of ``count`` independent ones."""
+    if count == 1:
+        return _log_normal(mu, above=above)
+    half = _log_normals(mu, count // 2, above=above)
+    return half + half + _log_normal(mu, above=above) if count % 2 else half + half
+
+
+def _sinh(mu: float, shift: float) -> Law:
+    """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), for convex functions that rise."""
+    if mu > _GREATEST:
+        raise TooSlowError
+    factor = 2 * math.exp(-(mu**2) / 2)
+
+    def at(g: float) -> float:
+        return factor * math.sinh(mu * g - shift)
+
+    def inverse(x: Array) -> Array:
+        return (np.arcsinh(x / factor) + shift) / mu
+
+    def share(at: Array, ends: Array) -> Array:
+        def gap(x: Array, start: Array) -> Array:
+            return np.cosh(mu * (x + start) / 2 - shift) * np.sinh(mu * (x - start) / 2)
+
+        return gap(at, ends[:-1]) / gap(ends[1:], ends[:-1])
+
+    spans = _spans(at(0), (at(1) - at(-1)) / 2, at(-_NEAR), at(_NEAR + mu), signed=True)
+    blocks = [
+        Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
+        for span, (lower, upper) in _split(spans, inverse, share)
+    ]
+    first, last = spans[0], spans[-1]
+    low, high = (float(inverse(np.ldexp(float(place), span.scale))) for place, span in ((first.start, first), (last.stop, last)))
+    ends = Block(first.scale, first.start, ndtr(np.array([low])), None), Block(last.scale, last.stop, ndtr(np.array([-high])), None)
+    return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), signed=True)
+
+
+def _repeated(law: Law, count: int) -> Law:
+    """The law of the sum of ``count`` independent ones."""
+    if count == 1:
+        return law
+    half = _repeated(law, count // 2)
+    return half + half + law if count % 2 else half + half
+
+
+def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float) -> float:
+    """``log E (V - least)_+``, rounded up, for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
+
+    Parameters
+    ----------
+    parts : tuple of (float, int)
+        Each mu > 0, and how many there are of it.
+    shift, least : float
+        At least 0.
+
+    Raises
+    ------
+    TooSlowError
+        A mu is so large that the lattices would span more than floating-point numbers do well.
+    """
+    laws = [_repeated(_sinh(mu, shift), count) for mu, count in parts]
+    total = laws[0]
+    for law in laws[1:]:
+        total = total + law
+    value, mass = total.table()
+    excess = total.infinite + float(mass @ np.maximum(value - least, 0.0))
+    return math.log(excess) + total.error + 1e-12 if excess > 0 else -math.inf
+
+
+@lru_cache(maxsize=64)
+def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, above: bool) -> Law:
+    """The law of ``constant`` plus, for each (mu, count), so many independent ``exp(mu g - mu^2/2)``, g ~ N(0, 1).
+
+    Parameters
+    ----------
+    parts : tuple of (float, int)
+        Each mu > 0 and count >= 1; at least one.
+    constant : int
+        At least 0.
+    above : bool
+        The law is above the true one in the convex order, and has its mean; or it is below.
+
+    Raises
+    ------
+    TooSlowError
+        A mu is so large that the lattices would span more than floating-point numbers do well.
+    """
+    laws = [_log_normals(mu, count, above=above) for mu, count in parts]
+    if constant:
+        laws.append(Law((Block(0, constant, np.ones(1), None if above else np.zeros(1)),), error=0.0))
+    total = laws[0]
+    for law in laws[1:]:
+        total = total + law
+    return total

@@ -1,0 +1,280 @@
+"""The privacy loss of one epoch in which every record is in one batch, drawn at random.
+
+Of l batches with the noise z_1, ..., z_l the record's is uniform. Against its absence, whatever is computed from batch to batch,
+the epoch is dominated by the mixture of the l laws ``N(e_j, diag(z^2))`` against ``N(0, diag(z^2))``. Under the second one the
+ratio is
+
+    ``S = (X_1 + ... + X_l) / l``,  ``X_j = exp(g_j / z_j - 1 / (2 z_j^2))``,  g_j ~ N(0, 1) independent,
+
+and both profiles are expectations of convex functions of S: ``E (S - e^epsilon)_+`` and ``E (1 - e^epsilon S)_+``. So laws of S
+above and below it in the convex order (``convex_order.py``) enclose them. An epoch that ends after r of its batches has
+``S = ((l - r) + X_1 + ... + X_r) / l``. Proof: ``docs/proofs/random-allocation.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dplateau.accounting.convex_order import sinh_excess, sum_of_log_normals
+from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
+from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
+from dplateau.accounting.terms import Composition, Repeated
+from dplateau.spec import Run
+from dplateau.spec.schedule import constant, is_constant
+from dplateau.spec.steps import on_grid
+
+Parts: TypeAlias = tuple[tuple[float, int], ...]
+"""The 1/z of an epoch's batches, each with the number of batches that have it."""
+_LEVELS: Final = (48, 24, 12, 8, 4)
+"""To how many noise levels a run's are rounded, the first that makes few enough laws."""
+_CHORDS: Final = 40
+"""Points of the profile of a replacement."""
+_SMALLEST: Final = -60.0
+"""Log delta at which it ends."""
+_WEIGHT: Final = 0.3
+ALLOCATED: Final = 2e-5
+"""Aim for the width of an enclosure of epsilon: the laws of S have a width of this order."""
+_LAWS: Final = 40
+"""Greatest number of pairs of a noise level and an epoch that has it, equal epochs counted once."""
+
+
+class _Ratio(NamedTuple):
+    """S under Q, rounded one way: its values x in ascending order, and at each of them, shape (k,), ``E (S - x)_+``,
+    ``E (x - S)_+``, the mass from there on, and the mass up to there, of Q and of P.
+
+    ``zero`` is the mass at 0, ``infinite`` the mean at infinity, ``error`` bounds the relative errors.
+    """
+
+    x: Array
+    above: Array
+    below: Array
+    right: Array
+    left: Array
+    left_p: Array
+    zero: float
+    infinite: float
+    error: float
+
+
+@lru_cache(maxsize=64)
+def _ratio(parts: Parts, batches: int, *, safe: bool) -> _Ratio:
+    law = sum_of_log_normals(parts, batches - sum(count for _, count in parts), above=safe)
+    value, mass = law.table()
+    x, zero, infinite = value / batches, law.zero, law.infinite / batches
+    right, left = np.cumsum(mass[::-1])[::-1], zero + np.cumsum(mass)
+    gap = np.diff(x)
+    above = infinite + np.append(np.cumsum((gap * right[1:])[::-1])[::-1], 0.0)
+    below = zero * x[0] + np.append(0.0, np.cumsum(gap * left[:-1]))
+    return _Ratio(x, above, below, right, left, np.cumsum(mass * x), zero, infinite, law.error)
+
+
+@dataclass(frozen=True)
+class _Allocated(StepLaw):
+    """What both directions share.
+
+    ``q`` is one over the number of batches, ``mu`` the largest of the ``parts``, which are pairs of 1/z and the number of batches
+    with it. ``safe`` says whether the law dominates the epoch, or is dominated by it.
+    """
+
+    parts: Parts = ()
+    batches: int = 1
+    safe: bool = True
+
+    @property
+    def _room(self) -> float:
+        """Relative room for the masses' errors."""
+        return (self._ratio.error + 16 * ULP * self._ratio.x.size) * (1 if self.safe else -1)
+
+    @property
+    def _ratio(self) -> _Ratio:
+        return _ratio(self.parts, self.batches, safe=self.safe)
+
+    def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
+        """A law on points has no contour: its transform does not fall."""
+        raise TooSlowError
+
+    def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
+        return 0.0
+
+    def _log_above(self, log_y: Array) -> Array:
+        """``log E (S - y)_+``."""
+        s, y, j = self._at(log_y)
+        inside = j < s.x.size
+        k = np.minimum(j, s.x.size - 1)
+        value = np.where(inside, s.above[k] + np.maximum(s.x[k] - y, 0.0) * s.right[k], s.infinite)
+        return self._log(value, 4 * ULP * y * np.where(inside, s.right[k], 0.0))
+
+    def _log_below(self, log_y: Array) -> Array:
+        """``log E (y - S)_+``."""
+        s, y, j = self._at(log_y)
+        k = np.maximum(j - 1, 0)
+        value = np.where(j > 0, s.below[k] + np.maximum(y - s.x[k], 0.0) * s.left[k], s.zero * y)
+        return self._log(value, 4 * ULP * y * np.where(j > 0, s.left[k], 0.0))
+
+    def _at(self, log_y: Array) -> tuple[_Ratio, Array, Array]:
+        """S, y, and how many values lie below y."""
+        with np.errstate(over="ignore"):
+            y = np.exp(np.asarray(log_y, dtype=float))
+        return self._ratio, y, np.searchsorted(self._ratio.x, y)
+
+    def _log(self, value: Array, rounding: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(value + math.copysign(1.0, self._room) * rounding, 0.0)) + self._room
+
+    def _safe(self, epsilon: Array) -> Array:
+        """Values that are rounded down are good to a relative error too, which is that of a larger epsilon."""
+        return np.asarray(epsilon, dtype=float) + (0.0 if self.safe else -2 * self._room)
+
+
+class AllocationRemove(_Allocated):
+    """P is the mixture (the data set with the record), Q is N(0, 1)."""
+
+    def log_delta(self, epsilon: Array) -> Array:
+        return self._log_above(self._safe(epsilon))
+
+    def log_above(self, epsilon: Array) -> Array:
+        s, _, j = self._at(epsilon)
+        with np.errstate(divide="ignore"):
+            return np.log(np.append(s.right, 0.0)[j])
+
+    @property
+    def reverse(self) -> StepLaw:
+        return AllocationAdd(self.q, self.mu, 0.0, self.parts, self.batches, self.safe)
+
+    @property
+    def greatest(self) -> float:
+        return math.inf if self._ratio.infinite else math.log(self._ratio.x[-1])
+
+
+class AllocationAdd(_Allocated):
+    """P is N(0, 1) (the data set without the record), Q is the mixture."""
+
+    def log_delta(self, epsilon: Array) -> Array:
+        epsilon = self._safe(epsilon)
+        return epsilon + self._log_below(-epsilon)
+
+    def log_above(self, epsilon: Array) -> Array:
+        s, _, j = self._at(-np.asarray(epsilon, dtype=float))
+        with np.errstate(divide="ignore"):
+            return np.log(np.append(0.0, s.left_p)[j])
+
+    @property
+    def reverse(self) -> StepLaw:
+        return AllocationRemove(self.q, self.mu, 0.0, self.parts, self.batches, self.safe)
+
+    @property
+    def greatest(self) -> float:
+        return math.inf if self._ratio.zero else -math.log(self._ratio.x[0])
+
+
+@lru_cache(maxsize=64)
+def _replaced(parts: Parts, batches: int) -> tuple[Array, Array]:
+    """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up.
+
+    They lie where the chords of delta miss most: where it falls steeply and is not small.
+    """
+    constant = batches - sum(count for _, count in parts)
+
+    def log_delta(epsilon: float) -> float:
+        excess = sinh_excess(parts, epsilon / 2, constant * 2 * math.sinh(epsilon / 2))
+        return min(epsilon / 2 + excess - math.log(batches), 0.0)
+
+    found, last = {0.0: log_delta(0.0)}, max(mu for mu, _ in parts) / math.sqrt(batches)
+    while not found or min(found.values()) > _SMALLEST:
+        found[last] = log_delta(last)
+        last *= 2
+    while len(found) < _CHORDS:
+        epsilon = sorted(found)
+        fall = [found[e] - found[f] for e, f in pairwise(epsilon)]
+        worst = int(np.argmax([drop**2 * math.exp(_WEIGHT * found[e]) for drop, e in zip(fall, epsilon, strict=False)]))
+        middle = (epsilon[worst] + epsilon[worst + 1]) / 2
+        found[middle] = log_delta(middle)
+    epsilon = sorted(found)
+    return np.array(epsilon), np.array([found[e] for e in epsilon])
+
+
+class AllocationReplace(_Allocated):
+    """P is the mixture with centres e_j, Q the one with their opposites; symmetric. Delta is that of chords: it dominates only."""
+
+    turns = 2
+
+    def _chord(self, size: Array) -> tuple[Array, Array]:
+        """Delta at ``size`` >= 0, and minus its slope in exp(epsilon)."""
+        epsilon, log_delta = _replaced(self.parts, self.batches)
+        y, delta = np.exp(epsilon), np.exp(log_delta)
+        j = np.searchsorted(epsilon, size, side="right") - 1
+        k = np.minimum(j, epsilon.size - 2)
+        slope = (delta[k] - delta[k + 1]) / (y[k + 1] - y[k])
+        share = np.expm1(size - epsilon[k]) / np.expm1(epsilon[k + 1] - epsilon[k])
+        beyond = j > k
+        return np.where(beyond, delta[-1], delta[k] + share * (delta[k + 1] - delta[k])), np.where(beyond, 0.0, slope)
+
+    def log_delta(self, epsilon: Array) -> Array:
+        epsilon = np.asarray(epsilon, dtype=float)
+        return symmetric_log_delta(epsilon, np.log(self._chord(np.abs(epsilon))[0]) + self._room)
+
+    def log_above(self, epsilon: Array) -> Array:
+        # By symmetry Q(L > -e) = 1 - P(L >= e), and P(L >= e) is delta + exp(e) Q(L >= e).
+        epsilon = np.asarray(epsilon, dtype=float)
+        delta, slope = self._chord(np.abs(epsilon))
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(epsilon >= 0, slope, 1 - delta - np.exp(np.abs(epsilon)) * slope))
+
+    @property
+    def _room(self) -> float:
+        return 1e-12
+
+    @property
+    def reverse(self) -> StepLaw:
+        return self
+
+    @property
+    def greatest(self) -> float:
+        return math.inf
+
+    @property
+    def farthest(self) -> float:
+        return float(_replaced(self.parts, self.batches)[0][-1])
+
+
+def allocations(run: Run, *, safe: bool) -> tuple[Composition, ...]:
+    """What the epochs of ``run`` compose to, in each direction.
+
+    ``safe`` says whether the result dominates the run, or is dominated by it; a replacement dominates a presence. Of many noise
+    levels both are rounded to few.
+    """
+    batches = run.sampling.epoch_length(run.n)
+    terms, replaced = _epochs(run, batches, safe=safe), run.adjacency == "replace"
+
+    def composed(kind: type[_Allocated]) -> Composition:
+        laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe), count) for parts, count in terms)
+        return Composition(tuple(Repeated(law, count) for law, count in laws))
+
+    return (composed(AllocationReplace),) if replaced and safe else (composed(AllocationRemove), composed(AllocationAdd))
+
+
+def _epochs(run: Run, batches: int, *, safe: bool) -> list[tuple[Parts, int]]:
+    """The epochs that differ: in each the 1/z of its batches, with the number of batches that have it, and how many are like it."""
+    if is_constant(run.noise_multiplier):
+        mu, (whole, rest) = 1 / constant(run.noise_multiplier), divmod(run.steps, batches)
+        return [(((mu, count),), times) for count, times in ((batches, whole), (rest, 1)) if count and times]
+    noise, starts = run.table.written().noise, np.arange(0, run.steps, batches)
+    extreme = np.minimum if safe else np.maximum
+    one_each = np.repeat(extreme.reduceat(noise, starts), np.diff(np.append(starts, run.steps)))
+    found: Counter[Parts] = Counter()
+    for values, levels in ((noise, None), *((values, levels) for values in (noise, one_each) for levels in _LEVELS)):
+        rounded = values if levels is None else on_grid(values, levels, up=not safe)
+        found = Counter(
+            tuple((1 / z, count) for z, count in sorted(Counter(rounded[start : start + batches].tolist()).items()))
+            for start in starts.tolist()
+        )
+        if sum(map(len, found)) <= _LAWS:
+            break
+    return list(found.items())
