@@ -190,7 +190,7 @@ class ExactComposition(Guarantee):
                 found = method(composition, epsilon, self.width)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
-            result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
+            result = self._both(result, found)
             if result.width <= _NARROW * result.upper:
                 break
         if composition.gaussian:
@@ -242,10 +242,14 @@ class ExactComposition(Guarantee):
                 found = method(composition, delta, self.width)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
-            result = Enclosure(max(result.lower, found.lower), min(result.upper, found.upper))
+            result = self._both(result, found)
             if result.width <= self.width:
                 return result
         with suppress(ArithmeticError, ValueError):
-            simple = _step_by_step(composition, delta)
-            result = Enclosure(max(result.lower, simple.lower), min(result.upper, simple.upper))
+            result = self._both(result, _step_by_step(composition, delta))
         return result
+
+    def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:
+        """Where two enclosures meet. A law that was rounded upwards may lie above an upper end for the steps themselves."""
+        lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
+        return Enclosure(min(lower, upper) if self.below else lower, upper)

@@ -49,9 +49,13 @@ _MOST: Final = 1 << 21
 _BEYOND: Final = 1 << 62
 _GREATEST: Final = 30.0
 """Largest mu: beyond it the ends of the law overflow."""
-_SPAN: Final = 1e60
+_SPAN: Final = 1e100
 """Greatest ratio of the largest number to the least."""
 _POINTS, _WEIGHTS = roots_legendre(12)
+_PANEL: Final = 0.1
+"""Greatest width, in standard deviations, of a panel of twelve points."""
+_QUADRATURE: Final = math.log(1e-14)
+"""Log of the greatest relative error of a cell's integral."""
 
 
 class Span(NamedTuple):
@@ -326,14 +330,14 @@ def _log_normal(mu: float, *, above: bool) -> Law:
     low, high = middle * math.exp(-mu * _REACH), middle * math.exp(mu * (_REACH + mu))  # The mean has its mass mu further out.
     spans = _spans(middle, middle * math.sinh(mu), low, high)
 
-    def share(at: Array, ends: Array) -> Array:
-        return np.expm1(mu * (at - ends[:-1])) / np.expm1(mu * (ends[1:] - ends[:-1]))
+    def share(g: Array, start: Array, end: Array) -> Array:
+        return np.expm1(mu * (g - start)) / np.expm1(mu * (end - start))
 
     blocks = [
         Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
         if above
         else Block(span.scale, span.start, lower + upper, upper)
-        for span, (lower, upper) in _split(spans, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
+        for span, (lower, upper) in _split(spans, mu, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
     ]
     start, end = math.ldexp(spans[0].start, spans[0].scale), math.ldexp(spans[-1].stop, spans[-1].scale)
     left, right = ((math.log(x) + mu**2 / 2) / mu for x in (start, end))
@@ -347,19 +351,31 @@ def _log_normal(mu: float, *, above: bool) -> Law:
     return Law((*blocks, *tails))
 
 
-def _split(spans: list[Span], g: Callable[[Array], Array], share: Callable[[Array, Array], Array]) -> Iterator[tuple[Span, Array]]:
-    """The masses of a rising function of g ~ N(0, 1) on the cells of each span, shape (2, k): the parts for a cell's two ends.
+def _split(
+    spans: list[Span], mu: float, inverse: Callable[[Array], Array], share: Callable[[Array, Array, Array], Array]
+) -> Iterator[tuple[Span, Array]]:
+    """The masses of a rising function f of g ~ N(0, 1) on the cells of each span, shape (2, k): the parts for a cell's two ends.
 
-    ``g`` is the function's inverse, and ``share(at, ends)`` how far the function has come at ``at`` between its values at the ends
-    of the cells.
+    ``inverse`` is f's, and ``share(g, start, end)`` is ``(f(g) - f(start)) / (f(end) - f(start))``; f grows no faster than
+    ``exp(mu g)``. A wide cell is integrated in panels.
     """
     for span in spans:
-        ends = g(np.ldexp(np.arange(span.start, span.stop + 1, dtype=float), span.scale))
-        half = np.diff(ends)[:, None] / 2
-        at = ends[:-1, None] + half * (1 + _POINTS)
-        upper = share(at, ends[:, None])
+        ends = inverse(np.ldexp(np.arange(span.start, span.stop + 1, dtype=float), span.scale))
+        width = np.diff(ends)
+        count = np.ceil(width / _PANEL).astype(np.int64)
+        if not 0 < count.sum() < _LONGEST:
+            raise TooSlowError
+        first = np.append(0, np.cumsum(count)[:-1])
+        cell = np.repeat(np.arange(width.size), count)
+        half = (width / count)[cell, None] / 2
+        left = ends[cell, None] + 2 * half * (np.arange(cell.size) - first[cell])[:, None]
+        error = np.abs(left) + mu + 3 + np.log(200 / half) - 2 * _POINTS.size * np.log(2 / half)
+        if not error.max() < _QUADRATURE:
+            raise TooSlowError
+        at = left + half * (1 + _POINTS)
+        upper = share(at, ends[cell, None], ends[cell + 1, None])
         density = half * _WEIGHTS * np.exp(-(at**2) / 2 - LOG_SQRT_2PI)
-        yield span, np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)])
+        yield span, np.add.reduceat(np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)]), first, axis=1)
 
 
 @lru_cache(maxsize=256)
@@ -383,16 +399,14 @@ def _sinh(mu: float, shift: float) -> Law:
     def inverse(x: Array) -> Array:
         return (np.arcsinh(x / factor) + shift) / mu
 
-    def share(at: Array, ends: Array) -> Array:
-        def gap(x: Array, start: Array) -> Array:
-            return np.cosh(mu * (x + start) / 2 - shift) * np.sinh(mu * (x - start) / 2)
-
-        return gap(at, ends[:-1]) / gap(ends[1:], ends[:-1])
+    def share(g: Array, start: Array, end: Array) -> Array:
+        half = np.sinh(mu * (g - start) / 2) / np.sinh(mu * (end - start) / 2)
+        return half * np.cosh(mu * (g + start) / 2 - shift) / np.cosh(mu * (end + start) / 2 - shift)
 
     spans = _spans(at(0), (at(1) - at(-1)) / 2, at(-_NEAR), at(_NEAR + mu), signed=True)
     blocks = [
         Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
-        for span, (lower, upper) in _split(spans, inverse, share)
+        for span, (lower, upper) in _split(spans, mu, inverse, share)
     ]
     first, last = spans[0], spans[-1]
     low, high = (float(inverse(np.ldexp(float(place), span.scale))) for place, span in ((first.start, first), (last.stop, last)))
@@ -452,7 +466,8 @@ def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, a
     """
     laws = [_log_normals(mu, count, above=above) for mu, count in parts]
     if constant:
-        laws.append(Law((Block(0, constant, np.ones(1), None if above else np.zeros(1)),), error=0.0))
+        scale = min(0, *(block.scale for law in laws for block in law.blocks))  # Coarser lattices have the point, too.
+        laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0))
     total = laws[0]
     for law in laws[1:]:
         total = total + law

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -23,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from dplateau.accounting.convex_order import sinh_excess, sum_of_log_normals
-from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
 from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
@@ -150,7 +151,9 @@ class AllocationRemove(_Allocated):
 
     @property
     def greatest(self) -> float:
-        return math.inf if self._ratio.infinite else math.log(self._ratio.x[-1])
+        with suppress(ArithmeticError):
+            return math.inf if self._ratio.infinite else math.log(self._ratio.x[-1])
+        return math.inf
 
 
 class AllocationAdd(_Allocated):
@@ -171,7 +174,9 @@ class AllocationAdd(_Allocated):
 
     @property
     def greatest(self) -> float:
-        return math.inf if self._ratio.zero else -math.log(self._ratio.x[0])
+        with suppress(ArithmeticError):
+            return math.inf if self._ratio.zero else -math.log(self._ratio.x[0])
+        return math.inf
 
 
 @lru_cache(maxsize=64)
@@ -182,11 +187,16 @@ def _replaced(parts: Parts, batches: int) -> tuple[Array, Array]:
     """
     constant = batches - sum(count for _, count in parts)
 
-    def log_delta(epsilon: float) -> float:
-        excess = sinh_excess(parts, epsilon / 2, constant * 2 * math.sinh(epsilon / 2))
-        return min(epsilon / 2 + excess - math.log(batches), 0.0)
+    greatest = max(mu for mu, _ in parts)
 
-    found, last = {0.0: log_delta(0.0)}, max(mu for mu, _ in parts) / math.sqrt(batches)
+    def log_delta(epsilon: float) -> float:
+        whole = float(log_gdp_delta(2 * greatest, np.array(epsilon)))
+        with suppress(ArithmeticError):
+            excess = sinh_excess(parts, epsilon / 2, constant * 2 * math.sinh(epsilon / 2))
+            return min(epsilon / 2 + excess - math.log(batches), whole)
+        return whole
+
+    found, last = {0.0: log_delta(0.0)}, greatest / math.sqrt(batches)
     while not found or min(found.values()) > _SMALLEST:
         found[last] = log_delta(last)
         last *= 2
