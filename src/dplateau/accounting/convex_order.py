@@ -15,47 +15,34 @@ Nothing is subtracted: every mass is good to a relative error, which is known. P
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, roots_legendre
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
+from dplateau.accounting.privacy_loss import TooSlowError
 
-FINE: Final = 1 / 256
+_FINE: Final = 1 / 256
 """Greatest spacing, as a share of the distance from the middle, or from 0."""
 _SIGNED: Final = 1 / 64
 """The same where values may be negative."""
-_REACH, _NEAR = 17.0, 12.0
-"""Standard deviations of a log-normal's logarithm that lie on its lattices; of a signed law's."""
 _RARE, _UNSEEN = 1e-64, 1e-32
 """Mass, or share of the mean, that an end of the lattices may leave out; that of a signed law."""
 _OCTAVE: Final = 4.0
 """Ratio of the distances at the two ends of a lattice."""
 _FEW: Final = 8
 """Fewer points make no lattice of their own."""
-_START: Final = 1e-13
-"""Relative error of a log-normal's masses: a density whose exponent is at most 150, and a sum of 24 positive numbers."""
 _SUM: Final = 2e-12
 """What one sum adds to it: products of rows of at most 8,192 positive numbers, and their placing."""
-_LONGEST: Final = 8192
+LONGEST: Final = 8192
 """Greatest number of points of the smaller of two blocks that are added."""
 _MOST: Final = 1 << 21
 """Greatest number of points of one spacing."""
 _BEYOND: Final = 1 << 62
-_GREATEST: Final = 30.0
-"""Largest mu: beyond it the ends of the law overflow."""
 _SPAN: Final = 1e100
 """Greatest ratio of the largest number to the least."""
-_POINTS, _WEIGHTS = roots_legendre(12)
-_PANEL: Final = 0.1
-"""Greatest width, in standard deviations, of a panel of twelve points."""
-_QUADRATURE: Final = math.log(1e-14)
-"""Log of the greatest relative error of a cell's integral."""
 
 
 class Span(NamedTuple):
@@ -118,7 +105,7 @@ class Block:
         """The law of the sum of two independent variables."""
         scale = max(self.scale, other.scale)
         a, b = self.coarser(scale), other.coarser(scale)
-        if min(a.mass.size, b.mass.size) > _LONGEST:
+        if min(a.mass.size, b.mass.size) > LONGEST:
             raise TooSlowError
         excess = None
         if a.excess is not None and b.excess is not None:
@@ -151,7 +138,7 @@ class Law:
     blocks: tuple[Block, ...]
     zero: float = 0.0
     infinite: float = 0.0
-    error: float = _START
+    error: float = 0.0
     signed: bool = False
 
     @property
@@ -184,7 +171,7 @@ class Law:
         return value[order], mass[order]
 
 
-def _spans(middle: float, width: float, low: float, high: float, *, signed: bool = False) -> list[Span]:
+def lattices(middle: float, width: float, low: float, high: float, *, signed: bool = False) -> list[Span]:
     """Lattices from ``low`` to ``high`` whose spacing is a share of the distance from ``middle``, but for ``width`` around it, and
     no more than that share of the distance from 0 where values are positive.
     """
@@ -196,7 +183,7 @@ def _spans(middle: float, width: float, low: float, high: float, *, signed: bool
         start, end = max(start, low), min(end, high)
         if start >= end:
             return
-        scale = math.floor(math.log2((_SIGNED if signed else FINE) * distance))
+        scale = math.floor(math.log2((_SIGNED if signed else _FINE) * distance))
         if pieces and end - start < math.ldexp(_FEW, scale):
             pieces[-1] = pieces[-1][0], end, pieces[-1][2]
         else:
@@ -274,8 +261,8 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     high = float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
     middle = max(middle, low)
     width = max((right - left) / 2, 1e-12 * abs(middle))
-    high = max(high, low + FINE * width) if law.signed else max(high, low * (1 + FINE))
-    spans = _spans(middle, width, low, high, signed=law.signed)
+    high = max(high, low + _FINE * width) if law.signed else max(high, low * (1 + _FINE))
+    spans = lattices(middle, width, low, high, signed=law.signed)
     placed = tuple(_gathered(blocks, span) for span in spans)
     first, last = spans[0], spans[-1]
     ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]
@@ -319,156 +306,3 @@ def _merged(parts: list[Block], scale: int) -> Block:
     mass = sum(float(part.mass.sum()) for part in parts)
     mean = sum(float(part.mass @ part.value) for part in parts)
     return Block(scale, 0, np.array([mass]), np.array([math.ldexp(mean, -scale)]))
-
-
-@lru_cache(maxsize=64)
-def _log_normal(mu: float, *, above: bool) -> Law:
-    """The law of ``exp(mu g - mu^2/2)``, g ~ N(0, 1), whose mean is 1."""
-    if mu > _GREATEST:
-        raise TooSlowError
-    middle = math.exp(-(mu**2) / 2)
-    low, high = middle * math.exp(-mu * _REACH), middle * math.exp(mu * (_REACH + mu))  # The mean has its mass mu further out.
-    spans = _spans(middle, middle * math.sinh(mu), low, high)
-
-    def share(g: Array, start: Array, end: Array) -> Array:
-        return np.expm1(mu * (g - start)) / np.expm1(mu * (end - start))
-
-    blocks = [
-        Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
-        if above
-        else Block(span.scale, span.start, lower + upper, upper)
-        for span, (lower, upper) in _split(spans, mu, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
-    ]
-    start, end = math.ldexp(spans[0].start, spans[0].scale), math.ldexp(spans[-1].stop, spans[-1].scale)
-    left, right = ((math.log(x) + mu**2 / 2) / mu for x in (start, end))
-    ends = ((float(ndtr(left)), float(ndtr(left - mu))), (float(ndtr(-right)), float(ndtr(mu - right))))
-    if above:
-        return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1])
-    tails = (
-        Block(block.scale, 0, np.array([mass]), np.array([math.ldexp(mean, -block.scale)]))
-        for block, (mass, mean) in zip((blocks[0], blocks[-1]), ends, strict=True)
-    )
-    return Law((*blocks, *tails))
-
-
-def _split(
-    spans: list[Span], mu: float, inverse: Callable[[Array], Array], share: Callable[[Array, Array, Array], Array]
-) -> Iterator[tuple[Span, Array]]:
-    """The masses of a rising function f of g ~ N(0, 1) on the cells of each span, shape (2, k): the parts for a cell's two ends.
-
-    ``inverse`` is f's, and ``share(g, start, end)`` is ``(f(g) - f(start)) / (f(end) - f(start))``; f grows no faster than
-    ``exp(mu g)``. A wide cell is integrated in panels.
-    """
-    for span in spans:
-        ends = inverse(np.ldexp(np.arange(span.start, span.stop + 1, dtype=float), span.scale))
-        width = np.diff(ends)
-        count = np.ceil(width / _PANEL).astype(np.int64)
-        if not 0 < count.sum() < _LONGEST:
-            raise TooSlowError
-        first = np.append(0, np.cumsum(count)[:-1])
-        cell = np.repeat(np.arange(width.size), count)
-        half = (width / count)[cell, None] / 2
-        left = ends[cell, None] + 2 * half * (np.arange(cell.size) - first[cell])[:, None]
-        error = np.abs(left) + mu + 3 + np.log(200 / half) - 2 * _POINTS.size * np.log(2 / half)
-        if not error.max() < _QUADRATURE:
-            raise TooSlowError
-        at = left + half * (1 + _POINTS)
-        upper = share(at, ends[cell, None], ends[cell + 1, None])
-        density = half * _WEIGHTS * np.exp(-(at**2) / 2 - LOG_SQRT_2PI)
-        yield span, np.add.reduceat(np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)]), first, axis=1)
-
-
-@lru_cache(maxsize=256)
-def _log_normals(mu: float, count: int, *, above: bool) -> Law:
-    """The law of the sum of ``count`` independent ones."""
-    if count == 1:
-        return _log_normal(mu, above=above)
-    half = _log_normals(mu, count // 2, above=above)
-    return half + half + _log_normal(mu, above=above) if count % 2 else half + half
-
-
-def _sinh(mu: float, shift: float) -> Law:
-    """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), for convex functions that rise."""
-    if mu > _GREATEST:
-        raise TooSlowError
-    factor = 2 * math.exp(-(mu**2) / 2)
-
-    def at(g: float) -> float:
-        return factor * math.sinh(mu * g - shift)
-
-    def inverse(x: Array) -> Array:
-        return (np.arcsinh(x / factor) + shift) / mu
-
-    def share(g: Array, start: Array, end: Array) -> Array:
-        half = np.sinh(mu * (g - start) / 2) / np.sinh(mu * (end - start) / 2)
-        return half * np.cosh(mu * (g + start) / 2 - shift) / np.cosh(mu * (end + start) / 2 - shift)
-
-    spans = _spans(at(0), (at(1) - at(-1)) / 2, at(-_NEAR), at(_NEAR + mu), signed=True)
-    blocks = [
-        Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
-        for span, (lower, upper) in _split(spans, mu, inverse, share)
-    ]
-    first, last = spans[0], spans[-1]
-    low, high = (float(inverse(np.ldexp(float(place), span.scale))) for place, span in ((first.start, first), (last.stop, last)))
-    ends = Block(first.scale, first.start, ndtr(np.array([low])), None), Block(last.scale, last.stop, ndtr(np.array([-high])), None)
-    return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), signed=True)
-
-
-def _repeated(law: Law, count: int) -> Law:
-    """The law of the sum of ``count`` independent ones."""
-    if count == 1:
-        return law
-    half = _repeated(law, count // 2)
-    return half + half + law if count % 2 else half + half
-
-
-def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float) -> float:
-    """``log E (V - least)_+``, rounded up, for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
-
-    Parameters
-    ----------
-    parts : tuple of (float, int)
-        Each mu > 0, and how many there are of it.
-    shift, least : float
-        At least 0.
-
-    Raises
-    ------
-    TooSlowError
-        A mu is so large that the lattices would span more than floating-point numbers do well.
-    """
-    laws = [_repeated(_sinh(mu, shift), count) for mu, count in parts]
-    total = laws[0]
-    for law in laws[1:]:
-        total = total + law
-    value, mass = total.table()
-    excess = total.infinite + float(mass @ np.maximum(value - least, 0.0))
-    return math.log(excess) + total.error + 1e-12 if excess > 0 else -math.inf
-
-
-@lru_cache(maxsize=64)
-def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, above: bool) -> Law:
-    """The law of ``constant`` plus, for each (mu, count), so many independent ``exp(mu g - mu^2/2)``, g ~ N(0, 1).
-
-    Parameters
-    ----------
-    parts : tuple of (float, int)
-        Each mu > 0 and count >= 1; at least one.
-    constant : int
-        At least 0.
-    above : bool
-        The law is above the true one in the convex order, and has its mean; or it is below.
-
-    Raises
-    ------
-    TooSlowError
-        A mu is so large that the lattices would span more than floating-point numbers do well.
-    """
-    laws = [_log_normals(mu, count, above=above) for mu, count in parts]
-    if constant:
-        scale = min(0, *(block.scale for law in laws for block in law.blocks))  # Coarser lattices have the point, too.
-        laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0))
-    total = laws[0]
-    for law in laws[1:]:
-        total = total + law
-    return total

@@ -22,8 +22,8 @@ from scipy.special import log_ndtr, ndtr
 
 from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
-from dplateau.accounting.gaussian import Array, log_gdp_delta, symmetric_log_delta
-from dplateau.accounting.privacy_loss import ANGLES, Nodes, StepLaw, log_subtract
+from dplateau.accounting.gaussian import Array, log_gdp_delta, log_subtract, symmetric_log_delta
+from dplateau.accounting.privacy_loss import ANGLES, Nodes, StepLaw
 
 Profile: TypeAlias = Callable[[Array], Array]
 

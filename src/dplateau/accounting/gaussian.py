@@ -89,3 +89,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     while log_gdp_delta(low, epsilon) > target:
         low /= 1e3
     return root(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high)
+
+
+def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
+    """``log(exp(log_a) - factor exp(log_b))``, ``-inf`` where rounding leaves nothing positive."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        share = np.where(np.isneginf(log_a), 1.0, factor * np.exp(log_b - log_a))
+        return log_a + np.log1p(-np.minimum(share, 1.0))

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
-from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
+from dplateau.accounting.gaussian import ULP, Array, log_subtract, symmetric_log_delta
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES: Final = np.linspace(0.05, 3.0, 24)
@@ -396,10 +396,3 @@ def _crossing(rising: Callable[[Array], Array], level: Array) -> Array:
         left, below = np.where(under, middle, left), np.where(under, found, below)
         right, above = np.where(under, right, middle), np.where(under, above, found)
     return middle
-
-
-def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:
-    """``log(exp(log_a) - factor exp(log_b))``, ``-inf`` where rounding leaves nothing positive."""
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        share = np.where(np.isneginf(log_a), 1.0, factor * np.exp(log_b - log_a))
-        return log_a + np.log1p(-np.minimum(share, 1.0))

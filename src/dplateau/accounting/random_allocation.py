@@ -7,7 +7,7 @@ ratio is
     ``S = (X_1 + ... + X_l) / l``,  ``X_j = exp(g_j / z_j - 1 / (2 z_j^2))``,  g_j ~ N(0, 1) independent,
 
 and both profiles are expectations of convex functions of S: ``E (S - e^epsilon)_+`` and ``E (1 - e^epsilon S)_+``. So laws of S
-above and below it in the convex order (``convex_order.py``) enclose them. An epoch that ends after r of its batches has
+above and below it in the convex order (``log_normal_sums.py``) enclose them. An epoch that ends after r of its batches has
 ``S = ((l - r) + X_1 + ... + X_r) / l``. Proof: ``docs/proofs/random-allocation.md``.
 """
 
@@ -23,8 +23,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dplateau.accounting.convex_order import sinh_excess, sum_of_log_normals
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
+from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
 from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
