@@ -11,7 +11,7 @@ import dplateau as dp
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.analyses import ANALYSES
-from dplateau.spec import PrivacyWarning
+from dplateau.spec import SAMPLINGS, PrivacyWarning
 
 # Bu, Dong, Long, Su 2020: data, records, batch, z, epochs, delta; printed mu and epsilon of the limit, moments; certified.
 TABLE = [
@@ -62,7 +62,7 @@ def test_calibrated_noise() -> None:
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize(
     "sampling",
-    [dp.Poisson(100), dp.FixedSize(100), dp.Cyclic(30), dp.Shuffled(300), dp.OnePass(5), dp.FullBatch()],
+    [dp.Poisson(100), dp.FixedSize(100), dp.RandomAllocation(100), dp.Cyclic(30), dp.Shuffled(300), dp.OnePass(5), dp.FullBatch()],
     ids=lambda s: s.kind,
 )
 def test_noise_is_calibrated_for_every_sampling(sampling: Any, adjacency: str) -> None:
@@ -220,10 +220,10 @@ def test_the_report() -> None:
 
 
 @pytest.mark.parametrize("z", [1e-4, 1e-3, 0.02, 1e6])
-@pytest.mark.parametrize("kind", ["poisson", "fixed-size", "cyclic", "shuffled", "full"])
+@pytest.mark.parametrize("kind", ["poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "full"])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_extreme_noise_gives_an_answer_or_infinity_and_never_an_error(z, kind, adjacency):
-    scheme = {"poisson": dp.Poisson, "fixed-size": dp.FixedSize, "cyclic": dp.Cyclic, "shuffled": dp.Shuffled}.get(kind)
+    scheme = None if kind == "full" else SAMPLINGS[kind]
     run = dp.Run(
         n=2000,
         sampling=scheme(100) if scheme else dp.FullBatch(),

@@ -22,18 +22,19 @@ def test_table(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["analysis", "status", "settings", "largest", "median", "broken"]
     moments, limit = lines[1].split(), lines[2].split()
-    assert (moments[:3], moments[-1]) == (["moments-accountant", "Proved", "25"], "no")
+    assert (moments[:2], moments[-1]) == (["moments-accountant", "Proved"], "no")
+    assert 20 <= int(moments[2]) < 25  # not under random allocation
     assert 0 < float(moments[4]) <= float(moments[3]) < 1
     assert limit[:2] == ["gdp-clt", "Asymptotic"]
     assert 0 < int(limit[2]) < 25
 
 
 def test_json(capsys):
-    assert audit(settings=25, seed=0, analysis=NAMES, json=True) == 0
+    assert audit(settings=25, seed=3, analysis=NAMES, json=True) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["settings"], found["seed"], found["wrong"]) == (25, 0, [])
+    assert (found["settings"], found["seed"], found["wrong"]) == (25, 3, [])
     moments, limit = found["analyses"]
-    assert moments["settings"] == 25
+    assert 20 <= moments["settings"] < 25
     assert moments["broken"] == []
     assert limit["broken"]  # the central limit theorem is no bound, and no failure either
 

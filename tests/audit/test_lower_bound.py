@@ -9,9 +9,9 @@ from dplateau.accounting import gdp_epsilon
 from dplateau.analyses import ANALYSES
 from dplateau.audit import Gradient, final_laws, lower_bound, printed_lower_bound, random_walks
 from dplateau.audit.instance import check_instance
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
 
-SAMPLINGS = [Poisson(2.5), FixedSize(3), Cyclic(3), Shuffled(3), OnePass(2), FullBatch()]
+SAMPLINGS = [Poisson(2.5), FixedSize(3), RandomAllocation(3), Cyclic(3), Shuffled(3), OnePass(2), FullBatch()]
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 from dplateau.accounting import gdp_delta, gdp_epsilon
 from dplateau.audit import Gradient, Instance, final_laws
 from dplateau.audit.laws import LOBATTO_WEIGHTS
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
 
 UP, DOWN = Gradient(0.0, -1.0), Gradient(0.0, 1.0)
 
@@ -184,6 +184,11 @@ def simulate(random, run, instance, record: Gradient | None, runs: int) -> np.nd
                 used = random.random((runs, n)).argsort(axis=1).argsort(axis=1) < size
             case FullBatch():
                 used = np.ones((runs, n), bool)
+            case RandomAllocation():
+                period = run.sampling.epoch_length(n)
+                if step % period == 0:
+                    order = random.integers(0, period, (runs, n))
+                used, size = order == step % period, run.sampling.divisors(n)
             case Shuffled():
                 period = math.ceil(n / size)
                 if step % period == 0:
@@ -205,14 +210,17 @@ def simulate(random, run, instance, record: Gradient | None, runs: int) -> np.nd
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("sampling", [Poisson(2.5), FixedSize(3), Cyclic(3), Shuffled(3), OnePass(3), FullBatch()])
+@pytest.mark.parametrize(
+    "sampling", [Poisson(2.5), FixedSize(3), RandomAllocation(2.5), Cyclic(3), Shuffled(3), OnePass(3), FullBatch()]
+)
 def test_against_simulation(make, sampling, adjacency):
     steps, runs = (2 if isinstance(sampling, OnePass) else 8), 40_000
     noise = 3.0 if isinstance(sampling, FullBatch) else 0.7
     run = make(n=7, sampling=sampling, steps=steps, noise_multiplier=noise, step_size=0.9, smoothness=1.1, adjacency=adjacency)
     position = 1 if isinstance(sampling, (Cyclic, OnePass)) else 0
     first = Gradient(0.6, -0.4) if adjacency == "replace" else None
-    instance = Instance(first, Gradient(0.0, 1.0), (Gradient(0.3, -0.5),), 0.4, position, 0.1)
+    others = Gradient(0.0, 0.0) if sampling.allocated else Gradient(0.3, -0.5)
+    instance = Instance(first, Gradient(0.0, 1.0), (others,), 0.4, position, 0.1)
     laws = final_laws(run, instance)
     assert laws.forward.open_ends == (False, False)  # the cells cover the interval
     random = np.random.default_rng(7)
@@ -236,7 +244,23 @@ def test_shuffled_is_no_poisson(make):
     assert abs(shuffled.epsilon(1e-3) / poisson.epsilon(1e-3) - 1) > 0.05
 
 
-@pytest.mark.parametrize("sampling", [Poisson(2.0), Cyclic(3), Shuffled(3), FullBatch()])
+def test_random_allocation_needs_others_without_gradients(make):
+    """How many of them a batch has depends on the batches before it: their joint law is not computed."""
+    run = make(n=7, sampling=RandomAllocation(3), steps=4, adjacency="add-remove")
+    with pytest.raises(InputError, match="under random allocation the law is computed for others without"):
+        final_laws(run, Instance(None, Gradient(0.0, 1.0), (Gradient(0.0, 0.5),)))
+
+
+def test_random_allocation_is_shuffling_of_equal_batches_where_others_do_not_matter(make):
+    """Then the two differ in what the bounds must assume of the others, not in the law of one record."""
+    allocated, shuffled = (
+        final_laws(make(n=6, sampling=scheme, steps=9, adjacency="add-remove"), Instance(None, Gradient(0.0, 1.0)))
+        for scheme in (RandomAllocation(2), Shuffled(2))
+    )
+    assert allocated.epsilon(1e-3) == pytest.approx(shuffled.epsilon(1e-3), rel=1e-9)
+
+
+@pytest.mark.parametrize("sampling", [Poisson(2.0), RandomAllocation(3), Cyclic(3), Shuffled(3), FullBatch()])
 def test_powers_agree_with_steps(make, sampling):
     """A long run is taken by powers of its epoch's matrix; one odd step in the middle prevents that."""
     run = make(n=8, sampling=sampling, steps=1501, noise_multiplier=2.0, diameter=0.5)

@@ -96,7 +96,10 @@ def test_only_the_noise_of_composed_runs(dplateau, phases, vary):
         ("--epsilon 1 --n 100 --sampling full --steps 3 --noise-multiplier 2", "--noise-multiplier is what is looked for"),
         ("--epsilon 1 --n 100 --sampling full --vary steps --epochs 2 --noise-multiplier 2", "--steps is what is looked for"),
         ("--epsilon 1 --n 100 --vary batch-size --epochs 2 --noise-multiplier 2", "give --steps"),
-        ("--epsilon 1 --n 100 --vary batch-size --sampling full --steps 2 --noise-multiplier 2", "poisson or fixed-size"),
+        (
+            "--epsilon 1 --n 100 --vary batch-size --sampling full --steps 2 --noise-multiplier 2",
+            "poisson, fixed-size or random-allocation",
+        ),
         ("--epsilon 1 --n 100 --vary batch-size --sampling full --batch-size 9 --noise-multiplier 2", "--batch-size is what"),
         ("--epsilon 1 --n 100 --sampling full --steps 3 --vary luck", "expected one of noise-multiplier"),
         ("--epsilon 0.001 --n 100 --sampling full --vary steps --noise-multiplier 2", "even steps = 1 costs more"),

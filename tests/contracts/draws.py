@@ -62,7 +62,8 @@ def all_iterates(random: np.random.Generator) -> dp.Run:
     steps = int(between(random, 1, 20_000))
     size = max(round(N * min(between(random, 1e-4, 2.0), 1.0)), 1)
     kind = random.choice(
-        [dp.Poisson, dp.FixedSize, dp.Cyclic, dp.Shuffled, dp.FullBatch, dp.OnePass], p=[0.35, 0.3, 0.1, 0.1, 0.1, 0.05]
+        [dp.Poisson, dp.FixedSize, dp.RandomAllocation, dp.Cyclic, dp.Shuffled, dp.FullBatch, dp.OnePass],
+        p=[0.3, 0.25, 0.1, 0.1, 0.1, 0.1, 0.05],
     )
     scheme = dp.FullBatch() if kind is dp.FullBatch else kind(min(size, N // steps) if kind is dp.OnePass else size)
     noise: Any = between(random, 0.6, 8.0)
@@ -116,7 +117,9 @@ def scaled(run: dp.Run, noise: float, steps: float, rate: float) -> dp.Run | Non
     if steps != 1:
         if any(isinstance(value, tuple) for value in (z, eta, size)):
             return None
-        unit = int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (dp.Cyclic, dp.Shuffled)) else 1
+        unit = (
+            int(run.sampling.epoch_steps(run.n)) if isinstance(run.sampling, (dp.RandomAllocation, dp.Cyclic, dp.Shuffled)) else 1
+        )
         changes["steps"] = math.floor(run.steps * steps / unit) * unit  # Whole epochs, which closed forms want.
         if changes["steps"] < 1 or changes["steps"] == run.steps:
             return None

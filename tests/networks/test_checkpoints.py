@@ -22,12 +22,12 @@ import dplateau as dp
 from dplateau.networks import Checkpoint, Score, Validation, noisy_adam, noisy_sgd, train_network
 from dplateau.networks import checkpoint as saving
 from dplateau.networks.checkpoint import Ledger, Saved, interval, read, write
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Runs, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Runs, Shuffled
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
 
 from .small import data, flat, loss, run_of, run_with_optimizer, seeded, start
 
-SAMPLINGS = (Poisson(6.0), FixedSize(7), Cyclic(10), Shuffled((15, 5, 20)), FullBatch())
+SAMPLINGS = (Poisson(6.0), FixedSize(7), RandomAllocation(10), Cyclic(10), Shuffled((15, 5, 20)), FullBatch())
 ADAM = noisy_adam(0.05)
 
 
@@ -274,7 +274,7 @@ def test_an_interrupt_within_an_epoch_costs_the_epoch(tmp_path):
 
 
 def test_checkpoints_of_epochs_are_at_their_ends():
-    for sampling in (Cyclic(9), Shuffled(9), Cyclic((5, 15, 10, 7, 3))):
+    for sampling in (Cyclic(9), Shuffled(9), RandomAllocation(9), Cyclic((5, 15, 10, 7, 3))):
         run = run_of(sampling=sampling, steps=20)
         assert [interval(run, every) for every in (1, 5, 6, 11)] == [5, 5, 10, 15]
     assert interval(run_of(), 7) == 7

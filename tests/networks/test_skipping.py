@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
 from dplateau.training import SecureGenerator
 from dplateau.training import noise as noise_module
 from dplateau.training.batches import batches
@@ -89,6 +89,8 @@ SCHEDULES = (
     (FixedSize(np.arange(1, 13)), 8),
     (Cyclic(15), 3),
     (Cyclic((5, 15, 20)), 6),
+    (RandomAllocation(15), 3),
+    (RandomAllocation(6.5), 7),
     (Shuffled(15), 3),
     (Shuffled((5, 15, 20)), 6),
     (OnePass(3), 0),

@@ -16,13 +16,22 @@ from dplateau.networks import Validation, noisy_sgd, train_network
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.recorded import record
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
 from dplateau.training import TrainingDiverged
 
 from .small import N, data, flat, loss, noisy_gradients, run_of, run_with_optimizer, seeded, silent, start
 
 FALSE_ALARM = 1e-9
-SAMPLINGS = (Poisson(6.0), FixedSize(7), Cyclic(9), Cyclic((5, 15, 20)), Shuffled(9), OnePass(1), FullBatch())
+SAMPLINGS = (
+    Poisson(6.0),
+    FixedSize(7),
+    RandomAllocation(6.5),
+    Cyclic(9),
+    Cyclic((5, 15, 20)),
+    Shuffled(9),
+    OnePass(1),
+    FullBatch(),
+)
 
 
 def by_hand(run, loss=loss, params=None, examples=None):

@@ -5,7 +5,20 @@ import math
 
 import pytest
 
-from dplateau.spec import SAMPLINGS, Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Sampling, Shuffled
+from dplateau.spec import (
+    SAMPLINGS,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    InputError,
+    OnePass,
+    Poisson,
+    RandomAllocation,
+    Run,
+    Sampling,
+    Shuffled,
+)
+from dplateau.spec.sampling import sampling_from_dict
 
 
 def run(sampling: Sampling, *, n: int = 100, steps: int = 5) -> Run:
@@ -13,10 +26,10 @@ def run(sampling: Sampling, *, n: int = 100, steps: int = 5) -> Run:
 
 
 def test_every_scheme_has_its_name() -> None:
-    assert list(SAMPLINGS) == ["poisson", "fixed-size", "cyclic", "shuffled", "one-pass", "full"]
+    assert list(SAMPLINGS) == ["poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full"]
 
 
-@pytest.mark.parametrize("scheme", [Poisson, FixedSize, Cyclic, Shuffled])
+@pytest.mark.parametrize("scheme", [Poisson, FixedSize, RandomAllocation, Cyclic, Shuffled])
 def test_no_batch_is_larger_than_the_data(scheme: type[Sampling]) -> None:
     run(scheme(100))  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"batch_size 101 exceeds n = 100.*Lower batch_size"):
@@ -24,15 +37,16 @@ def test_no_batch_is_larger_than_the_data(scheme: type[Sampling]) -> None:
 
 
 @pytest.mark.parametrize("scheme", [FixedSize, Cyclic, Shuffled, OnePass])
-def test_only_poisson_has_fractional_sizes(scheme: type[Sampling]) -> None:
+def test_only_random_sizes_may_be_fractions(scheme: type[Sampling]) -> None:
     with pytest.raises(InputError, match=r"batch_size 2.5 is not a whole number"):
         scheme(2.5)  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"batch_size 2.5 is not a whole number"):
         scheme([2, 2.5])  # type: ignore[call-arg]
     assert run(Poisson(2.5)).epochs == pytest.approx(5 / 40)
+    assert run(RandomAllocation(2.5)).epochs == pytest.approx(5 / 40)
 
 
-@pytest.mark.parametrize("scheme", [Poisson, FixedSize, Cyclic, Shuffled, OnePass])
+@pytest.mark.parametrize("scheme", [Poisson, FixedSize, RandomAllocation, Cyclic, Shuffled, OnePass])
 @pytest.mark.parametrize("size", [0, -1, "many", None, [], float("nan")])
 def test_sizes_are_positive_numbers(scheme: type[Sampling], size: object) -> None:
     with pytest.raises(InputError, match="batch_size"):
@@ -92,3 +106,26 @@ def test_a_rate_is_no_batch_size(size: float | tuple[float, ...]) -> None:
 def test_what_a_scheme_says_of_itself(scheme: Sampling) -> None:
     assert [scheme.drawn, scheme.ordered, scheme.shuffled, scheme.full].count(True) == 1
     assert scheme.once == (scheme.most_steps(100) < math.inf)
+
+
+def test_random_allocation_has_equal_shares_of_whole_epochs() -> None:
+    """The number of batches is n over the size, rounded up; the divisor is what a batch then has on average."""
+    for size, batches in ((30, 4), (25, 4), (26, 4), (100, 1), (1, 100), (100 / 3, 3), (100 / 7, 7), (99.9, 2)):
+        scheme = RandomAllocation(size)
+        assert scheme.epoch_length(100) == batches
+        assert scheme.divisors(100) == pytest.approx(100 / batches)
+        assert run(scheme, steps=batches).epochs == 1
+        assert run(scheme).table.only.rate == pytest.approx(1 / batches)
+    for n in range(1, 400):
+        for batches in range(1, n + 1, 7):
+            assert RandomAllocation(n / batches).epoch_length(n) == batches
+
+
+def test_random_allocation_has_one_size_of_at_least_one() -> None:
+    with pytest.raises(InputError, match="batch_size is a sequence: random allocation has batches of one expected size"):
+        RandomAllocation([20, 30])
+    with pytest.raises(InputError, match=r"batch_size 0.5 is below 1: expected a number of records"):
+        run(RandomAllocation(0.5))
+    scheme = RandomAllocation(12.5)
+    assert sampling_from_dict(scheme.to_dict()) == scheme
+    assert run(scheme).part(2, 4).sampling == scheme

@@ -85,7 +85,7 @@ def test_what_samplings_answer(sampling: Sampling):
 
 
 def test_samplings_are_final():
-    assert set(SAMPLINGS) == {"poisson", "fixed-size", "cyclic", "shuffled", "one-pass", "full"}
+    assert set(SAMPLINGS) == {"poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full"}
 
     class Mine(dp.Poisson):
         """A scheme that no analysis knows."""

@@ -11,7 +11,7 @@ import pytest
 
 import dplateau.training.chunks as chunks_module
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled, per_step
+from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, RandomAllocation, Run, Shuffled, per_step
 from dplateau.training import SecureGenerator, train
 from dplateau.training.batches import batches
 from dplateau.training.phased_sgd import Data, clipped_sum
@@ -19,7 +19,7 @@ from dplateau.training.phased_sgd import Data, clipped_sum
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 ATOL = 1e-6
 """Residuals have 20 bits or so where all iterates are accounted for."""
-SAMPLINGS = (Poisson(6.5), FixedSize(6), Cyclic(7), Shuffled(7), OnePass(2), FullBatch())
+SAMPLINGS = (Poisson(6.5), FixedSize(6), RandomAllocation(6.5), Cyclic(7), Shuffled(7), OnePass(2), FullBatch())
 
 
 class Noiseless(SecureGenerator):

@@ -1,10 +1,10 @@
-"""The six samplings, each against its definition."""
+"""The seven samplings, each against its definition."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import SecureGenerator
 from dplateau.training.batches import batches
 
@@ -64,6 +64,44 @@ def test_fixed_size_subsets_are_distinct_uniform_and_of_their_size():
     assert table.max() == 1
     assert (table.sum(axis=1) == sizes).all()
     assert stats.chisquare(table.sum(axis=0)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 64])
+def test_random_allocation_uses_every_record_once_an_epoch(chunk):
+    """Whatever a chunk holds: parts of an epoch, or several."""
+    n, batches_an_epoch, epochs = 23, 4, 5
+    table = membership(RandomAllocation(n / batches_an_epoch), n, batches_an_epoch * epochs, chunk=chunk)
+    assert (table.reshape(epochs, batches_an_epoch, n).sum(axis=1) == 1).all()
+    cut = membership(RandomAllocation(n / batches_an_epoch), n, 10, chunk=chunk)
+    assert cut.tolist() == table[:10].tolist()  # the same seed
+
+
+def test_random_allocation_draws_every_place_of_every_record_and_epoch_by_itself():
+    n, length, epochs = 12, 3, 20_000
+    table = membership(RandomAllocation(n / length), n, length * epochs, chunk=999).reshape(epochs, length, n)
+    place = table.argmax(axis=1)  # shape (epochs, n)
+    for record in range(n):
+        assert stats.chisquare(np.bincount(place[:, record], minlength=length)).pvalue > FALSE_ALARM
+    # Pairs of records, and a record in two epochs, have every pair of places equally often.
+    for first, second in ((place[:, 0], place[:, 1]), (place[:, 4], place[:, 11]), (place[:-1, 3], place[1:, 3])):
+        pairs = np.bincount(length * first + second, minlength=length**2)
+        assert stats.chisquare(pairs).pvalue > FALSE_ALARM
+    sizes = np.bincount(table.sum(axis=2).ravel(), minlength=n + 1)
+    wanted = stats.binom.pmf(np.arange(n + 1), n, 1 / length)
+    kept = slice(1, 9)
+    expected = length * epochs * np.append(wanted[kept], 1 - wanted[kept].sum())
+    # The batches of an epoch depend on each other: the first ones alone do not.
+    firsts = np.bincount(table[:, 0].sum(axis=1), minlength=n + 1)
+    observed = np.append(firsts[kept], epochs - firsts[kept].sum())
+    assert stats.chisquare(observed, expected / length).pvalue > FALSE_ALARM
+    assert np.abs(sizes[kept] / expected[:-1] - 1).max() < 0.2
+
+
+def test_the_tests_of_random_allocation_reject_shuffled_batches():
+    """Their sizes are fixed, and two records meet less often."""
+    place = membership(Shuffled(4), 12, 60_000, chunk=999).reshape(20_000, 3, 12).argmax(axis=1)
+    pairs = np.bincount(3 * place[:, 0] + place[:, 1], minlength=9)
+    assert stats.chisquare(pairs).pvalue < FALSE_ALARM
 
 
 def test_cyclic_batches_are_the_same_blocks_in_every_epoch():

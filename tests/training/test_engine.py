@@ -12,11 +12,11 @@ import pytest
 from scipy import stats
 
 from dplateau.losses import Logistic, Softmax, Squared
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted, progress_bar, train
 
 FALSE_ALARM = 1e-9
-SAMPLINGS = (Poisson(3.0), FixedSize(3), Cyclic(3), Shuffled(3), OnePass(1), FullBatch())
+SAMPLINGS = (Poisson(3.0), FixedSize(3), RandomAllocation(3), Cyclic(3), Shuffled(3), OnePass(1), FullBatch())
 
 
 def run_of(**changes):

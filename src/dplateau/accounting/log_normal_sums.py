@@ -22,7 +22,7 @@ _REACH, _NEAR = 17.0, 12.0
 """Standard deviations of a log-normal's logarithm that lie on its lattices; of a signed law's."""
 _ERROR: Final = 1e-13
 """Relative error of their masses: a density whose exponent is at most 150, and sums of positive numbers."""
-_GREATEST: Final = 30.0
+_GREATEST: Final = 12.0
 """Largest mu: beyond it the ends of the law overflow."""
 _POINTS, _WEIGHTS = roots_legendre(12)
 _PANEL: Final = 0.1
