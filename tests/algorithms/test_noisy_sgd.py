@@ -9,7 +9,7 @@ from dplateau._account import account
 from dplateau.algorithms import NoisySGD, plan_noisy_sgd
 from dplateau.calibration import calibrate
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import SecureGenerator
 
 from .plans import planned
@@ -65,9 +65,20 @@ def test_residuals_are_clipped_at_half_of_their_largest_norm(loss, clip):
 
 def test_batches_are_full_until_time_matters_more_than_noise():
     assert plan(500_000, delta=1e-7).run.sampling == FullBatch()
-    assert plan(600_000, delta=1e-7).run.sampling == Poisson(float(1 << 17))
-    assert plan(1_000, batch_size=100).run.sampling == Poisson(100.0)
+    assert plan(600_000, delta=1e-7).run.sampling == RandomAllocation(float(1 << 17))
     assert plan(1_000, batch_size=1_000).run.sampling == FullBatch()
+
+
+def test_batches_are_drawn_in_the_way_that_needs_less_noise():
+    """Random allocation hides a presence better than Poisson batches; a replacement hardly worse or better."""
+    for adjacency, chosen in (("add-remove", RandomAllocation(100.0)), ("replace", Poisson(100.0))):
+        run = plan(1_000, batch_size=100, adjacency=adjacency).run
+        assert run.sampling == chosen
+        other = Poisson(100.0) if run.sampling.allocated else RandomAllocation(100.0)
+        assert calibrate(run.replace(sampling=other), epsilon=1.0, delta=1e-5).noise_multiplier > run.noise_multiplier
+    plain = plan(1_000, batch_size=100, momentum=0.0, average=0.0, diameter=0.05, steps=4_000, l2=0.01).run
+    assert plain.sampling == Poisson(100.0)  # by a last-iterate bound
+    assert plan(1_000, sampling=Poisson(100.0)).run.sampling == Poisson(100.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

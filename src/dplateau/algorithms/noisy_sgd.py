@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import FullBatch, InputError, Poisson, Run, Sampling
-from dplateau.spec.schedule import real, smallest
+from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
+from dplateau.spec.schedule import largest, real, smallest
 from dplateau.training import SecureGenerator, TrainResult, train
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -120,7 +120,8 @@ def plan_noisy_sgd(
     steps : int, default 400
         T.
     batch_size : float, optional
-        Expected size of Poisson batches; ``n`` means full batches.
+        Expected size of batches, drawn as ``Poisson`` or by ``RandomAllocation``, whichever needs less noise; ``n`` means full
+        batches.
     step_size : float, optional
         eta.
     momentum, average : float
@@ -148,12 +149,14 @@ def plan_noisy_sgd(
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     if sampling is None:
         batch = usual_batch(n) if batch_size is None else real("batch_size", batch_size)
-        sampling = FullBatch() if batch == n else Poisson(batch)
+        schemes: tuple[Sampling, ...] = (FullBatch(),) if batch == n else (Poisson(batch), RandomAllocation(batch))
     elif batch_size is not None:
         raise InputError("sampling and batch_size are both given: give one of them.")
+    else:
+        schemes = (sampling,)
     run = Run(
         n=n,
-        sampling=sampling,
+        sampling=schemes[0],
         steps=steps,
         noise_multiplier=1.0,
         clip_norm=clip * problem.feature_norm,
@@ -162,9 +165,8 @@ def plan_noisy_sgd(
         released="last",
         update="post-processed",
     )
-    run = budget.calibrated(run)
-    noise = clip * float(run.noise_multiplier) * math.sqrt(run.steps)  # type: ignore[arg-type]
-    noise /= smallest(sampling.divisors(n))
+    run = _quietest(budget, run, schemes)
+    noise = clip * _noise_of_the_mean(run) * math.sqrt(run.steps)
     shorter = min(1.0, _FAINT * run.steps / noise)
     if average is None:
         average = 0.5 if shorter == 1 or step_size is not None else 0.0
@@ -173,8 +175,19 @@ def plan_noisy_sgd(
     run = run.replace(step_size=step_size)
     if not momentum and not average and loss.convex_after_clipping:
         once = float(np.min(problem.l2))
-        run = budget.calibrated(run.replace(update="sgd", smoothness=problem.smoothness, strong_convexity=once, l2=once))
+        run = run.replace(update="sgd", smoothness=problem.smoothness, strong_convexity=once, l2=once)
+        run = _quietest(budget, run, schemes)
     return NoisySGD(run, loss, momentum=momentum, average=average, l2=problem.l2)
+
+
+def _noise_of_the_mean(run: Run) -> float:
+    """Noise of a step's mean gradient, in clip norms."""
+    return largest(run.noise_multiplier) / smallest(run.sampling.divisors(run.n))
+
+
+def _quietest(budget: Budget, run: Run, schemes: tuple[Sampling, ...]) -> Run:
+    """The run with the batches that need the least noise, which is calibrated."""
+    return min((budget.calibrated(run.replace(sampling=scheme)) for scheme in schemes), key=_noise_of_the_mean)
 
 
 def usual_batch(n: int) -> int:
