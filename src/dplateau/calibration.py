@@ -15,7 +15,7 @@ from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
-from dplateau.spec import InputError, Run, Runs
+from dplateau.spec import InputError, Poisson, Run, Runs
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import is_constant, largest, real, scaled
 
@@ -28,6 +28,8 @@ _NEAR: Final = 1e-9
 """How far below the target, as a share of it, a certified epsilon may lie."""
 _COMPOSED: Final = 1.5e-8
 """The same where it is a single run's exact composition, of which every evaluation takes its time."""
+_ALLOCATED: Final = 1e-6
+"""The same under random allocation, whose enclosures are wider."""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
 
@@ -46,6 +48,11 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
     """
     if isinstance(run, Runs):
         return 0.0, [], _NEAR
+    if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
+        # Batches of the same rate that are drawn need about the same noise.
+        drawn = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
+        near = calibrate(drawn, epsilon=epsilon, delta=delta).noise_multiplier
+        return math.log(largest(near) / largest(run.noise_multiplier)), [], _ALLOCATED
     said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]

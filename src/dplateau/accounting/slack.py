@@ -32,10 +32,16 @@ class WithSlack(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         """Infinite where the slack alone exceeds ``delta``."""
-        left = delta - self.slack
-        # What is left of delta loses digits to the subtraction: it is rounded down.
-        left -= 1e-15 * delta
+        left = self._left(delta)
         return self.inner.epsilon(left) if left > 0 else Enclosure(0.0, math.inf)
+
+    def upper(self, delta: float) -> float:
+        left = self._left(delta)
+        return self.inner.upper(left) if left > 0 else math.inf
+
+    def _left(self, delta: float) -> float:
+        """What the slack leaves of delta, which loses digits to the subtraction and is rounded down."""
+        return delta - self.slack - 1e-15 * delta
 
     @property
     def least(self) -> float:

@@ -1,4 +1,7 @@
-"""The contraction of every step of a run, and how likely a Poisson batch is too large for it."""
+"""The contraction of every step of a run, and how likely a batch of random size is too large for it.
+
+Under Poisson sampling and random allocation alike the size of one batch is binomial.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def no_contraction(run: Run) -> str | None:
     if chance <= UNLIKELY:
         return None
     return (
-        f"a Poisson batch is too large for a contraction with probability {chance:.1e} a step. "
+        f"a batch is too large for a contraction with probability {chance:.1e} a step. "
         "Lower step_size further below 2/smoothness, raise batch_size, or use FixedSize."
     )
 
@@ -43,7 +46,7 @@ def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | fl
     steps : StepTable
         All its steps, or the last ones.
     budget : float
-        Probability that may go to Poisson batches too small to contract as strongly convex losses let expect.
+        Probability that may go to batches of random size too small to contract as strongly convex losses let expect.
     least : float or ndarray
         The smallest batch as a share of its public size, where sizes are not random.
     """

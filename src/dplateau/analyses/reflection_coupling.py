@@ -21,10 +21,11 @@ from dplateau.analyses.random_sizes import no_contraction
 from dplateau.analyses.requirements import missing
 from dplateau.analyses.shuffled import ShuffledBound
 from dplateau.analyses.start_distance import starts
-from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, Run, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocation, Run, Shuffled
 
+COVERED: Final = (Poisson, FixedSize, RandomAllocation, Cyclic, Shuffled, FullBatch)
 _SMALL: Final = 1e-3
-"""Share of delta that may go to Poisson batches that are too small to contract as much as expected."""
+"""Share of delta that may go to batches of random size that are too small to contract as much as expected."""
 _SHARES: Final = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 """Shares of delta that are tried for being apart still."""
 _LEAST: Final = 1e-40
@@ -37,9 +38,9 @@ class ReflectionCouplingBound(Analysis):
     """Look back R steps. Two runs on the same records forget their starts, but for the probability S_R of being apart still:
     ``delta(epsilon) <= S_R + delta_R(epsilon)``, delta_R the bound of these from a common start. The least over R. **Proved.**
 
-    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity; batches drawn at random, cyclic,
-    shuffled or full; any step sizes up to ``2/smoothness``. Under Poisson sampling the probability of a batch that is too large for
-    a contraction is added to delta.
+    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity; batches drawn or allocated at
+    random, cyclic, shuffled or full; any step sizes up to ``2/smoothness``. Where sizes are random the probability of a batch that
+    is too large for a contraction is added to delta.
 
     Source: ours, ``docs/proofs/reflection-coupling.md``; the coupling is that of Lindvall, Rogers 1986.
     """
@@ -49,7 +50,7 @@ class ReflectionCouplingBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        return missing(run, forgets=True, samplings=(Poisson, FixedSize, Cyclic, Shuffled, FullBatch)) or no_contraction(run)
+        return missing(run, forgets=True, samplings=COVERED) or no_contraction(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         return _Forgotten(run)
@@ -65,6 +66,9 @@ class _Forgotten(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         return member.epsilon(delta) if (member := _member(self.run, delta)) else Enclosure(0.0, math.inf)
+
+    def upper(self, delta: float) -> float:
+        return member.upper(delta) if (member := _member(self.run, delta)) else math.inf
 
     def delta(self, epsilon: float) -> Enclosure:
         return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
@@ -97,16 +101,18 @@ def _member(run: Run, delta: float) -> WithSlack | None:
 def _window(run: Run, back: int) -> Guarantee:
     """The bound of the last steps from a common start."""
     part = run.part(run.steps - back, run.steps)
-    if run.sampling.drawn:
+    if run.sampling.drawn or run.sampling.allocated:
         return ExactCompositionBound().guarantee(part)
     return (ShuffledBound() if run.sampling.shuffled else FixedOrderBound()).guarantee(part)
 
 
 def _rough(run: Run, back: int) -> Guarantee:
-    """The same, or where that takes long its Renyi divergences in one direction."""
-    if not run.sampling.drawn:
+    """The same, or where that takes long Renyi divergences in one direction; of Poisson batches in place of allocated ones."""
+    if not (run.sampling.drawn or run.sampling.allocated):
         return _window(run, back)
-    return RenyiDP(compositions(run.part(run.steps - back, run.steps))[0][:1])
+    part = run.part(run.steps - back, run.steps)
+    drawn = part.replace(sampling=Poisson(part.sampling.divisors(run.n))) if run.sampling.allocated else part
+    return RenyiDP(compositions(drawn)[0][:1])
 
 
 @lru_cache(maxsize=16)

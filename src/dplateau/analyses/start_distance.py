@@ -148,7 +148,7 @@ class StartDistance:
 
 @lru_cache(maxsize=16)
 def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
-    """The distances of ``run``, whose Poisson batches may contract less than expected with the probability ``budget``.
+    """The distances of ``run``, whose batches of random size may contract less than expected with the probability ``budget``.
 
     With ``both``, the maps of the data set without the record contract as well.
     """
