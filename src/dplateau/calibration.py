@@ -51,8 +51,9 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
         # Batches of the same rate that are drawn need about the same noise.
         drawn = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
-        near = calibrate(drawn, epsilon=epsilon, delta=delta).noise_multiplier
-        return math.log(largest(near) / largest(run.noise_multiplier)), [], _ALLOCATED
+        near = _calibrate_noise(drawn, epsilon, _spending(leading, delta), *_start(drawn, leading, epsilon, delta))
+        assert isinstance(near, Run)
+        return math.log(largest(near.noise_multiplier) / largest(run.noise_multiplier)), [], _ALLOCATED
     said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
@@ -69,6 +70,20 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
         return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon)
 
     return 0.0, [lambda x: rough_epsilon(exact(x).directions[0], delta), lambda x: exact(x).upper(delta)], _COMPOSED
+
+
+def _spending(leading: Sequence[Analysis], delta: float) -> Callable[[Run | Runs], float]:
+    """What a candidate costs by its least bound."""
+
+    @cache
+    def spent(candidate: Run | Runs) -> float:
+        if isinstance(candidate, Runs):
+            bounds = [each_by_its_best(candidate, leading, delta), *(composed(analysis, candidate) for analysis in leading)]
+        else:
+            bounds = [analysis.bound(candidate) for analysis in leading]
+        return min(bound.guarantee.upper(delta) for bound in bounds if not isinstance(bound, NotApplicable))
+
+    return spent
 
 
 def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
@@ -164,14 +179,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
         raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
     leading = leading_analyses()
 
-    @cache
-    def spent(candidate: Run | Runs) -> float:
-        if isinstance(candidate, Runs):
-            bounds = [each_by_its_best(candidate, leading, delta), *(composed(analysis, candidate) for analysis in leading)]
-        else:
-            bounds = [analysis.bound(candidate) for analysis in leading]
-        return min(bound.guarantee.upper(delta) for bound in bounds if not isinstance(bound, NotApplicable))
-
+    spent = _spending(leading, delta)
     if vary == "noise_multiplier":
         return _calibrate_noise(run, epsilon, spent, *_start(run, leading, epsilon, delta))
     if isinstance(run, Runs):
