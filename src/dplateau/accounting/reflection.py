@@ -34,6 +34,8 @@ _POWER: Final = 4e-15
 """The same for every step more of a power of c."""
 _ROUNDING: Final = 1e-11
 """What rounding may take off a block's bound, relative to its largest value: differences of 128 neighbours, and their sums."""
+_LARGE: Final = 300.0
+"""Log of the largest expansion of steps that are taken together."""
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 _STEEPEST: Final = 0.2420
 """The largest value of ``x phi(x)``."""
@@ -87,6 +89,8 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
         size = min(size, math.ceil(_FURTHER / (1 - c)))
 
     def together(count: int) -> tuple[float, float, float]:
+        if c > 1:  # After fewer steps the two are apart no less likely.
+            count = min(count, max(int(_LARGE / math.log(c)), 1))
         up = _UP + _POWER * count  # c itself is rounded, and its powers the more.
         return c**count * up if c != 1 else 1.0, e * geometric_sum(c, count) * up, v * geometric_sum(c * c, count) / up
 

@@ -27,7 +27,8 @@ def too_large(run: Run, steps: StepTable) -> Array:
 
 def no_contraction(run: Run) -> str | None:
     """Why the batches of ``run`` are too often too large; None where they are not."""
-    chance = float(too_large(run, run.table.last(1)).max()) if run.sampling.random_size else 0.0
+    expands = run.strong_convexity is None  # then nothing is counted on
+    chance = float(too_large(run, run.table.last(1)).max()) if run.sampling.random_size and not expands else 0.0
     if chance <= UNLIKELY:
         return None
     return (
@@ -52,6 +53,9 @@ def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | fl
     """
     if not run.sampling.random_size:
         return np.broadcast_to(contraction(run, steps.step_size, least), steps.rate.shape), np.zeros(steps.rate.size)
+    if run.strong_convexity is None:
+        most = binomial.most(run.n, steps.rate, budget / steps.steps) if budget > 0 else np.full_like(steps.rate, run.n)
+        return contraction(run, steps.step_size, most=most / steps.size), np.full(steps.rate.size, budget / steps.steps)
     if run.strong_convexity and budget > 0:
         # Between these sizes all batches lie, but for the budget: half of it for each end.
         each = budget / (2 * steps.steps)

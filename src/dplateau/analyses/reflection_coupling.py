@@ -38,9 +38,11 @@ class ReflectionCouplingBound(Analysis):
     """Look back R steps. Two runs on the same records forget their starts, but for the probability S_R of being apart still:
     ``delta(epsilon) <= S_R + delta_R(epsilon)``, delta_R the bound of these from a common start. The least over R. **Proved.**
 
-    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity; batches drawn or allocated at
-    random, cyclic, shuffled or full; any step sizes up to ``2/smoothness``. Where sizes are random the probability of a batch that
-    is too large for a contraction is added to delta.
+    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity, any step sizes up to
+    ``2/smoothness``; or smooth losses that need not be convex, clipped or not, with projection and any step sizes, where the bound
+    is small while ``step_size smoothness diameter^2`` is at most some ten variances of a step's noise. Batches drawn or allocated
+    at random, cyclic, shuffled or full. Where sizes are random the probability of a batch that is larger than is counted on is
+    added to delta.
 
     Source: ours, ``docs/proofs/reflection-coupling.md``; the coupling is that of Lindvall, Rogers 1986.
     """
@@ -50,7 +52,7 @@ class ReflectionCouplingBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        return missing(run, forgets=True, samplings=COVERED) or no_contraction(run)
+        return missing(run, forgets=True, convex=False, samplings=COVERED) or no_contraction(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         return _Forgotten(run)
@@ -88,7 +90,9 @@ class _Forgotten(Guarantee):
 @lru_cache(maxsize=16)
 def _member(run: Run, delta: float) -> WithSlack | None:
     """The best look-back for ``delta``, found by a cheap stand-in where there is one; None where all leave too much."""
-    back, apart = _look_backs(run, _SMALL * delta if run.strong_convexity and run.sampling.random_size else 0.0)
+    # Convex losses alone contract in batches of any size up to a limit.
+    counted = run.sampling.random_size and run.strong_convexity != 0
+    back, apart = _look_backs(run, _SMALL * delta if counted else 0.0)
     tried = {int(np.argmax(good)) for share in _SHARES if (good := apart <= share * delta).any()}
     if not tried:
         return None
@@ -101,7 +105,7 @@ def _member(run: Run, delta: float) -> WithSlack | None:
 def _window(run: Run, back: int) -> Guarantee:
     """The bound of the last steps from a common start."""
     part = run.part(run.steps - back, run.steps)
-    if run.sampling.drawn or run.sampling.allocated:
+    if run.sampling.drawn or run.sampling.allocated or run.strong_convexity is None:
         return ExactCompositionBound().guarantee(part)
     return (ShuffledBound() if run.sampling.shuffled else FixedOrderBound()).guarantee(part)
 

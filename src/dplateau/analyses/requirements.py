@@ -15,8 +15,11 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
     """The Lipschitz constant of a gradient step whose batch has between ``least`` and ``most`` times its public size.
 
     The Hessian of the step's objective is that of the l2 term and, for the rest, between ``least m`` and ``most M``; no larger
-    share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated.
+    share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated. Where losses
+    are not known to be convex it may be anything between minus and plus ``most M``, and the constant exceeds 1.
     """
+    if run.strong_convexity is None:
+        return 1 + step_size * ((run.smoothness or math.inf) * np.maximum(1.0, most))
     m, M, once = run.strong_convexity or 0.0, run.smoothness or math.inf, run.l2
     low, high = once + (m - once) * np.minimum(1.0, least), once + (M - once) * np.maximum(1.0, most)
     return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
@@ -36,12 +39,13 @@ def missing(
     diameter: bool = False,
     strongly_convex: bool = False,
     forgets: bool = False,
+    convex: bool = True,
     samplings: tuple[type[Sampling], ...] = (),
 ) -> str | None:
     """Why no last-iterate bound covers ``run``, and how to meet what is missing; None where all is there.
 
-    ``diameter`` and ``strongly_convex`` ask for these as well, ``forgets`` for one of them; ``samplings``, if any, lists the
-    covered schemes.
+    ``diameter`` and ``strongly_convex`` ask for these as well, ``forgets`` for one of them; without ``convex`` losses need not be
+    so, if iterates are projected; ``samplings``, if any, lists the covered schemes.
     """
     if samplings and (reason := other_sampling(run, *samplings)):
         return reason
@@ -49,12 +53,17 @@ def missing(
         return 'all iterates are released. Set released="last" if only the last one is.'
     if run.update != "sgd":
         return "the update is no plain gradient step (momentum, Adam or averaging): no last-iterate bound covers it."
-    if run.strong_convexity is None:
+    unknown = run.strong_convexity is None
+    if unknown and convex:
         return "the losses are not known to be convex. State strong_convexity (0 for convex)."
+    if unknown and run.diameter is None:
+        return (
+            "the losses are not known to be convex, and the iterates are not projected. State strong_convexity, or give a diameter."
+        )
     if run.smoothness is None or run.step_size is None:
         absent = " and ".join(name for name in ("smoothness", "step_size") if getattr(run, name) is None)
         return f"{absent} is not stated. A gradient step is a contraction up to step_size 2/smoothness."
-    if (longest := largest(run.step_size)) * run.smoothness > 2:
+    if (longest := largest(run.step_size)) * run.smoothness > 2 and not unknown:
         return (
             f"step_size {longest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is no contraction. "
             "Lower step_size."

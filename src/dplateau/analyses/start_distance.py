@@ -26,6 +26,8 @@ _POWER: Final = 4e-15
 """Room for the rounding of a contraction, for every step of a power of it."""
 _GROUPS: Final = 2000
 """Most groups of steps whose weights are looked at."""
+_LARGE: Final = 300.0
+"""Distances that grow by more than exp(300) are infinite."""
 _GONE: Final = 40.0
 """Weights below exp(-40) are summed up, whatever the record's coins."""
 
@@ -95,6 +97,8 @@ class StartDistance:
         if self.table.count.size > 1:
             return float(known[before])
         c, gap, e = float(self.contraction[0]), float(self.gap[0] * used[0]), float(self.rounding[0])
+        if before * math.log(max(c, 1.0)) > _LARGE:
+            return math.inf
         # c itself is rounded, and its powers the more.
         return (gap * geometric_sum(c**self.epoch, -(-before // self.epoch)) + e * geometric_sum(c, before)) * (
             _UP + _POWER * before

@@ -68,7 +68,8 @@ def places(run: Run) -> int:
 
 
 def check_run(run: Run) -> tuple[float, float, float]:
-    """Half the diameter, the smoothness and the strong convexity of a run whose last iterate has a computable law.
+    """Half the diameter, the smoothness and the least curvature of a run whose last iterate has a computable law: the strong
+    convexity, or minus the smoothness where losses are not known to be convex.
 
     Raises
     ------
@@ -77,13 +78,13 @@ def check_run(run: Run) -> tuple[float, float, float]:
     """
     if run.update != "sgd":
         raise InputError(f"update is {run.update!r}: only plain gradient steps (sgd) have a computable law here.")
-    needed = ("diameter", "smoothness", "strong_convexity", "step_size")
+    needed = ("diameter", "smoothness", "step_size")
     if absent := [name for name in needed if getattr(run, name) is None]:
         raise InputError(f"the run lacks {', '.join(absent)}: exact laws are computed on an interval, for stated losses.")
     assert run.diameter is not None
     assert run.smoothness is not None
-    assert run.strong_convexity is not None
-    return run.diameter / 2, run.smoothness, run.strong_convexity
+    least = -run.smoothness if run.strong_convexity is None else run.strong_convexity
+    return run.diameter / 2, run.smoothness, least
 
 
 def check_instance(run: Run, instance: Instance) -> None:
@@ -101,14 +102,15 @@ def check_instance(run: Run, instance: Instance) -> None:
         raise InputError(f"start is {instance.start:g}: expected at most {half:g} in absolute value.")
     if not run.l2 * (1 - _ROOM) <= instance.l2 < math.inf:
         raise InputError(f"l2 is {instance.l2:g}: expected a finite number >= {run.l2:g}, the run's.")
+    lowest = min(convexity, 0.0)
     for gradient in {instance.first, instance.second, *instance.others} - {None}:
         assert gradient is not None
         total, room = gradient.curvature + instance.l2, _ROOM * smoothness
-        if not (gradient.curvature >= 0 and convexity - room <= total <= smoothness + room):
+        if not (gradient.curvature >= lowest * (1 + _ROOM) and convexity - room <= total <= smoothness + room):
             raise InputError(
-                f"curvature is {gradient.curvature:g} with l2 {instance.l2:g}: expected a curvature >= 0 and a sum in "
-                f"[{convexity:g}, {smoothness:g}]."
+                f"curvature is {gradient.curvature:g} with l2 {instance.l2:g}: expected a curvature >= {lowest:g} and "
+                f"a sum in [{convexity:g}, {smoothness:g}]."
             )
-        steepest = abs(gradient.offset) + gradient.curvature * half
+        steepest = abs(gradient.offset) + abs(gradient.curvature) * half
         if not steepest <= run.clip_norm * (1 + _ROOM):
             raise InputError(f"a gradient reaches {steepest:g} on the interval: expected at most clip_norm {run.clip_norm:g}.")

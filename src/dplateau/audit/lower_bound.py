@@ -33,7 +33,7 @@ def random_walks(run: Run) -> Instance:
     _, _, convexity = check_run(run)
     first = None if run.adjacency == "add-remove" else ZERO
     position = (run.steps - 1) % places(run)
-    return Instance(first, Gradient(0.0, -run.clip_norm), position=position, l2=convexity)
+    return Instance(first, Gradient(0.0, -run.clip_norm), position=position, l2=max(convexity, 0.0))
 
 
 def lower_bound(run: Run, delta: float) -> float:

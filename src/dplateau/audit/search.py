@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -79,6 +80,13 @@ def known_cases(run: Run) -> Iterator[Instance]:
     half, smoothness, convexity = check_run(run)
     last, steepest = (run.steps - 1) % places(run), run.clip_norm
     yield random_walks(run)
+    if convexity < 0:
+        most = min(smoothness, steepest / half)
+        for own, other in product((-most, 0.0), (-most, 0.0, most)):
+            up, down = (Gradient(own, sign * (steepest - abs(own) * half)) for sign in (-1, 1))
+            first = None if run.adjacency == "add-remove" else down
+            yield from (Instance(first, up, (Gradient(other, 0.0),), start, last) for start in (0.0, -half))
+        return
     for l2, total in ((convexity, convexity), (0.0, convexity), (convexity, smoothness), (0.0, min(smoothness, steepest / half))):
         least, other = convexity - l2, Gradient(total - l2, 0.0)
         if max(least, other.curvature) * half > steepest or total < convexity or l2 < run.l2:
@@ -95,7 +103,7 @@ def _pushed(run: Run, instance: Instance) -> Iterator[Instance]:
     sizes = run.sampling.divisors(run.n)
     count = max(float(np.mean(sizes)) - 1, 0.5)
     for push in (-3.0, -1.0, 1.0, 3.0):
-        room = run.clip_norm - instance.others[0].curvature * half
+        room = run.clip_norm - abs(instance.others[0].curvature) * half
         offset = min(max(push * run.clip_norm / count, -room), room)
         yield replace(instance, others=tuple(replace(other, offset=offset) for other in instance.others))
 
@@ -105,12 +113,13 @@ def _moved(random: _Random, run: Run, instance: Instance, spread: float) -> Inst
     half, smoothness, convexity = check_run(run)
     chosen = random.random(_COORDINATES) < 0.35
     shift: list[float] = np.where(chosen, spread * random.standard_normal(_COORDINATES), 0.0).tolist()
-    l2 = min(max(instance.l2 + shift[0] * smoothness, run.l2), smoothness) if convexity else 0.0  # else it would only contract
+    l2 = min(max(instance.l2 + shift[0] * smoothness, run.l2), smoothness) if convexity > 0 else 0.0  # else it would only contract
 
     def gradient(old: Gradient, curvature: float, offset: float) -> Gradient:
-        low, high = max(convexity - l2, 0.0), min(smoothness - l2, run.clip_norm / half)
+        high = min(smoothness - l2, run.clip_norm / half)
+        low = max(convexity - l2, 0.0) if convexity >= 0 else -high
         c = min(max(old.curvature + curvature * smoothness, low), high)
-        room = run.clip_norm - c * half
+        room = run.clip_norm - abs(c) * half
         return Gradient(c, min(max(old.offset + offset * run.clip_norm, -room), room))
 
     first = instance.first and gradient(instance.first, shift[1], shift[2])
@@ -120,7 +129,7 @@ def _moved(random: _Random, run: Run, instance: Instance, spread: float) -> Inst
     start = min(max(instance.start + 2 * half * shift[7], -half), half)
     position = int(random.integers(places(run))) if random.random() < spread / 2 else instance.position
     if run.sampling.allocated:  # The law is computed for others without gradients.
-        l2, others = max(l2, convexity), (ZERO,)
+        l2, others = max(l2, convexity, 0.0), (ZERO,)
     return Instance(first, second, others, start, position, l2)
 
 

@@ -24,7 +24,7 @@ from dplateau.spec import (
 )
 from dplateau.spec.schedule import Schedule, integer
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the stream: a seed and an index mean the same run as long as this stays."""
 
 LEVELS: Final = 4
@@ -46,6 +46,7 @@ def setting(seed: int, index: int) -> Run:
     smoothness = _between(random, 0.1, 10.0)
     step_size = _schedule(random, _between(random, 0.05, 2.0) / smoothness, steps, 0.3, grows=False)
     convexity = 0.0 if random.random() < 0.5 else smoothness * _between(random, 0.01, 1.0)
+    curved = np.random.default_rng([seed, index, 1, 2]).random() < 0.15  # Losses need not be convex.
     # The walls are so far away that the iterate gets there within one step, or within many, or hardly.
     deviations = np.divide(per_step(step_size, steps) * per_step(noise, steps), per_step(scheme.divisors(n), steps))
     widest = min(float(deviations.max()), 2 * float(deviations.min()))
@@ -56,8 +57,8 @@ def setting(seed: int, index: int) -> Run:
         noise_multiplier=noise,
         step_size=step_size,
         smoothness=smoothness,
-        strong_convexity=convexity,
-        l2=_l2(np.random.default_rng([seed, index, 1, 1]), convexity),
+        strong_convexity=None if curved else convexity,
+        l2=0.0 if curved else _l2(np.random.default_rng([seed, index, 1, 1]), convexity),
         diameter=widest * _between(random, 0.5, 30.0),
         adjacency=str(random.choice(["add-remove", "replace"])),
         released="last",

@@ -99,7 +99,8 @@ def _arithmetic(run: Run, size: int, l2: float, reach: float) -> float:
 
 def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattice, shape: tuple[int, ...], l2: float) -> float:
     """Most by which a step misses an exact one of its kind, in standard deviations of its noise; 0 where no bound asks."""
-    if run.smoothness is None or run.strong_convexity is None or not math.isfinite(loss.smoothness(1.0)):
+    bounded = run.strong_convexity is not None or run.diameter is not None
+    if run.smoothness is None or not bounded or not math.isfinite(loss.smoothness(1.0)):
         return 0.0
     noise, step, batch = run.table.noise, run.table.step_size, run.table.size
     size, d = math.prod(shape), shape[0]
@@ -107,9 +108,11 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     least = float((step * noise * (run.clip_norm / batch)).min())
     grid = math.sqrt(size) * (1 + 2.0**-8) * lattice.unit / least
     projection = 0.0 if run.diameter is None else ((size / 2 + 4) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
-    # Poisson batches that are too large for a contraction are paid for by the bounds themselves.
+    # Batches of random size that are too large for a contraction are paid for by the bounds themselves.
     largest = float(batch.max())
-    if run.sampling.random_size:
+    if run.sampling.random_size and run.strong_convexity is None:
+        largest = run.n
+    elif run.sampling.random_size:
         largest = min(run.n, max(largest, 2 * float((batch / step).max()) / run.smoothness))
     row = math.sqrt(run.smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
     widest = min(reach, lattice.box * lattice.unit)
