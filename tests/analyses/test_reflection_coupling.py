@@ -1,6 +1,7 @@
 """The start is forgotten: figures, contracts, and what it needs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import dplateau as dp
 from dplateau.accounting import GaussianDP, NotApplicable
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ReflectionCouplingBound, SampledLastIterateBound
+from dplateau.audit import Gradient, final_laws, worst_instance
 
 BOUND = ReflectionCouplingBound()
 
@@ -105,7 +107,7 @@ def test_strong_convexity_in_place_of_a_set():
     assert epsilon(run.replace(diameter=50.0)) <= here * 1.01
     assert "not forgotten" in BOUND.why_not(run_of(diameter=None))
     assert isinstance(BOUND.bound(run_of(diameter=None)), NotApplicable)
-    for missing in ({"released": "all"}, {"update": "post-processed"}, {"strong_convexity": None}, {"step_size": 2.5}):
+    for missing in ({"released": "all"}, {"update": "post-processed"}, {"smoothness": None}, {"step_size": 2.5}):
         assert BOUND.why_not(run_of(**missing)) is not None
     assert "OnePass" in BOUND.why_not(run_of(sampling=dp.OnePass(1), steps=100))
 
@@ -132,3 +134,73 @@ def test_several_runs_compose():
     both = dp.account(dp.compose(run, run), 1e-5)
     once = dp.account(run, 1e-5).epsilon
     assert once < both.epsilon < 2.2 * dp.account(run, 5e-6).epsilon
+
+
+def curved(**changes):
+    """Losses that need not be convex, in a set that noise crosses in some tens of steps: ``eta M D^2`` is 3.7 variances."""
+    return run_of(**{"noise_multiplier": 40.0, "diameter": 0.3, "strong_convexity": None, "steps": 30_000, **changes})
+
+
+@pytest.mark.parametrize(
+    ("sampling", "convex", "any_loss"),
+    [
+        (dp.Poisson(256), 0.0023, 0.0117),
+        (dp.FixedSize(256), 0.0024, 0.0065),
+        (dp.RandomAllocation(256), 0.0023, 0.0117),
+        (dp.Cyclic(256), 0.0753, 0.1368),
+    ],
+    ids=lambda s: getattr(s, "kind", s),
+)
+def test_losses_need_not_be_convex(sampling, convex, any_loss):
+    run = curved(sampling=sampling)
+    assert epsilon(run.replace(strong_convexity=0.0)) == pytest.approx(convex, rel=0.03)
+    assert epsilon(run) == pytest.approx(any_loss, rel=0.03)
+    if not sampling.ordered:  # whose last epoch may be cut elsewhere
+        assert epsilon(run.replace(steps=3_000_000)) == pytest.approx(epsilon(run), rel=1e-3 if sampling.drawn else 0.05)  # a plateau
+    assert epsilon(run) < ExactCompositionBound().guarantee(run).epsilon(1e-5).upper / 8
+    # Convex and curved the other way: nothing may be less than what it contains.
+    assert epsilon(run.replace(smoothness=0.5)) <= epsilon(run) <= epsilon(run.replace(smoothness=2.0))
+
+
+def test_where_losses_push_too_hard_the_reason_says_by_how_much():
+    run = curved(diameter=2.0)
+    assert epsilon(run) == math.inf
+    reason = BOUND.guarantee(run).why_not(1e-5)
+    assert "is 164 variances of a step's noise: the bound wants about ten at most" in reason
+    assert "projected" in BOUND.why_not(curved(diameter=None))
+    report = dp.account(run, 1e-5)
+    assert report.best.name == "exact-composition"
+    assert any("164 variances" in (row["why_not"] or "") for row in report.to_dict()["bounds"])
+
+
+def test_steps_of_any_size_expand_no_more_than_is_counted():
+    """With c = 3 the walk is pushed to the wall from anywhere; the bound stays one, and finite."""
+    run = curved(step_size=2.0, diameter=0.5)
+    assert BOUND.why_not(run) is None
+    schedule = curved(step_size=tuple(np.linspace(0.5, 2.0, 300).tolist()), steps=300, diameter=0.2)
+    constant = curved(step_size=2.0, steps=300, diameter=0.2)
+    assert 0 < epsilon(schedule, 1e-6) < math.inf
+    assert 0 < epsilon(constant, 1e-6) < math.inf
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_exact_laws_of_losses_that_bend_down(seed):
+    """Instances with slopes above 1, in settings where the bound says something."""
+    random = np.random.default_rng([seed, 5])
+    n, size = 12, 4
+    sampling = (dp.FullBatch(), dp.FixedSize(size), dp.Poisson(size), dp.Cyclic(size), dp.RandomAllocation(size))[seed % 5]
+    noise, step = random.uniform(1.5, 4), random.uniform(0.3, 1.0)
+    batch = n if sampling.full else size
+    variance = (step * noise / batch) ** 2
+    diameter = math.sqrt(random.uniform(0.3, 5) * variance / step)
+    adjacency = ("replace", "add-remove")[seed % 2]
+    run = dp.Run(
+        n=n, sampling=sampling, steps=60, noise_multiplier=noise, step_size=step, smoothness=1.0, diameter=diameter,
+        adjacency=adjacency, released="last",
+    )  # fmt: skip
+    for delta in (1e-2, 1e-4):
+        instance = worst_instance(run, delta, tries=8)
+        exact = final_laws(run, instance).epsilon(delta)
+        assert exact <= epsilon(run, delta) * (1 + 1e-6)
+    expanding = replace(instance, others=(Gradient(0.0 if sampling.allocated else -min(1.0, 2 / diameter), 0.0),))
+    assert final_laws(run, expanding).epsilon(1e-2) <= epsilon(run, 1e-2) * (1 + 1e-6)

@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dplateau.losses import Logistic, Squared
-from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, Run
+from dplateau._account import account
+from dplateau.losses import Logistic, Softmax, Squared
+from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
 from dplateau.training.last_iterate import lattice_of, round_off
 from dplateau.training.loop import arithmetic_of
@@ -173,3 +174,29 @@ def test_weights_have_room_for_all_that_their_gradients_can_move_them_by():
     run = run_of(n=10_000, steps=100, noise_multiplier=1.0, step_size=1.0, clip_norm=1.0)
     room = arithmetic_of(run, Logistic(), np.zeros(1), 0.0, np.zeros(20)).constants
     assert room.box * room.unit >= 200
+
+
+@pytest.mark.parametrize("sampling", [FullBatch(), Poisson(200.0), RandomAllocation(200.0)], ids=lambda s: s.kind)
+def test_losses_that_clipping_bends_keep_to_the_arithmetic_of_their_bound(sampling):
+    """Clipped softmax is not known to be convex: its last iterate has a bound on a bounded set, which allows for so much round-off."""
+    rows, _ = problem(n=2_000)
+    target = np.random.default_rng(1).integers(0, 3, 2_000)
+    loss, noise = Softmax(3), 300.0 if sampling.full else 30.0
+    run = run_of(
+        n=2_000, sampling=sampling, steps=1_500, noise_multiplier=noise, step_size=1.0, clip_norm=0.3,
+        smoothness=loss.smoothness(1.0), strong_convexity=None, diameter=0.09 if sampling.full else 0.1,
+    )  # fmt: skip
+    report = account(run, 1e-5)
+    assert report.best.name == "reflection-coupling"
+    trained = train(run, loss, rows, target, dtype="float64")
+    assert np.linalg.norm(trained.weights) <= run.diameter / 2 * (1 + 1e-9)
+    arithmetic = arithmetic_of(run, loss, np.zeros(3), 0.0, np.zeros((3, 3)))
+    lattice = lattice_of(run, loss, arithmetic.bits, (3, 3), 0.0)
+    missed = round_off(run, loss, arithmetic.bits, lattice, (3, 3), 0.0)
+    convex = round_off(run.replace(strong_convexity=0.0), loss, arithmetic.bits, lattice, (3, 3), 0.0)
+    assert 0 < convex <= missed <= ROUND_OFF
+    assert round_off(run.replace(diameter=None), loss, arithmetic.bits, lattice, (3, 3), 0.0) == 0  # no bound asks
+    with pytest.raises(InputError, match="not known to stay convex under clipping"):
+        train(run.replace(strong_convexity=0.0), loss, rows, target, dtype="float64")
+    with pytest.raises(InputError, match="float64"):
+        train(run, loss, rows, target)

@@ -15,6 +15,8 @@ from dplateau.accounting.gaussian import Array
 from dplateau.analyses.requirements import contraction
 from dplateau.spec import Run, StepTable
 
+_LOOK_BACK: Final = 10_000
+"""Steps over which the budget of losses that need not be convex is spread."""
 UNLIKELY: Final = 1e-6
 """A step whose batch is more often too large than this is not covered."""
 
@@ -54,8 +56,10 @@ def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | fl
     if not run.sampling.random_size:
         return np.broadcast_to(contraction(run, steps.step_size, least), steps.rate.shape), np.zeros(steps.rate.size)
     if run.strong_convexity is None:
-        most = binomial.most(run.n, steps.rate, budget / steps.steps) if budget > 0 else np.full_like(steps.rate, run.n)
-        return contraction(run, steps.step_size, most=most / steps.size), np.full(steps.rate.size, budget / steps.steps)
+        # A look-back pays for its own steps, of which there are not so many.
+        each = budget / min(steps.steps, _LOOK_BACK)
+        most = binomial.most(run.n, steps.rate, each) if each > 0 else np.full_like(steps.rate, run.n)
+        return contraction(run, steps.step_size, most=most / steps.size), np.full(steps.rate.size, each)
     if run.strong_convexity and budget > 0:
         # Between these sizes all batches lie, but for the budget: half of it for each end.
         each = budget / (2 * steps.steps)

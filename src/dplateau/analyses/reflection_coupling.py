@@ -84,7 +84,15 @@ class _Forgotten(Guarantee):
     def why_not(self, delta: float) -> str | None:
         if _member(self.run, delta):
             return None
-        return f"after all {self.run.steps:,} steps the start is not forgotten yet: the probability of that is above delta."
+        reason = f"after all {self.run.steps:,} steps the start is not forgotten yet: the probability of that is above delta."
+        if self.run.strong_convexity is None and self.run.smoothness and self.run.diameter:
+            table = self.run.table
+            pushed = float((table.step_size / table.deviation**2).min()) * self.run.smoothness * self.run.diameter**2
+            reason += (
+                f" Losses need not be convex, and step_size smoothness diameter^2 is {pushed:,.3g} variances of a step's noise: the "
+                "bound wants about ten at most. Lower the diameter, or raise the noise."
+            )
+        return reason
 
 
 @lru_cache(maxsize=16)
