@@ -135,6 +135,8 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
             f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {_size(settings.size)} expected "
             f"rows, not {settings.batch:,}, and that is what sums are divided by."
         )
+    if settings.scheme.allocated and settings.last and settings.convex:
+        notes.append("For random allocation there is no last-iterate bound yet: this page counts on composition only.")
     if settings.last_takes_long and settings.last and settings.convex:
         notes.append(
             f"For Poisson batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, or for an epsilon above "

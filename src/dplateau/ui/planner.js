@@ -239,7 +239,7 @@
         ],
       });
       const read = trade.readings.map(([alarms, detects]) => `with ${short(100 * alarms)} % false alarms an attack detects at most ${percent(detects)}`);
-      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified, and a little below the true one."}`;
+      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified: the true one is nowhere below it."}`;
     },
 
     worth(pieces) {
