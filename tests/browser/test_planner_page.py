@@ -70,6 +70,23 @@ def test_it_shows_what_the_library_says(open_page):
     assert page.locator("#trade-off .scatterlayer .trace").count() == 3
 
 
+@pytest.mark.parametrize("scheme", ["random-allocation", "poisson"])
+def test_random_batches_are_answered_like_all_others(open_page, scheme):
+    page = open_page("?n=6000&batch=100&epochs=20&delta=1e-5&d=10")
+    first = page.text_content("#noise")
+    page.click(f"label[for=sampling-{scheme}]")
+    changed(page, first)
+    said = answer(Settings(n=6000, d=10, sampling=scheme, batch=100, epochs=20, delta=1e-5), "noise")
+    assert page.text_content("#noise") == said["shown"]
+    assert f"--sampling {scheme} " in page.text_content("#command") == said["command"]
+    last = scheme == "poisson"
+    assert (page.text_content("#risk") == "no bound") is not last
+    assert page.locator("#plateau .scatterlayer .trace").count() == (3 if last else 2)
+    assert ("no last-iterate bound yet" in page.text_content("#plateau-words")) is not last
+    assert ("Poisson batches of the same size" in page.text_content("#worth-words")) is not last
+    assert ("Nothing" in page.text_content("#worth")) is not last
+
+
 def test_sliders_move_the_answer(open_page):
     page = open_page()
     first = page.text_content("#noise")

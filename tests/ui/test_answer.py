@@ -10,19 +10,25 @@ import numpy as np
 import pytest
 
 import dplateau as dp
+from dplateau.accounting import gdp_mu
+from dplateau.accounting.trade_offs import Gaussian
 from dplateau.cli.main import status
 from dplateau.losses import Logistic
 from dplateau.planning import MOST_WEIGHTS as PLANNED
 from dplateau.report.trade_off import trade_offs
 from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
-from dplateau.ui.noise import composition, found, step_size_of
+from dplateau.ui.curves import _rows
+from dplateau.ui.noise import composition, found, nearly, step_size_of
 from dplateau.ui.settings import LIPSCHITZ, NUMBERS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
 
 FULL = Settings()
 CYCLIC = Settings(sampling="cyclic", epochs=50)
 SHUFFLED = Settings(sampling="shuffled", epochs=50, adjacency="replace")
+ALLOCATED = Settings(sampling="random-allocation", epochs=50)
 POISSON = Settings(sampling="poisson", epochs=50)
-EVERY = (FULL, CYCLIC, SHUFFLED, POISSON)
+EVERY = (FULL, CYCLIC, SHUFFLED, ALLOCATED, POISSON)
+MORE = 2e-6
+"""Noise of bounds that take their time is found to this share, and never too small."""
 names = [settings.sampling for settings in EVERY]
 
 
@@ -37,21 +43,99 @@ def test_the_noise_is_that_of_calibrate(settings):
     best = found(settings)
     run = settings.run(step_size_of(settings))
     exact = dp.calibrate(run, epsilon=settings.epsilon, delta=settings.delta)
-    assert best.noise == exact.noise_multiplier
+    assert exact.noise_multiplier * (1 - 1e-8) <= best.noise <= exact.noise_multiplier * (1 + MORE)
+    assert settings.scheme.random_size or best.noise == exact.noise_multiplier
     assert dp.account(best.run, settings.delta).epsilon <= settings.epsilon
     assert best.epsilon == pytest.approx(settings.epsilon, rel=1e-6)
 
 
+@pytest.mark.parametrize("start", [0.05, 3.0, 200.0])
+def test_a_search_may_begin_anywhere(start):
+    run = ALLOCATED.run(0.1, start)
+    best = nearly(run, 1.0, 1e-6)
+    exact = found(ALLOCATED).noise
+    assert best.noise == pytest.approx(exact, rel=MORE)
+    assert dp.account(best.run, 1e-6).epsilon <= 1.0
+
+
+def test_a_search_across_a_jump_stays_certified(monkeypatch):
+    monkeypatch.setattr("dplateau.ui.settings.MOST_RARE", 2000)
+    settings = Settings(sampling="poisson", batch=30, epochs=50, epsilon=10)
+    best = found(settings)
+    assert best.best.name == "sampled-last-iterate"
+    assert 9.9 < dp.account(best.run, settings.delta).epsilon <= best.epsilon * (1 + 1e-12) <= 10.0
+    exact = dp.calibrate(settings.run(step_size_of(settings)), epsilon=10, delta=settings.delta).noise_multiplier
+    assert exact * (1 - 1e-3) <= best.noise <= exact * (1 + 1e-3)
+
+
+def test_random_allocation_has_whole_batches_of_equal_expected_size():
+    settings = Settings(n=1003, sampling="random-allocation", batch=100, epochs=3, delta=1e-5)
+    said = answer(settings, "noise")
+    run = found(settings).run
+    assert (said["rows"], said["steps"], settings.size) == (1003, 33, 1003 / 11)
+    assert run.sampling == dp.RandomAllocation(100)
+    assert said["noise_of_mean"] == pytest.approx(said["noise"] * 11 / 1003)
+    assert "here 11: they have 91.18 expected rows" in said["notes"][0]
+    assert "of 91.18 expected rows" in said["training"]
+    assert "--n 1003 --sampling random-allocation --batch-size 100 --steps 33 " in said["command"]
+    assert not any("whole batches" in note for note in answer(settings.without(n=1000), "noise")["notes"])
+
+
+def test_random_allocation_counts_on_composition_alone():
+    said = answer(ALLOCATED, "noise")
+    assert (said["bound"], said["counts_on_last"]) == ("exact-composition", False)
+    assert said["noise"] == composition(ALLOCATED).noise == found(ALLOCATED.without(convex=False)).noise
+    assert all(answer(ALLOCATED, "worth", piece)["noise"] is None for piece in range(len(WORTH)))
+    assert answer(ALLOCATED, "poisson")["noise"] == composition(POISSON).noise
+    assert "no last-iterate bound yet" in answer(ALLOCATED, "begins")["words"]
+    assert said["notes"] == ["For random allocation there is no last-iterate bound yet: this page counts on composition only."]
+    assert answer(ALLOCATED.without(last=False), "noise")["notes"] == []
+
+
+def test_poisson_batches_count_on_the_last_iterate():
+    for settings, name in (
+        (POISSON, "sampled-last-iterate"),
+        (Settings(sampling="poisson", shrunk=False, ball=True, radius=1, automatic=False, step=0.5), "reflection-coupling"),
+    ):
+        said = answer(settings, "noise")
+        assert (said["bound"], said["counts_on_last"], said["notes"]) == (name, True, [])
+        assert said["bound_words"].startswith("the last iterate of random batches")
+        assert "--released last" in said["command"]
+        assert said["saved"] > 1.3
+    alone = found(Settings(sampling="poisson", epochs=1))
+    assert alone.best.name == "exact-composition"
+
+
+def test_poisson_batches_that_take_long_count_on_composition():
+    for changes in ({"epochs": 5001.0}, {"batch": 59, "epochs": 10.0}, {"epsilon": 10.1, "epochs": 10.0}):
+        settings = Settings(sampling="poisson", **changes)
+        said = answer(settings, "noise")
+        assert (said["bound"], said["counts_on_last"]) == ("exact-composition", False)
+        assert "--released" not in said["command"]
+        assert any("takes 2 to 30 seconds: dplateau calibrate has it" in note for note in said["notes"])
+        assert answer(settings, "begins")["words"] == "Composition grows with every step."
+        assert all(answer(settings, "worth", piece)["noise"] is None for piece in range(len(WORTH)))
+        assert not any("seconds" in note for note in answer(settings.without(last=False), "noise")["notes"])
+    assert Settings(sampling="poisson", epochs=5000.0).counts_on_last
+
+
+def test_the_chosen_step_size_counts_on_the_last_iterate_of_poisson_batches():
+    by_composition = step_size_of(POISSON.without(last=False))
+    assert step_size_of(POISSON) > by_composition
+    shorter = POISSON.without(automatic=False, step=by_composition * POISSON.smoothness / 2)
+    assert answer(POISSON, "risk")["bound"] < answer(shorter, "risk")["bound"]
+
+
 def test_assumptions_that_are_off_cost_noise():
-    for settings in (FULL, CYCLIC, SHUFFLED):
-        assert composition(settings).noise > 1.5 * found(settings).noise
+    for settings in (FULL, CYCLIC, SHUFFLED, POISSON):
+        assert composition(settings).noise > 1.3 * found(settings).noise
         assert found(settings.without(convex=False)).noise == composition(settings).noise
         for piece in range(len(WORTH)):
             worth = answer(settings, "worth", piece)
             if worth["there"]:
-                assert worth["noise"] >= found(settings).noise * (1 - 1e-7)
+                assert worth["noise"] >= found(settings).noise * (1 - MORE)
             else:
-                assert worth["noise"] <= found(settings).noise * (1 + 1e-7)
+                assert worth["noise"] <= found(settings).noise * (1 + MORE)
 
 
 @pytest.mark.parametrize("settings", EVERY, ids=names)
@@ -60,7 +144,7 @@ def test_more_epsilon_needs_less_noise_and_more_epochs_more(settings):
     noises = [found(fixed.without(epsilon=epsilon)).noise for epsilon in (0.1, 0.5, 2.0, 8.0)]
     assert all(a > b for a, b in pairwise(noises))
     longer = [found(fixed.without(epochs=epochs)).noise for epochs in (20, 50, 200)]
-    assert all(a <= b * (1 + 1e-8) for a, b in pairwise(longer))
+    assert all(a <= b * (1 + MORE) for a, b in pairwise(longer))
     assert found(fixed.without(delta=1e-9)).noise > found(fixed).noise
 
 
@@ -70,14 +154,16 @@ def test_command_and_python_find_the_same_noise(settings, capsys):
     program, *arguments = shlex.split(said["command"])
     assert program == "dplateau"
     assert status([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["noise_multiplier"] == pytest.approx(said["noise"], rel=3e-8)
+    least, most = said["noise"] * (1 - (MORE if settings.scheme.random_size else 3e-8)), said["noise"] * (1 + 3e-8)
+    assert least <= json.loads(capsys.readouterr().out)["noise_multiplier"] <= most
     namespace: dict[str, object] = {}
     exec(said["python"], namespace)
-    assert float(capsys.readouterr().out) == pytest.approx(said["noise"], rel=3e-8)
+    assert least <= float(capsys.readouterr().out) <= most
 
 
-def test_python_trains_as_its_comment_says():
-    small = Settings(n=200, d=3, sampling="cyclic", batch=50, epochs=5, epsilon=5, delta=1e-4, shrunk=True, ball=True)
+@pytest.mark.parametrize("scheme", ["cyclic", "random-allocation"])
+def test_python_trains_as_its_comment_says(scheme):
+    small = Settings(n=200, d=3, sampling=scheme, batch=50, epochs=5, epsilon=5, delta=1e-4, shrunk=True, ball=True)
     lines = answer(small, "noise")["python"].splitlines()
     code = "\n".join(line.removeprefix("# ") for line in lines if "To train with it" not in line)
     random = np.random.default_rng(0)
@@ -85,7 +171,7 @@ def test_python_trains_as_its_comment_says():
     features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None] * (1 + 1e-12)
     namespace: dict[str, object] = {"features": features, "target": (features[:, 0] > 0).astype(float)}
     exec(code, namespace)
-    assert np.linalg.norm(namespace["weights"]) <= small.radius
+    assert 0 < np.linalg.norm(namespace["weights"]) <= (small.radius if small.counts_on_last else math.inf)
 
 
 def test_rows_that_fill_no_batch_are_left_out():
@@ -128,12 +214,28 @@ def test_the_plateau_begins_where_more_steps_cost_little():
         here, late = (dp.account(run.replace(steps=length * (steps // length)), 1e-6).epsilon for steps in (1.2 * begins, 10**8))
         assert 0.99 * late < here <= late
     assert answer(Settings(shrunk=False), "begins")["steps"] is None
-    assert not answer(POISSON, "begins")["ends"]
+    assert "hardly does" in answer(POISSON, "begins")["words"]
+    assert "lets it stop" in answer(Settings(shrunk=False), "begins")["words"]
+    assert "(50 epochs)" in answer(CYCLIC, "begins")["words"]
     far = answer(Settings(sampling="cyclic", epochs=60, shrunk=False, ball=True, radius=2), "begins")
     assert (far["steps"], far["ends"]) == (None, True)
 
 
-@pytest.mark.parametrize("settings", EVERY, ids=names)
+@pytest.mark.filterwarnings("ignore::dplateau.spec.PrivacyWarning")
+@pytest.mark.parametrize("settings", [ALLOCATED, POISSON], ids=["random-allocation", "poisson"])
+def test_trade_off_of_slow_bounds_is_certified_and_close(settings):
+    run, last = found(settings).run, pieces(settings, "trade-off") - 1
+    rows = [row for piece in range(last + 1) for row in _rows(settings, piece)]
+    assert len(rows) >= 12
+    for epsilon, delta in rows[1:]:
+        assert dp.account(run, delta).epsilon <= epsilon * (1 + 1e-9)
+    said = answer(settings, "trade-off", last)
+    gaussian = Gaussian(gdp_mu(settings.epsilon, settings.delta))(np.array(said["false_alarms"]))
+    assert np.abs(np.array(said["misses"]) - gaussian).max() < 0.03  # the sum of many small steps
+    assert (np.array(said["misses"]) >= np.array(said["one_point"]) - 1e-9).all()
+
+
+@pytest.mark.parametrize("settings", [FULL, CYCLIC, SHUFFLED, POISSON.without(last=False)], ids=lambda one: one.sampling)
 def test_trade_off_is_certified_and_close(settings):
     last = answer(settings, "trade-off", pieces(settings, "trade-off") - 1)
     exact = trade_offs(found(settings).run, settings.delta).certified
@@ -189,7 +291,6 @@ def test_notes_warn_of_what_promises_little():
     assert any("at least 1/n" in note for note in said["notes"])
     assert any("promises little" in note for note in said["notes"])
     assert any("10,000 weights" in note for note in said["notes"])
-    assert answer(POISSON, "noise")["notes"][0].startswith("For Poisson batches")
     assert answer(FULL, "noise")["notes"] == []
 
 

@@ -26,6 +26,7 @@ def test_no_theorem_no_number():
     for settings, why in (
         (Settings(sampling="cyclic", epochs=2), "second epoch"),
         (Settings(sampling="shuffled", epochs=2), "second epoch"),
+        (Settings(sampling="random-allocation", epochs=1), "under random allocation"),
         (Settings(convex=False), "not known to be convex"),
         (Settings(inside=True, shrunk=False, automatic=False, step=0.9, epochs=10_000), "longer than 1/smoothness"),
     ):

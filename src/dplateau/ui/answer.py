@@ -11,23 +11,22 @@ from typing import Any, Final
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
-from dplateau.analyses import ExactCompositionBound
 from dplateau.certificate.words import ADJACENCY, BATCHES, RELEASED
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python
-from dplateau.ui.noise import Calibrated, calibrated, composition, found, step_size_of
+from dplateau.ui.noise import Calibrated, at_step_size, composition, found, step_size_of
 from dplateau.ui.risk import drift, excess_risk
-from dplateau.ui.settings import NUMBERS, RISK_AT_START, Settings, SettingsError
+from dplateau.ui.settings import MOST_COST, MOST_DRAWN, MOST_RARE, NUMBERS, RISK_AT_START, Settings, SettingsError
 
 MOST_WEIGHTS: Final = 10_000
 """As ``dplateau.planning.MOST_WEIGHTS``, which cannot be read without JAX."""
-_MUCH: Final = 10.0
-"""An epsilon above this promises little."""
 _BOUNDS: Final = {
     "exact-composition": "composition of all steps",
     "fixed-order": "the last iterate of batches in a fixed order",
     "shuffled": "the last iterate of shuffled batches",
+    "sampled-last-iterate": "the last iterate of random batches",
+    "reflection-coupling": "the last iterate of random batches, by reflection",
 }
 WORTH: Final = ("last", "shrunk", "ball")
 """Assumptions of which the page says what they are worth; "last" stands for all that last-iterate bounds cannot do without."""
@@ -102,14 +101,18 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
         "noise_of_mean": sigma,
         "drift": moved,
         "notes": _notes(settings, best),
-        "doubtful": settings.delta >= 1 / settings.n or settings.epsilon > _MUCH,
+        "doubtful": settings.delta >= 1 / settings.n or settings.epsilon > MOST_COST,
         "command": command(run, settings.epsilon, settings.delta),
         "python": python(settings, run),
     }
 
 
 def _batches(run: Run) -> str:
-    return BATCHES[run.sampling.kind].format(size=f"{run.sampling.divisors(run.n):,.0f}")
+    return BATCHES[run.sampling.kind].format(size=_size(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
+
+
+def _size(size: float) -> str:
+    return f"{size:,.0f}" if size >= 1000 else f"{size:.4g}"
 
 
 def _notes(settings: Settings, best: Calibrated) -> list[str]:
@@ -119,18 +122,26 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
         notes.append(
             f"delta is at least 1/n = {1 / settings.n:.2g}: publishing a random row satisfies that. Choose delta well below it."
         )
-    if settings.epsilon > _MUCH:
-        notes.append(f"An epsilon above {_MUCH:g} promises little; the second figure says what an attacker can do.")
+    if settings.epsilon > MOST_COST:
+        notes.append(f"An epsilon above {MOST_COST:g} promises little; the second figure says what an attacker can do.")
     if (left := settings.n - settings.rows) > 0:
         near = _divisor(settings.n, settings.batch)
         notes.append(
             f"{left:,} of {settings.n:,} rows fill no batch and are left out: the plan is for n = {settings.rows:,}. "
             f"Batches of {near:,} would use all of them."
         )
-    if settings.scheme.drawn and settings.last and settings.convex:
+    if settings.scheme.allocated and settings.size != settings.batch:
         notes.append(
-            "For Poisson batches this page counts on composition only. The last-iterate bound for them takes seconds: "
-            "dplateau account and dplateau calibrate have it, and after very many steps it is less."
+            f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {_size(settings.size)} expected "
+            f"rows, not {settings.batch:,}, and that is what sums are divided by."
+        )
+    if settings.scheme.allocated and settings.last and settings.convex:
+        notes.append("For random allocation there is no last-iterate bound yet: this page counts on composition only.")
+    if settings.last_takes_long and settings.last and settings.convex:
+        notes.append(
+            f"For Poisson batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, or for an epsilon above "
+            f"{MOST_COST:g}, this page counts on composition only. There the last-iterate bound may be less, but takes 2 to 30 "
+            "seconds: dplateau calibrate has it."
         )
     if best.run.released == "last" and settings.d > MOST_WEIGHTS:
         notes.append(
@@ -164,23 +175,45 @@ def _risk(settings: Settings, _: int) -> dict[str, Any]:
 
 
 def _plateau(settings: Settings, piece: int) -> dict[str, Any]:
-    part = curves.plateau(settings, piece).to_dict()
-    composed = next(line for line in part["analyses"] if line["name"] == ExactCompositionBound.name)
+    rows = curves.plateau(settings, piece)
     return {
-        "steps": part["steps"],
-        "composition": composed["epsilons"],
-        "certified": part["certified"],
+        "steps": [steps for steps, _, _ in rows],
+        "composition": [_finite(composed) for _, composed, _ in rows],
+        "certified": [_finite(least) for _, _, least in rows],
         "chosen": found(settings).run.steps,
         "target": settings.epsilon,
         "has_last": settings.counts_on_last,
     }
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _begins(settings: Settings, _: int) -> dict[str, Any]:
     run = found(settings).run
     ends = settings.counts_on_last and bool(run.diameter or run.strong_convexity)
-    steps = curves.begins(run, settings.delta) if ends else None
-    return {"steps": steps, "epochs": None if steps is None else steps / settings.batches_an_epoch, "ends": ends}
+    steps = curves.begins(run, settings.delta) if ends and not run.sampling.drawn else None
+    epochs = None if steps is None else steps / settings.batches_an_epoch
+    return {"steps": steps, "epochs": epochs, "ends": ends, "words": _plateau_words(settings, ends, steps, epochs)}
+
+
+def _plateau_words(settings: Settings, ends: bool, steps: int | None, epochs: float | None) -> str:
+    """What becomes of the cost as steps are added."""
+    if settings.scheme.allocated:
+        return "The cost grows with every epoch: for random allocation there is no last-iterate bound yet."
+    if not ends and settings.last and settings.convex and not settings.counts_on_last:
+        return "Composition grows with every step."
+    if not ends:
+        released = "with only the last iterate of a convex loss released"
+        return f"The cost grows with every step. An l2 term or a ball, {released}, lets it stop."
+    if settings.scheme.drawn:
+        return "Composition grows with every step; the last-iterate bound, once it is below, hardly does."
+    if steps is None or epochs is None:
+        nearer = "a larger l2 coefficient, a smaller ball or longer steps bring it nearer"
+        return f"The plateau begins far beyond ten million steps: {nearer}."
+    passes = "" if epochs == steps else f" ({float(f'{epochs:.2g}'):,.12g} epochs)"
+    return f"The plateau begins at about {steps:,} steps{passes}: from there on more steps cost at most 1 % more."
 
 
 def _trade_off(settings: Settings, piece: int) -> dict[str, Any]:
@@ -202,14 +235,16 @@ def _worth(settings: Settings, piece: int) -> dict[str, Any]:
     if name == "last":
         there = settings.last and settings.convex
         other = settings.without(last=not there, convex=True)
+        counts = other.counts_on_last is not settings.counts_on_last
     else:
         there = bool(getattr(settings, name))
         other = settings.without(**{name: not there})
-    if settings.scheme.drawn or not (name == "last" or settings.counts_on_last):
+        counts = settings.counts_on_last
+    if not counts:
         return {"assumption": name, "there": there, "noise": None, "shown": None}
     step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
     try:
-        noise = calibrated(other.run(step_size), settings.epsilon, settings.delta).noise
+        noise = at_step_size(other, step_size).noise
     except InputError:
         return {"assumption": name, "there": there, "noise": None, "shown": None}
     return {"assumption": name, "there": there, "noise": noise, "shown": rounded_up(noise, 4)}
@@ -217,7 +252,7 @@ def _worth(settings: Settings, piece: int) -> dict[str, Any]:
 
 def _poisson(settings: Settings, _: int) -> dict[str, Any]:
     """What batches of the same size, drawn at random, would need by composition."""
-    if settings.scheme.full:
+    if settings.scheme.full or settings.scheme.drawn:
         return {"noise": None, "shown": None}
     try:
         noise = composition(settings.without(sampling=Poisson.kind)).noise
@@ -227,7 +262,7 @@ def _poisson(settings: Settings, _: int) -> dict[str, Any]:
 
 
 def _plateau_pieces(settings: Settings) -> int:
-    return curves.POINTS[settings.sampling][1]
+    return curves.points_of(settings.scheme)[1]
 
 
 PARTS: Final[dict[str, tuple[int | Callable[[Settings], int], Callable[[Settings, int], dict[str, Any]]]]] = {

@@ -26,7 +26,7 @@ def _literal(value: Any) -> str:
 
 
 def _size(run: Run) -> int:
-    return int(run.sampling.divisors(run.n))  # type: ignore[arg-type]
+    return int(run.sampling.batch_size)  # type: ignore[attr-defined]
 
 
 def command(run: Run, epsilon: float, delta: float) -> str:

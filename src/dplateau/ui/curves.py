@@ -11,35 +11,48 @@ from dplateau.accounting.attack import true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import Gaussian, TradeOff
 from dplateau.accounting.trade_offs.piecewise import of_table
-from dplateau.report.plateau import Plateau
+from dplateau.analyses import ExactCompositionBound
 from dplateau.report.plateau import plateau as of_steps
 from dplateau.report.plateau import step_numbers as all_steps
 from dplateau.report.trade_off import FALSE_ALARMS
-from dplateau.spec import Cyclic, FullBatch, Poisson, Run, Shuffled
-from dplateau.ui.noise import found
-from dplateau.ui.settings import MOST_STEPS, Settings
+from dplateau.spec import Cyclic, Run, Sampling
+from dplateau.ui.noise import found, spent_by
+from dplateau.ui.settings import MOST_DRAWN, MOST_STEPS, Settings
 
-POINTS: Final = {FullBatch.kind: (20, 2), Cyclic.kind: (20, 2), Shuffled.kind: (12, 6), Poisson.kind: (12, 6)}
-"""How many numbers of steps are asked for, and in how many pieces, so that each is there soon."""
-_SHARES: Final = ((0.5, 0.1, 0.01), (0.75, 0.3, 0.05, 1e-3), (0.9, 0.6, 0.2, 0.02, 1e-4))
+_SHARES: Final = ((0.5,), (0.1, 0.01), (0.75, 0.3), (0.05, 1e-3), (0.9, 0.6), (0.2, 0.02, 1e-4))
 """Where the profile of a run is asked that has no closed form, in shares of delta(0), by piece: each (epsilon, delta) is a line
 that no trade-off function of the run falls below."""
 _LARGEST: Final = 600.0
 """Lines of a larger epsilon say nothing, and their slope is no number."""
 
 
-def plateau(settings: Settings, piece: int) -> Plateau:
-    """Epsilon after other numbers of steps, at the noise of the settings: one piece of ``POINTS``, every so many steps of all."""
+def points_of(scheme: Sampling) -> tuple[int, int]:
+    """How many numbers of steps are asked for, and in how many pieces, so that each is there soon."""
+    if scheme.full or scheme.ordered:
+        return 20, 2
+    return 12, 6
+
+
+def plateau(settings: Settings, piece: int) -> list[tuple[int, float, float]]:
+    """Other numbers of steps, and what they cost at the noise of the settings: by composition, and by the least proved bound.
+
+    One piece, every so many steps of all.
+    """
     run = found(settings).run
-    points, pieces = POINTS[run.sampling.kind]
-    return of_steps(run, settings.delta, step_numbers(run, points)[piece::pieces])
+    points, pieces = points_of(run.sampling)
+    rows = []
+    for steps in step_numbers(run, points)[piece::pieces]:
+        spent = {bound.name: epsilon for bound, epsilon in spent_by(run.replace(steps=steps), settings.delta)}
+        rows.append((steps, spent[ExactCompositionBound.name], min(spent.values())))
+    return rows
 
 
 def step_numbers(run: Run, points: int) -> tuple[int, ...]:
     """Numbers of steps around those of the run, evenly spaced in the logarithm; whole epochs where the order has any."""
     unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= run.steps else 1
-    most = max(min(30 * run.steps, 10 * MOST_STEPS) // unit, 2)
+    far = 2 * MOST_DRAWN if run.sampling.drawn and run.released == "last" else 10 * MOST_STEPS
+    most = max(min(30 * run.steps, far) // unit, 2)
     least = max(1.0, run.steps / unit / 300)
     return tuple(sorted({unit * round(count) for count in np.geomspace(least, most, points)} | {run.steps}))
 
@@ -61,7 +74,7 @@ def begins(run: Run, delta: float) -> int | None:
 
 def trade_off_pieces(settings: Settings) -> int:
     """In how many pieces the trade-off curve comes, each sharper than the one before."""
-    return len(_SHARES) if settings.scheme.drawn else 1
+    return len(_SHARES) if settings.scheme.random_size else 1
 
 
 def trade_off(settings: Settings, piece: int) -> TradeOff:
@@ -69,7 +82,7 @@ def trade_off(settings: Settings, piece: int) -> TradeOff:
     guarantee = found(settings).best.guarantee
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu)
-    known = range(piece + 1) if settings.scheme.drawn else range(len(_SHARES))
+    known = range(piece + 1) if settings.scheme.random_size else range(len(_SHARES))
     return of_table(*np.array([row for each in known for row in _rows(settings, each)]).T)
 
 
@@ -78,12 +91,12 @@ def _rows(settings: Settings, piece: int) -> list[tuple[float, float]]:
     """Some (epsilon, delta) of the profile."""
     best = found(settings)
     guarantee = best.best.guarantee
-    most = guarantee.delta(0.0).upper if piece == 0 else _rows(settings, 0)[0][1]
+    most = guarantee.chosen(settings.delta).delta(0.0).upper if piece == 0 else _rows(settings, 0)[0][1]
     rows = [(0.0, most)] if piece == 0 else []
     for delta in [*([settings.delta] if piece == 0 else []), *(share * most for share in _SHARES[piece])]:
         if not 0 < delta < 1:
             continue
-        epsilon = best.epsilon if delta == settings.delta else guarantee.epsilon(delta).upper
+        epsilon = best.epsilon if delta == settings.delta else guarantee.upper(delta)
         if 0 < epsilon < _LARGEST:
             rows.append((epsilon, delta))
     return rows

@@ -224,12 +224,7 @@
 
     begins([begins]) {
       const fixed = "With the noise above, more or fewer steps would cost this; the diamond marks the settings.";
-      const words = begins.steps === null && begins.ends
-        ? "The plateau begins far beyond ten million steps: a larger l2 coefficient, a smaller ball or longer steps bring it nearer."
-        : begins.steps === null
-        ? "The cost grows with every step. An l2 term or a ball, with only the last iterate of a convex loss released, lets it stop."
-        : `The plateau begins at about ${grouped(begins.steps)} steps${begins.epochs !== begins.steps ? ` (${short(begins.epochs, 2)} epochs)` : ""}: from there on more steps cost at most 1 % more.`;
-      byId("plateau-words").textContent = `${fixed} ${value("sampling") === "poisson" ? "Composition grows with every step." : words}`;
+      byId("plateau-words").textContent = `${fixed} ${begins.words}`;
     },
 
     "trade-off"(pieces) {
@@ -244,7 +239,7 @@
         ],
       });
       const read = trade.readings.map(([alarms, detects]) => `with ${short(100 * alarms)} % false alarms an attack detects at most ${percent(detects)}`);
-      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified, and a little below the true one."}`;
+      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified: the true one is nowhere below it."}`;
     },
 
     worth(pieces) {
@@ -261,7 +256,7 @@
     },
 
     poisson([poisson]) {
-      byId("worth-words").textContent = poisson.noise === null || value("sampling") === "poisson" ? ""
+      byId("worth-words").textContent = poisson.noise === null ? ""
         : `Poisson batches of the same size and composition alone, with all iterates released, would need ${poisson.shown}.`;
     },
   };

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
-from dplateau.spec import ADJACENCIES, SAMPLINGS, Cyclic, FullBatch, InputError, Poisson, Run, Sampling, Shuffled
+from dplateau.spec import (
+    ADJACENCIES,
+    SAMPLINGS,
+    Cyclic,
+    FullBatch,
+    InputError,
+    Poisson,
+    RandomAllocation,
+    Run,
+    Sampling,
+    Shuffled,
+)
 
 LIPSCHITZ: Final = 1.0
 """Of the logistic loss on rows of norm at most 1: ``dplateau.losses.Logistic().lipschitz(1)``, without loading JAX."""
@@ -15,10 +26,16 @@ SMOOTHNESS: Final = 0.25
 """The same of ``smoothness(1)``."""
 RISK_AT_START: Final = math.log(2)
 """The logistic loss of every row at zero weights."""
-SCHEMES: Final = (FullBatch.kind, Cyclic.kind, Shuffled.kind, Poisson.kind)
+SCHEMES: Final = (FullBatch.kind, Cyclic.kind, Shuffled.kind, RandomAllocation.kind, Poisson.kind)
 MOST_STEPS: Final = 10**7
 MOST_SHUFFLED: Final = 20_000
 """Most shuffled batches of an epoch: their bound looks at the places in one."""
+MOST_DRAWN: Final = 500_000
+"""Most steps of Poisson batches of which a last-iterate bound is asked."""
+MOST_RARE: Final = 1_000
+"""Most of their batches an epoch."""
+MOST_COST: Final = 10.0
+"""Most epsilon, which also promises little."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +103,7 @@ class Settings:
         What the release may cost.
     adjacency : {"add-remove", "replace"}
         What neighbouring data sets are; see ``Run``.
-    sampling : {"full", "cyclic", "shuffled", "poisson"}
+    sampling : {"full", "cyclic", "shuffled", "random-allocation", "poisson"}
         How the rows of a step are chosen.
     batch : int
         Batch size; not used for full batches.
@@ -194,9 +211,8 @@ class Settings:
     @property
     def batches_an_epoch(self) -> float:
         """Steps of one pass; with a fixed or a shuffled order only whole batches count."""
-        if self.scheme.full:
-            return 1
-        return self.n / self.batch if self.scheme.drawn else self.n // self.batch
+        partitions = self.scheme.ordered or self.scheme.shuffled
+        return self.n // self.batch if partitions else self.scheme.epoch_steps(self.n)
 
     @property
     def rows(self) -> int:
@@ -209,9 +225,9 @@ class Settings:
         return max(1, round(self.epochs * self.batches_an_epoch))
 
     @property
-    def size(self) -> int:
+    def size(self) -> float:
         """What the sum of a step's gradients is divided by."""
-        return self.n if self.scheme.full else self.batch
+        return float(self.scheme.divisors(self.rows))  # type: ignore[arg-type]
 
     @property
     def strong_convexity(self) -> float:
@@ -225,8 +241,13 @@ class Settings:
 
     @property
     def counts_on_last(self) -> bool:
-        """Whether a last-iterate bound is asked: under Poisson sampling it would take seconds."""
-        return self.last and self.convex and not self.scheme.drawn
+        """Whether a last-iterate bound is asked."""
+        return self.last and self.convex and not self.scheme.allocated and not self.last_takes_long
+
+    @property
+    def last_takes_long(self) -> bool:
+        """Whether a last-iterate bound would take seconds: that of many random batches."""
+        return self.scheme.drawn and (self.steps > MOST_DRAWN or self.batches_an_epoch > MOST_RARE or self.epsilon > MOST_COST)
 
     def without(self, **changes: Any) -> Settings:
         """The same with other assumptions."""
