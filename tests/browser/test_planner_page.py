@@ -82,7 +82,7 @@ def test_random_batches_are_answered_like_all_others(open_page, scheme):
     last = scheme == "poisson"
     assert (page.text_content("#risk") == "no bound") is not last
     assert page.locator("#plateau .scatterlayer .trace").count() == (3 if last else 2)
-    assert ("no last-iterate bound yet" in page.text_content("#plateau-words")) is not last
+    assert ("grows with every epoch" in page.text_content("#plateau-words")) is not last
     assert ("Poisson batches of the same size" in page.text_content("#worth-words")) is not last
     assert ("Nothing" in page.text_content("#worth")) is not last
 

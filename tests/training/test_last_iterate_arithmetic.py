@@ -178,7 +178,7 @@ def test_weights_have_room_for_all_that_their_gradients_can_move_them_by():
 
 @pytest.mark.parametrize("sampling", [FullBatch(), Poisson(200.0), RandomAllocation(200.0)], ids=lambda s: s.kind)
 def test_losses_that_clipping_bends_keep_to_the_arithmetic_of_their_bound(sampling):
-    """Clipped softmax is not known to be convex: its last iterate has a bound on a bounded set, which allows for so much round-off."""
+    """Clipped softmax is not known to be convex: its last iterate has a bound on a bounded set, which allows for this much."""
     rows, _ = problem(n=2_000)
     target = np.random.default_rng(1).integers(0, 3, 2_000)
     loss, noise = Softmax(3), 300.0 if sampling.full else 30.0

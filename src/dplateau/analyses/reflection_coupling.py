@@ -89,8 +89,8 @@ class _Forgotten(Guarantee):
             table = self.run.table
             pushed = float((table.step_size / table.deviation**2).min()) * self.run.smoothness * self.run.diameter**2
             reason += (
-                f" Losses need not be convex, and step_size smoothness diameter^2 is {pushed:,.3g} variances of a step's noise: the "
-                "bound wants about ten at most. Lower the diameter, or raise the noise."
+                f" Losses need not be convex, and step_size smoothness diameter^2 is {pushed:,.3g} variances of a step's noise: "
+                "the bound wants about ten at most. Lower the diameter, or raise the noise."
             )
         return reason
 

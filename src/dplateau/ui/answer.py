@@ -136,7 +136,10 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
             f"rows, not {settings.batch:,}, and that is what sums are divided by."
         )
     if settings.scheme.allocated and settings.last and settings.convex:
-        notes.append("For random allocation there is no last-iterate bound yet: this page counts on composition only.")
+        notes.append(
+            "For random allocation this page counts on composition only. The last-iterate bound may be less, but takes seconds: "
+            "dplateau calibrate has it."
+        )
     if settings.last_takes_long and settings.last and settings.convex:
         notes.append(
             f"For Poisson batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, or for an epsilon above "
@@ -201,7 +204,7 @@ def _begins(settings: Settings, _: int) -> dict[str, Any]:
 def _plateau_words(settings: Settings, ends: bool, steps: int | None, epochs: float | None) -> str:
     """What becomes of the cost as steps are added."""
     if settings.scheme.allocated:
-        return "The cost grows with every epoch: for random allocation there is no last-iterate bound yet."
+        return "Composition grows with every epoch."
     if not ends and settings.last and settings.convex and not settings.counts_on_last:
         return "Composition grows with every step."
     if not ends:

@@ -40,9 +40,10 @@ def plateau(settings: Settings, piece: int) -> list[tuple[int, float, float]]:
     """
     run = found(settings).run
     points, pieces = points_of(run.sampling)
+    asked = run if settings.counts_on_last else run.replace(released="all")
     rows = []
     for steps in step_numbers(run, points)[piece::pieces]:
-        spent = {bound.name: epsilon for bound, epsilon in spent_by(run.replace(steps=steps), settings.delta)}
+        spent = {bound.name: epsilon for bound, epsilon in spent_by(asked.replace(steps=steps), settings.delta)}
         rows.append((steps, spent[ExactCompositionBound.name], min(spent.values())))
     return rows
 
