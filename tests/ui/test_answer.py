@@ -112,7 +112,7 @@ def test_poisson_batches_that_take_long_count_on_composition():
         said = answer(settings, "noise")
         assert (said["bound"], said["counts_on_last"]) == ("exact-composition", False)
         assert "--released" not in said["command"]
-        assert any("takes 2 to 30 seconds: dplateau calibrate has it" in note for note in said["notes"])
+        assert any("takes from seconds to a minute: dplateau calibrate has it" in note for note in said["notes"])
         assert answer(settings, "begins")["words"] == "Composition grows with every step."
         assert all(answer(settings, "worth", piece)["noise"] is None for piece in range(len(WORTH)))
         assert not any("seconds" in note for note in answer(settings.without(last=False), "noise")["notes"])
