@@ -43,7 +43,8 @@ def test_the_noise_is_that_of_calibrate(settings):
     best = found(settings)
     run = settings.run(step_size_of(settings))
     exact = dp.calibrate(run, epsilon=settings.epsilon, delta=settings.delta)
-    assert exact.noise_multiplier * (1 - 1e-8) <= best.noise <= exact.noise_multiplier * (1 + MORE)
+    less = MORE if settings.scheme.allocated else 1e-8  # calibrate itself is as near as that
+    assert exact.noise_multiplier * (1 - less) <= best.noise <= exact.noise_multiplier * (1 + MORE)
     assert settings.scheme.random_size or best.noise == exact.noise_multiplier
     assert dp.account(best.run, settings.delta).epsilon <= settings.epsilon
     assert best.epsilon == pytest.approx(settings.epsilon, rel=1e-6)
@@ -112,7 +113,7 @@ def test_poisson_batches_that_take_long_count_on_composition():
         said = answer(settings, "noise")
         assert (said["bound"], said["counts_on_last"]) == ("exact-composition", False)
         assert "--released" not in said["command"]
-        assert any("takes 2 to 30 seconds: dplateau calibrate has it" in note for note in said["notes"])
+        assert any("takes from seconds to a minute: dplateau calibrate has it" in note for note in said["notes"])
         assert answer(settings, "begins")["words"] == "Composition grows with every step."
         assert all(answer(settings, "worth", piece)["noise"] is None for piece in range(len(WORTH)))
         assert not any("seconds" in note for note in answer(settings.without(last=False), "noise")["notes"])
@@ -154,7 +155,8 @@ def test_command_and_python_find_the_same_noise(settings, capsys):
     program, *arguments = shlex.split(said["command"])
     assert program == "dplateau"
     assert status([*arguments, "--json"]) == 0
-    least, most = said["noise"] * (1 - (MORE if settings.scheme.random_size else 3e-8)), said["noise"] * (1 + 3e-8)
+    least = said["noise"] * (1 - (MORE if settings.scheme.random_size else 3e-8))
+    most = said["noise"] * (1 + (MORE if settings.scheme.allocated else 3e-8))
     assert least <= json.loads(capsys.readouterr().out)["noise_multiplier"] <= most
     namespace: dict[str, object] = {}
     exec(said["python"], namespace)
