@@ -77,7 +77,8 @@ def test_batches_are_drawn_in_the_way_that_needs_less_noise():
         other = Poisson(100.0) if run.sampling.allocated else RandomAllocation(100.0)
         assert calibrate(run.replace(sampling=other), epsilon=1.0, delta=1e-5).noise_multiplier > run.noise_multiplier
     plain = plan(1_000, batch_size=100, momentum=0.0, average=0.0, diameter=0.05, steps=4_000, l2=0.01).run
-    assert plain.sampling == Poisson(100.0)  # by a last-iterate bound
+    assert plain.sampling == RandomAllocation(100.0)
+    assert account(plain, 1e-5).best.name == "reflection-coupling"
     assert plan(1_000, sampling=Poisson(100.0)).run.sampling == Poisson(100.0)
 
 
