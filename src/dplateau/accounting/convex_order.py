@@ -17,11 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 
 _FINE: Final = 1 / 256
@@ -34,8 +35,6 @@ _OCTAVE: Final = 4.0
 """Ratio of the distances at the two ends of a lattice."""
 _FEW: Final = 8
 """Fewer points make no lattice of their own."""
-_SUM: Final = 2e-12
-"""What one sum adds to it: products of rows of at most 8,192 positive numbers, and their placing."""
 LONGEST: Final = 8192
 """Greatest number of points of the smaller of two blocks that are added."""
 _MOST: Final = 1 << 21
@@ -149,18 +148,27 @@ class Law:
     def __add__(self, other: Law) -> Law:
         """The law of the sum of two independent variables, rounded as both are."""
         scales = sorted({block.scale for block in (*self.blocks, *other.blocks)})
-        sums, fine, other_fine = list[Block](), list[Block](), list[Block]()
+        pairs, fine, other_fine = list[tuple[Block, Block]](), list[Block](), list[Block]()
         for scale in scales:
             mine, others = ([b for b in law.blocks if b.scale == scale] for law in (self, other))
             fine, other_fine = ([b.coarser(scale) for b in finer] for finer in (fine, other_fine))
-            sums += [a + b for a in mine for b in (*others, *_joined(other_fine))]
-            sums += [a + b for a in _joined(fine) for b in others]
+            pairs += product(mine, (*others, *_joined(other_fine)))
+            pairs += product(_joined(fine), others)
             fine, other_fine = _joined([*fine, *mine]), _joined([*other_fine, *others])
         # Whoever is at 0 adds to a mass there what the other one adds to the mean.
         infinite = self.infinite + other.infinite
         if self.zero or other.zero:
             infinite += self.zero * other.mean + other.zero * self.mean
-        return _placed(_joined(sums), Law((), self.zero + other.zero, infinite, self.error + other.error + _SUM, self.signed))
+        # A mass is a sum of products in a row, and before and after it a sum of no more masses than there are points.
+        row = max(min(a.mass.size, b.mass.size) for a, b in pairs)
+        rounding = ULP / 2 * (row + len(pairs) + 2 * (self.points + other.points))
+        law = Law((), self.zero + other.zero, infinite, self.error + other.error + rounding, self.signed)
+        return _placed(_joined(a + b for a, b in pairs), law)
+
+    @property
+    def points(self) -> int:
+        """How many points its lattices have."""
+        return sum(block.mass.size for block in self.blocks)
 
     def table(self) -> tuple[Array, Array]:
         """Where the masses lie, in ascending order, and the masses, but for those at 0 and infinity."""
