@@ -145,7 +145,8 @@ class Filter:
         if not self._covers(cost):
             if math.isinf(cost):
                 what = "a GDP bound" if self.order is None else f"a finite Renyi divergence of order {self.order:.4g}"
-                raise UncertifiedError(f'no proved bound gives the run {what}: use notion="renyi", or raise the noise.')
+                other = "draw Poisson batches instead" if run.sampling.allocated else 'use notion="renyi", or raise the noise'
+                raise UncertifiedError(f"no proved bound gives the run {what}: {other}.")
             raise UncertifiedError(
                 f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
             )
