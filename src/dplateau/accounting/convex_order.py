@@ -94,9 +94,9 @@ class Block:
         first, between = int(place[0]), at - place
         index = (place - place[0]).astype(np.int64)
         if self.excess is None:
-            up = self.mass * between
-            mass = np.bincount(index, self.mass - up, index[-1] + 2)
-            return Block(scale, first, mass + np.bincount(index + 1, up, index[-1] + 2), None)
+            size = int(index[-1]) + 2
+            kept, up = self.mass * (1 - between), self.mass * between
+            return Block(scale, first, np.bincount(index, kept, size) + np.bincount(index + 1, up, size), None)
         moved = np.ldexp(self.excess, self.scale - scale) + self.mass * between
         return Block(scale, first, np.bincount(index, self.mass), np.bincount(index, moved))
 
@@ -110,10 +110,6 @@ class Block:
         if a.excess is not None and b.excess is not None:
             excess = np.convolve(a.excess, b.mass) + np.convolve(a.mass, b.excess)
         return Block(scale, a.first + b.first, np.convolve(a.mass, b.mass), excess)
-
-    def twice(self) -> Block:
-        """Twice the masses."""
-        return replace(self, mass=2 * self.mass, excess=None if self.excess is None else 2 * self.excess)
 
 
 @dataclass(frozen=True, eq=False)
