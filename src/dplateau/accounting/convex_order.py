@@ -214,7 +214,9 @@ def lattices(middle: float, width: float, low: float, high: float, *, signed: bo
     while middle + far < high:
         piece(middle + far, middle + _OCTAVE * far, far)
         far *= _OCTAVE
-    return list(_aligned(pieces))
+    if not (found := list(_aligned(pieces))):
+        raise TooSlowError
+    return found
 
 
 def _aligned(pieces: list[tuple[float, float, int]]) -> Iterator[Span]:
