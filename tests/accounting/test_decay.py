@@ -16,7 +16,7 @@ from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonR
 
 KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent)
 ALONE = (PresentOrEmpty, EmptyOrPresent)
-"""Never shifted, and in no family."""
+"""In no family."""
 FAR = np.concatenate([np.geomspace(1, 30, 40), [1.001, 1.02]])
 
 
@@ -34,13 +34,13 @@ def test_no_modulus_is_above_its_bound(kind: type[StepLaw]) -> None:
     for _ in range(80):
         q, mu = float(10 ** rng.uniform(-4, -0.1)), float(10 ** rng.uniform(-1, 0.5))
         shift = float(10 ** rng.uniform(-3, 0)) if rng.random() < 0.5 else 0.0
-        shift = 0.0 if kind in ALONE else shift
         turned = 2 * mu if kind in ALONE else mu
         law, c, omega = kind(q, mu, shift), float(rng.uniform(0.03, 5) * min(10, 10 / turned**2)), float(10 ** rng.uniform(-1, 1.7))
         bound = law.tail(c, omega)
         assert bound >= measured(law, c, omega) - 1e-11, (law, c, omega)
         used += bound < 0
-    assert used >= 60
+    # Of presence the positive losses count in full: where they are nearly all, nothing is known.
+    assert used >= (50 if kind is PresentOrEmpty else 60)
 
 
 @pytest.mark.parametrize("kind", KINDS[:4])

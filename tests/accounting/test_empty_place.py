@@ -21,13 +21,14 @@ class Plane:
         self.x, self.y = np.meshgrid(np.linspace(-8 - 2 * mu, 8 + 2 * mu, 420), np.linspace(-8 - mu, 8 + mu, 360), indexing="ij")
         self.cell = (self.x[1, 0] - self.x[0, 0]) * (self.y[0, 1] - self.y[0, 0])
 
-    def law(self, drawn):
-        """With rate q a step has this centre, otherwise the origin."""
+    def law(self, drawn, moved=(0, 0), undrawn=(0, 0)):
+        """With rate q a step has the centre ``drawn`` (in units of mu), moved; otherwise it is ``undrawn``, which is moved too."""
 
         def normal(a, b):
-            return np.exp(-((self.x - self.mu * a) ** 2 + (self.y - self.mu * b) ** 2) / 2)
+            return np.exp(-((self.x - a) ** 2 + (self.y - b) ** 2) / 2)
 
-        return self.cell / (2 * math.pi) * ((1 - self.q) * normal(0, 0) + self.q * normal(*drawn))
+        centre = self.mu * drawn[0] + moved[0], self.mu * drawn[1] + moved[1]
+        return self.cell / (2 * math.pi) * ((1 - self.q) * normal(*undrawn) + self.q * normal(*centre))
 
 
 def delta(p, q, epsilon):
@@ -55,6 +56,44 @@ def test_no_three_centres_tell_more(q, mu):
             ratios[k] = np.maximum(ratios[k], found / np.maximum(worst[k], 1e-300))
     # Both are reached, up to the cells of the plane.
     assert (ratios[np.array(worst) > 1e-5] > 0.99).all()
+
+
+@pytest.mark.parametrize(("q", "mu", "shift"), [(0.1, 1.0, 0.3), (0.5, 0.5, 1.0), (0.02, 2.0, 0.1), (0.8, 0.7, 0.5)])
+def test_no_three_centres_tell_more_where_one_side_is_shifted(q, mu, shift):
+    """All centres of one data set are moved by up to the shift, each in a direction of its own."""
+    plane, rng = Plane(q, mu), np.random.default_rng(5)
+    laws = PresentOrEmpty(q, mu, shift), EmptyOrPresent(q, mu, shift)
+    worst = np.array([[math.exp(float(law.log_delta(np.array(e)))) for e in EPSILONS] for law in laws])
+    reached = np.zeros(2)
+    right, left = (shift, 0), (-shift, 0)
+    placements = [
+        ((1, 0), (2, 0), right, right),
+        ((1, 0), (2, 0), left, left),
+        ((1, 0), (0, 0), right, right),
+        ((0, 0), (1, 0), right, right),
+    ]
+    for _ in range(12):
+        radius, first, second = rng.uniform(), *rng.uniform(0, 2 * math.pi, 2)
+        place = radius * math.cos(first), radius * math.sin(first)
+        step = rng.uniform()
+        record = place[0] + step * math.cos(second), place[1] + step * math.sin(second)
+        moves = [
+            (shift * r * math.cos(a), shift * r * math.sin(a))
+            for r, a in zip(rng.uniform(0.5, 1, 2), rng.uniform(0, 7, 2), strict=True)
+        ]
+        placements.append((place, record, *moves))
+    for place, record, drawn, undrawn in placements:
+        # Either the data set with the record is the one that is shifted, or the other.
+        for present, empty in (
+            (plane.law(record, drawn, undrawn), plane.law(place)),
+            (plane.law(record), plane.law(place, drawn, undrawn)),
+        ):
+            for k, (p, other) in enumerate(((present, empty), (empty, present))):
+                found = np.array([delta(p, other, e) for e in EPSILONS])
+                assert (found <= worst[k] * (1 + 2e-3) + 1e-12).all(), (place, record, drawn, undrawn)
+                reached[k] = max(reached[k], found[-1] / max(worst[k][-1], 1e-300))
+    # At a large epsilon both are reached, up to the cells of the plane.
+    assert (reached[worst[:, -1] > 1e-6] > 0.99).all()
 
 
 def test_a_smaller_pair_would_be_refuted():

@@ -1,5 +1,6 @@
 """Step laws with a shift, against direct integration of their densities."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.composition import ExactComposition
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
 from dplateau.accounting.terms import Composition, Repeated
@@ -76,7 +78,59 @@ def test_the_amplified_law_has_its_profile(q, mu, shift):
     assert backward == pytest.approx(1 - math.exp(-0.4) + math.exp(-0.4) * forward)
 
 
-@pytest.mark.parametrize("kind", [*MIXTURES, Amplified])
+@pytest.mark.parametrize("kind", [PresentOrEmpty, EmptyOrPresent])
+@pytest.mark.parametrize(("q", "mu", "shift"), SETTINGS)
+def test_three_centres_with_a_shift(kind, q, mu, shift):
+    law, inner = kind(q, mu, shift), shift * (shift + mu) / 2
+    nodes = law.nodes(1.0, 5.0, math.log(1e-13))
+    p = np.exp(nodes.log_p)
+    assert p.sum() == pytest.approx(1, abs=1e-11)
+    assert (p * np.exp(-nodes.loss)).sum() == pytest.approx(1, abs=1e-11)
+    # Far from 0 each direction is that of two mixtures on a line, near 0 that of two Gaussian pairs told apart.
+    absent = (1 - q) * normal(X - shift) + q * normal(X - shift - mu)
+    present = (1 - q) * normal(X - shift) + q * normal(X - shift - 2 * mu)
+    empty = (1 - q) * normal(X) + q * normal(X - mu)
+    pair, edge = ((present, empty), 3 * inner) if kind is PresentOrEmpty else ((absent, normal(X)), inner)
+    for epsilon in (0.0, edge / 2, edge, edge + 0.3, edge + 2.0):
+        told = sum(p * math.exp(float(log_gdp_delta(m, epsilon))) for m, p in ((shift, 1 - q), (shift + mu, q)))
+        wanted = profile(*pair, epsilon) if epsilon > edge else told
+        assert math.exp(float(law.log_delta(np.array(epsilon)))) == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+        u = np.linspace(epsilon, epsilon + 40, 200_001)
+        integral = np.trapezoid(np.exp(u + law.log_above(u)), u)
+        assert integral == pytest.approx(wanted, rel=2e-3, abs=1e-9)
+        # What is below 0 follows from the other direction, and so does what is above a loss there: the slope of delta.
+        forward, backward = (math.exp(float(each.log_delta(np.array(e)))) for each, e in ((law, epsilon), (law.reverse, -epsilon)))
+        assert backward == pytest.approx(1 - math.exp(-epsilon) + math.exp(-epsilon) * forward, abs=1e-12)
+        steps = np.array([-epsilon - 0.1, -epsilon - 0.1 + 1e-5])
+        fallen = -np.diff(np.exp(law.log_delta(steps))) / np.diff(np.exp(steps))
+        assert fallen[0] == pytest.approx(math.exp(float(law.log_above(steps[:1])[0])), rel=1e-4, abs=1e-7)
+    for s in (0.5, 2.0, 1 + 3j, 0.3 + 20j):
+        # m(s) = s (s + 1) times the integral of delta(e) exp(s e), over pieces whose ends are those of the law.
+        c, omega = complex(s).real, complex(s).imag
+        value, error = law.nodes(c, omega + 1e-9, math.log(1e-13)).excess(c, np.array([omega]))
+        exact = transform(law, s, sorted({-90.0 / c, -3 * inner, -inner, 0.0, inner, 3 * inner, 3 * inner + 60.0}))
+        scale = 1 + law.nodes(c, 1.0, math.log(1e-13)).moments(c)[0]
+        assert abs(1 + value[0] - exact) <= 1e-9 * scale
+        assert error[0] <= 1e-8 * scale
+        if omega:
+            assert law.tail(c, omega) >= math.log(abs(exact) / scale) - 1e-9
+
+
+def transform(law, s, ends):
+    """By Gauss-Legendre quadrature of the profile, in panels that get short towards the ends of the pieces."""
+    x, w = np.polynomial.legendre.leggauss(24)
+    share = np.concatenate([[0.0], 0.5 ** np.arange(24, 0, -1)])
+    total = 0.0
+    for low, high in itertools.pairwise(ends):
+        edges = np.unique(np.concatenate([low + share * (high - low), high - share * (high - low)]))
+        edges = np.unique(np.concatenate([edges, np.arange(low, high, 0.25)]))
+        half = (edges[1:] - edges[:-1])[:, None] / 2
+        e = (edges[:-1, None] + half + half * x).ravel()
+        total = total + ((half * w).ravel() * np.exp(law.log_delta(e) + s * e)).sum()
+    return s * (s + 1) * total
+
+
+@pytest.mark.parametrize("kind", [*MIXTURES, Amplified, PresentOrEmpty, EmptyOrPresent])
 def test_a_shift_that_vanishes_changes_nothing_and_a_larger_one_costs_more(kind):
     def epsilon(shift):
         return ExactComposition((Composition((Repeated(kind(0.02, 0.7, shift), 400),)),)).epsilon(1e-5)

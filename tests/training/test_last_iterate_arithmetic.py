@@ -2,16 +2,19 @@
 
 from fractions import Fraction
 
+import jax
 import mpmath
 import numpy as np
 import pytest
 
 from dplateau._account import account
+from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.losses import Logistic, Softmax, Squared
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
+from dplateau.training.integers import bits_of
 from dplateau.training.last_iterate import lattice_of, round_off
-from dplateau.training.loop import arithmetic_of
+from dplateau.training.loop import _norm, arithmetic_of
 
 
 class Noiseless(SecureGenerator):
@@ -200,3 +203,24 @@ def test_losses_that_clipping_bends_keep_to_the_arithmetic_of_their_bound(sampli
         train(run.replace(strong_convexity=0.0), loss, rows, target, dtype="float64")
     with pytest.raises(InputError, match="float64"):
         train(run, loss, rows, target)
+
+
+def test_a_norm_of_many_weights_errs_by_a_few_roundings():
+    # Added up one after the other, a large square and many small ones lose half of each small one.
+    ones, size = np.ones(100_000), 100_001
+    for weights in (np.append(2.0**26.5, ones), np.append(ones, 2.0**26.5), np.random.default_rng(0).normal(size=size)):
+        with jax.enable_x64(True):
+            found = float(_norm(np.asarray(weights)))
+        square = sum(Fraction(float(each)) ** 2 for each in weights)
+        with mpmath.workprec(200):
+            wrong = abs(found / mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator) - 1)
+        assert wrong <= (size.bit_length() / 2 + 2) * 2.0**-53
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 8.0])
+@pytest.mark.parametrize("solver", ["pnsgd", "snowball-sgd"])
+def test_planned_passes_over_ten_classes_keep_to_the_arithmetic_of_their_bound(solver, epsilon):
+    loss = Softmax(10)
+    plan = SOLVERS[solver].plan(Problem(60_000, 129, loss), Budget(epsilon, 1e-5))
+    lattice = lattice_of(plan.run, loss, bits_of(plan.run, 129, trailing=True), (129, 10), 0.0)
+    assert round_off(plan.run, loss, bits_of(plan.run, 129, trailing=True), lattice, (129, 10), 0.0) <= ROUND_OFF

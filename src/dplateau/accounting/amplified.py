@@ -70,6 +70,11 @@ class Amplified(StepLaw):
         return self.shift * (self.shift + self.mu) / 2
 
     @property
+    def _edges(self) -> tuple[float, float]:
+        """The least and the greatest inner loss."""
+        return -self._inner, self._inner
+
+    @property
     def _scale(self) -> float:
         """Of the map from the line to the half-line."""
         return 1 / max(1.0, self.mu)
@@ -92,21 +97,37 @@ class Amplified(StepLaw):
         error = 2 * math.exp(log_tolerance)
         return Nodes(t, log_w + ratio, ratio + moved, error), Nodes(t, log_w - moved, -ratio - moved, error)
 
+    @property
+    def _pairs(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Half the distance of each Gaussian pair, and its weight."""
+        return (self.shift / 2, 1 - self.q), ((self.shift + self.mu) / 2, self.q)
+
+    def _log_told(self, epsilon: Array) -> Array:
+        """log delta of the inner part, both pairs told apart, at epsilon >= 0."""
+        first, second = (math.log(p) + log_gdp_delta(2 * m, epsilon) for m, p in self._pairs)
+        return np.logaddexp(first, second)
+
+    def _log_told_above(self, epsilon: Array) -> Array:
+        """``log Q(L > epsilon)`` at an inner loss."""
+        first, second = (math.log(p) + log_ndtr(-epsilon / (2 * m) - m) for m, p in self._pairs)
+        return np.logaddexp(first, second)
+
     def _middle(self, c: float, omega: float, log_tolerance: float) -> list[Nodes]:
         """Each Gaussian pair, N(m, 1) against N(-m, 1) with weight p, where its loss 2 m u is an inner one."""
         if not self.shift:
             return []
         found: list[Nodes] = []
-        for m, p in ((self.shift / 2, 1 - self.q), ((self.shift + self.mu) / 2, self.q)):
-            width = self._inner / (2 * m)
+        low, high = self._edges
+        for m, p in self._pairs:
+            width, centre = (high - low) / (4 * m), (high + low) / (4 * m)
             along, across = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
-            growth = (width * across) ** 2 / 2 + 2 * m * width * (c * along + omega * across)
+            growth = (width * across) ** 2 / 2 + 2 * m * (c * (centre + width * along) + omega * width * across)
             constant = math.log(8 * width) - np.log1p(-(_ELLIPSES**-2.0))
             count = float(((growth + constant - log_tolerance) / (2 * np.log(_ELLIPSES))).min())
             if not count < _LEGENDRE:
                 raise TooSlowError
             points, weights = _legendre(16 * math.ceil(max(count, 1) / 16))
-            u = width * points
+            u = centre + width * points
             log_p = np.log(p * width * weights) - LOG_SQRT_2PI - (u - m) ** 2 / 2
             found.append(Nodes(u, log_p, 2 * m * u, math.exp(log_tolerance)))
         return found
@@ -171,10 +192,7 @@ class Amplified(StepLaw):
             return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, inner))
         h = self._threshold(np.maximum(size, self._inner))
         outer = log_subtract(self._log_mixture_above(h), 1.0, size + log_ndtr(-h - self.shift))
-        inner = np.logaddexp(
-            math.log1p(-self.q) + log_gdp_delta(self.shift, size), math.log(self.q) + log_gdp_delta(self.shift + self.mu, size)
-        )
-        return symmetric_log_delta(epsilon, np.where(size >= self._inner, outer, inner))
+        return symmetric_log_delta(epsilon, np.where(size >= self._inner, outer, self._log_told(size)))
 
     def log_above(self, epsilon: Array) -> Array:
         # Q(L > -e) = 1 - P(L >= e), and P is the mixture beyond the threshold.
@@ -184,8 +202,7 @@ class Amplified(StepLaw):
         outer = np.where(epsilon >= 0, log_ndtr(-h - self.shift), np.log1p(-hit))
         if not self.shift:
             return outer
-        near = [math.log(p) + log_ndtr(-epsilon / m - m / 2) for m, p in ((self.shift, 1 - self.q), (self.shift + self.mu, self.q))]
-        return np.where(np.abs(epsilon) >= self._inner, outer, np.logaddexp(*near))
+        return np.where(np.abs(epsilon) >= self._inner, outer, self._log_told_above(epsilon))
 
     @property
     def reverse(self) -> StepLaw:

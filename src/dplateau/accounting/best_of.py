@@ -15,6 +15,8 @@ _CLOSE: Final = 1.1
 """Neighbours whose ratio is smaller than this are not searched further."""
 _DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 1e-16)
 """Members are chosen for these where the delta is asked for."""
+_FEW: Final = 12
+"""Up to so many members are all tried."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
@@ -31,8 +33,8 @@ def least_delta(found: Callable[[float], Enclosure]) -> Enclosure:
 class BestOf(Guarantee):
     """The least epsilon (or delta) of a family of valid guarantees, numbered from 1 to ``most``.
 
-    Numbers up to ``limit`` are tried, each half of the next, and the best stretch is narrowed down; the result is compared with
-    that of ``most``. The search may miss the best member; whichever it finds holds.
+    Of the numbers up to ``limit`` few are all tried; of many, those that are each half of the next, and the best stretch is
+    narrowed down. The result is compared with that of ``most``. The search may miss the best member; whichever it finds holds.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class BestOf(Guarantee):
         return self._least(lambda guarantee: guarantee.delta(epsilon))
 
     def divergence(self, order: float) -> float:
-        tried = {max(self.limit >> k, 1) for k in range(self.limit.bit_length())}
+        tried = {self.limit >> k for k in range(self.limit.bit_length())}
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
@@ -77,7 +79,8 @@ class BestOf(Guarantee):
         def cost(number: int) -> float:
             return value(self.rough(number)).upper
 
-        tried = sorted({max(self.limit >> k, 1) for k in range(self.limit.bit_length())})
+        few = self.limit <= _FEW
+        tried = [*range(1, self.limit + 1)] if few else sorted({self.limit >> k for k in range(self.limit.bit_length())})
         place = min(range(len(tried)), key=lambda index: cost(tried[index]))
         low, best, high = tried[max(place - 1, 0)], tried[place], tried[min(place + 1, len(tried) - 1)]
         while high / low > _CLOSE and max(high - best, best - low) > 1:

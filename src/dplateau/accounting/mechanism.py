@@ -70,17 +70,16 @@ def _fixed_order_mu(run: Run) -> float:
 
 
 def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
-    """The steps' law in each direction, and its mu times the noise multiplier."""
-    if run.sampling.random_size or run.adjacency == "replace":
-        return shifted_kinds(run)
-    return (PresentOrEmpty, EmptyOrPresent), 1.0
-
-
-def shifted_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
-    """The same for laws that may be shifted: an empty place is one value that a record may be replaced by."""
-    if not run.sampling.random_size:
-        return (Amplified,), 2.0
-    return ((PoissonReplace,), 1.0) if run.adjacency == "replace" else ((PoissonRemove, PoissonAdd), 1.0)
+    """The law of a drawn batch in each direction, and its mu times the noise multiplier."""
+    match run.sampling.random_size, run.adjacency == "replace":
+        case True, True:
+            return (PoissonReplace,), 1.0
+        case True, False:
+            return (PoissonRemove, PoissonAdd), 1.0
+        case False, True:
+            return (Amplified,), 2.0
+        case _:
+            return (PresentOrEmpty, EmptyOrPresent), 1.0
 
 
 def _terms(kind: type[StepLaw], rate: Array, noise: Array, counts: Counts, shift: float) -> tuple[Term, ...]:

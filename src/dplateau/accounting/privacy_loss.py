@@ -166,7 +166,7 @@ class StepLaw(ABC):
     def _threshold(self, epsilon: Array) -> Array:
         """The h at which the shifted ratio is ``exp(epsilon)``; ``-inf`` where it stays above."""
         if self.shift:
-            return _crossing(self._moved, epsilon)
+            return crossing(self._moved, epsilon)
         with np.errstate(divide="ignore"):
             return (np.log(np.maximum(np.expm1(epsilon) / self.q + 1, 0.0)) + self.mu**2 / 2) / self.mu
 
@@ -341,7 +341,7 @@ class PoissonReplace(_OnTheLine):
     def _meeting(self, epsilon: Array) -> Array:
         """The h at which the loss is epsilon; without a shift a quadratic in exp(mu h)."""
         if self.shift:
-            return _crossing(self._loss, epsilon)
+            return crossing(self._loss, epsilon)
         half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
         rest = np.arcsinh(np.abs(half) * np.exp(-epsilon / 2))
         return (np.where(half > 0, rest, -rest) + epsilon / 2) / self.mu
@@ -375,7 +375,7 @@ class PoissonReplace(_OnTheLine):
         return math.inf
 
 
-def _crossing(rising: Callable[[Array], Array], level: Array) -> Array:
+def crossing(rising: Callable[[Array], Array], level: Array) -> Array:
     """Where a smooth rising function that is unbounded both ways passes ``level``: a table, then false position in its cells."""
     level = np.asarray(level, dtype=float)
     low, high = -1.0, 1.0

@@ -24,7 +24,7 @@ import numpy as np
 
 from dplateau.accounting import Guarantee, Proved, binomial
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.mechanism import shifted_kinds
+from dplateau.accounting.mechanism import step_kinds
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.closed_forms import not_random, unequal
 from dplateau.analyses.requirements import contraction, missing
@@ -155,6 +155,6 @@ def _contraction(run: Run) -> tuple[float, float]:
 
 
 def _split(run: Run, far: Callable[[Array], Array], escape: float) -> SplitNoise:
-    kinds, shift = shifted_kinds(run)
+    kinds, shift = step_kinds(run)
     (rate,), (noise,), _ = run.table.draws()
     return SplitNoise(kinds, float(rate), shift / float(noise), run.steps, far, escape, ROUND_OFF)

@@ -11,7 +11,7 @@ import numpy as np
 from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
 from dplateau.accounting.best_of import BestOf, least_delta
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.mechanism import sensitivity, shifted_kinds
+from dplateau.accounting.mechanism import sensitivity, step_kinds
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
@@ -138,7 +138,7 @@ def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: 
 
     The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the distance do.
     """
-    kinds, unit = shifted_kinds(run)
+    kinds, unit = step_kinds(run)
     if window.rate.size == 1 and contracted[0] == 1:
         shift = far / (window.steps * float(window.deviation[0])) + 2 * ROUND_OFF
         blocks = [(float(window.rate[0]), float(window.noise[0]), shift, window.steps)]

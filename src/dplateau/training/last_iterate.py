@@ -107,7 +107,9 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     reach = lattice.box * lattice.unit * math.sqrt(size) if run.diameter is None else run.diameter / 2
     least = float((step * noise * (run.clip_norm / batch)).min())
     grid = math.sqrt(size) * (1 + 2.0**-8) * lattice.unit / least
-    projection = 0.0 if run.diameter is None else ((size / 2 + 4) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
+    projection = 0.0
+    if run.diameter is not None:
+        projection = ((size.bit_length() / 2 + 6) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
     # Batches of random size that are too large for a contraction are paid for by the bounds themselves.
     largest = float(batch.max())
     if run.sampling.random_size and run.strong_convexity is None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Final, TypeAlias
 
 from dplateau.algorithms import SOLVERS, Algorithm, Budget, NoisySGD, Problem, plan_dp_sgld
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, Run, Sampling, Shuffled
+from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocation, Run, Sampling, Shuffled
 
 Setting: TypeAlias = dict[str, Any]
 
@@ -27,6 +28,7 @@ FULL_STEPS: Final = 200
 SAMPLINGS: Final[dict[str, Callable[[int], Sampling]]] = {
     "fixed": FixedSize,
     "poisson": Poisson,
+    "allocated": RandomAllocation,
     "cyclic": Cyclic,
     "shuffled": Shuffled,
     "full": lambda _: FullBatch(),
@@ -72,12 +74,20 @@ class Method:
 
 
 def composed(
-    facts: Facts, *, batch: int, epochs: int, step: float, clip: float, momentum: float = 0.0, average: float = 0.0
+    facts: Facts,
+    sampling: str = "poisson",
+    *,
+    batch: int,
+    epochs: int,
+    step: float,
+    clip: float,
+    momentum: float = 0.0,
+    average: float = 0.0,
 ) -> Algorithm:
-    """Poisson batches, every iterate accounted for by exact composition."""
+    """Every iterate accounted for by exact composition."""
     run = Run(
         n=facts.n,
-        sampling=Poisson(batch),
+        sampling=SAMPLINGS[sampling](batch),
         steps=round(epochs * facts.n / batch),
         noise_multiplier=1.0,
         clip_norm=clip * facts.loss.lipschitz(1.0),
@@ -135,7 +145,9 @@ METHODS: Final = (
     Method("adp-sgd", "ADP-SGD, planned", "composition", _solver("adp-sgd")),
     Method("averaged", "Noisy-SGD, averaged", "composition", averaged, _MOMENTUM),
     Method("dp-sgd", "DP-SGD", "composition", composed, _PLAIN),
+    Method("dp-sgd-allocated", "DP-SGD, random allocation", "composition", partial(composed, sampling="allocated"), _PLAIN),
     Method("poisson", "Noisy-SGD, Poisson batches", "last iterate", _by_sampling("poisson"), _LAST),
+    Method("allocated", "Noisy-SGD, random allocation", "last iterate", _by_sampling("allocated"), _LAST),
     Method("shuffled", "Noisy-SGD, shuffled batches", "last iterate", _by_sampling("shuffled"), _LAST),
     Method("cyclic", "Noisy-CGD, cyclic batches", "last iterate", _by_sampling("cyclic"), _LAST),
     Method("dp-sgld", "DP-SGLD, constant steps", "last iterate", _by_sampling("fixed"), _LANGEVIN),
