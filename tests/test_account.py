@@ -76,6 +76,30 @@ def test_noise_is_calibrated_for_every_sampling(sampling: Any, adjacency: str) -
         assert dp.account(run.replace(noise_multiplier=z * (1 - 1e-4)), 1e-6).epsilon > epsilon
 
 
+@pytest.mark.parametrize("start", [0.3, 1.0, 200.0])
+@pytest.mark.parametrize(
+    ("sampling", "changes"),
+    [
+        (dp.Poisson(256), {}),
+        (dp.Poisson(256), {"strong_convexity": 0.01}),
+        (dp.FixedSize(256), {"strong_convexity": 0.01}),
+        (dp.FixedSize(256), {"adjacency": "replace", "diameter": 0.3}),
+        (dp.RandomAllocation(256), {"diameter": 0.3}),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
+)
+def test_last_iterates_are_calibrated_from_anywhere(sampling: Any, changes: dict[str, Any], start: float) -> None:
+    """A bound that is left out on the way, because it was far behind, is not left out where it is the least."""
+    given = {"smoothness": 1.0, "strong_convexity": 0.0, "diameter": 2.0, "step_size": 1.0, "released": "last", **changes}
+    run = dp.Run(n=30_000, sampling=sampling, steps=20_000, noise_multiplier=start, **given)
+    found = dp.calibrate(run, epsilon=1.0, delta=1e-5)
+    z = found.noise_multiplier
+    assert isinstance(z, float)
+    report = dp.account(found, 1e-5)
+    assert 0.999 < report.epsilon <= 1.0
+    assert dp.account(found.replace(noise_multiplier=z * (1 - 2e-3)), 1e-5).epsilon > 1.0
+
+
 def test_a_schedule_keeps_its_shape() -> None:
     shape = [1.0, 2.0, 3.0] * 200
     run = dp.calibrate(poisson(steps=600, size=300).replace(noise_multiplier=shape), epsilon=0.7, delta=1e-6)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
@@ -30,6 +29,16 @@ _COMPOSED: Final = 1.5e-8
 """The same where it is a single run's exact composition, of which every evaluation takes its time."""
 _ALLOCATED: Final = 1e-6
 """The same under random allocation, whose enclosures are wider."""
+_LOOKED_BACK: Final = 1e-5
+"""The same for bounds that look back, which jump a little where another look-back is chosen."""
+_BESIDE: Final = 0.2
+"""What a bound said at noise whose log is smaller by no more than this tells whether it may be the least."""
+_STEEPEST: Final = 6.0
+"""Its log(epsilon) is taken to fall no faster than this with the log of the noise."""
+_BEHIND: Final = 1.1
+"""A bound is left out for the moment if it is larger than the best by this factor even so."""
+_LEAST: Final = 1e-12
+"""Smaller epsilons are this one."""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
 
@@ -42,19 +51,24 @@ def _louder(run: Run, factor: float) -> Run:
     return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
-def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: float) -> tuple[float, list[Curve], float]:
+def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[float, list[Curve], float]:
     """Where to begin, curves that are nearly the wanted one and found faster (to search with, never to certify with), and how near
     to the target to come.
     """
+    delta = spent.delta
     if isinstance(run, Runs):
         return 0.0, [], _NEAR
+    covering = [analysis for analysis in leading if analysis.why_not(run) is None]
+    said = [analysis.guarantee(run) for analysis in covering]
+    looking = any(one.family for one in said)
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
         # Batches of the same rate that are drawn need about the same noise.
         drawn = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
-        near = _calibrate_noise(drawn, epsilon, _spending(leading, delta), *_start(drawn, leading, epsilon, delta))
-        assert isinstance(near, Run)
-        return math.log(largest(near.noise_multiplier) / largest(run.noise_multiplier)), [], _ALLOCATED
-    said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
+        x, curves, _ = _start(drawn, covering, spent, epsilon)
+        found = _calibrate_noise(drawn, epsilon, spent, x, curves, _ROUGH)
+        assert isinstance(found, Run)
+        x = math.log(largest(found.noise_multiplier) / largest(run.noise_multiplier))
+        return x, [], _LOOKED_BACK if looking else _ALLOCATED
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
     if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
@@ -63,27 +77,62 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], epsilon: float, delta: 
             return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus)).epsilon(delta).upper for one in mixed)
 
         return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
-    if not all(isinstance(one, ExactComposition) for one in said):
-        return 0.0, [], _NEAR
 
     def exact(x: float) -> ExactComposition:
         return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon)
 
-    return 0.0, [lambda x: rough_epsilon(exact(x).directions[0], delta), lambda x: exact(x).upper(delta)], _COMPOSED
+    def rough(x: float) -> float:
+        return rough_epsilon(exact(x).directions[0], delta)
+
+    if looking:  # They need no more noise than composition does, and are slow where there is far too little.
+        return 0.0, [rough], _LOOKED_BACK
+    if not all(isinstance(one, ExactComposition) for one in said):
+        return 0.0, [], _NEAR
+    return 0.0, [rough, lambda x: exact(x).upper(delta)], _COMPOSED
 
 
-def _spending(leading: Sequence[Analysis], delta: float) -> Callable[[Run | Runs], float]:
-    """What a candidate costs by its least bound."""
+class _Spent:
+    """What a candidate costs by its least bound, or, of noise, by the least of those that may be the least.
 
-    @cache
-    def spent(candidate: Run | Runs) -> float:
-        if isinstance(candidate, Runs):
-            bounds = [each_by_its_best(candidate, leading, delta), *(composed(analysis, candidate) for analysis in leading)]
-        else:
-            bounds = [analysis.bound(candidate) for analysis in leading]
-        return min(bound.guarantee.upper(delta) for bound in bounds if not isinstance(bound, NotApplicable))
+    While the noise is searched a bound is left out where it was far behind at nearly as much noise: it makes certificates no larger
+    to leave it out, and most of the time is spent on it.
+    """
 
-    return spent
+    def __init__(self, leading: Sequence[Analysis], delta: float, vary: str) -> None:
+        self.leading, self.delta, self.vary = leading, delta, vary
+        self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
+        self.known: dict[Run | Runs, float] = {}
+
+    def __call__(self, candidate: Run | Runs) -> float:
+        if candidate not in self.known:
+            self.known[candidate] = self._composed(candidate) if isinstance(candidate, Runs) else self._least(candidate)
+        return self.known[candidate]
+
+    def _composed(self, candidate: Runs) -> float:
+        found = [each_by_its_best(candidate, self.leading, self.delta), *(composed(one, candidate) for one in self.leading)]
+        return min(one.guarantee.upper(self.delta) for one in found if not isinstance(one, NotApplicable))
+
+    def _least(self, candidate: Run) -> float:
+        level, best = math.log(largest(candidate.noise_multiplier)), math.inf
+        # The last one that was least comes first.
+        for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
+            said = self.said[analysis.name]
+            if self.vary == "noise_multiplier" and _lowest(said, level) > math.log(max(best * _BEHIND, _LEAST)):
+                continue
+            if not isinstance(bound := analysis.bound(candidate), NotApplicable):
+                value = bound.guarantee.upper(self.delta)
+                said.append((level, math.log(max(value, _LEAST))))
+                best = min(best, value)
+        return best
+
+
+def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
+    """What log(epsilon) of a bound is hardly below at this log of the noise, by what was said at others."""
+    lowest = -math.inf
+    for there, value in said:
+        if there >= level or (level - there < _BESIDE and value < math.inf):
+            lowest = max(lowest, value - _STEEPEST * max(level - there, 0.0))
+    return lowest
 
 
 def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
@@ -93,7 +142,7 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
     """
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     for attempt in range(200):
-        value = max(min(30.0, math.log(max(curve(x), 1e-12) / epsilon)), -30.0)  # What is not a number counts as infinite.
+        value = max(min(30.0, math.log(max(curve(x), _LEAST) / epsilon)), -30.0)  # What is not a number counts as infinite.
         if -near <= value <= 0:
             return x, slope
         change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
@@ -112,10 +161,8 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
-def _calibrate_noise(
-    run: Run | Runs, epsilon: float, spent: Callable[[Run | Runs], float], x: float, rough: list[Curve], near: float
-) -> Run | Runs:
-    """The least noise, to a relative 1e-8; a schedule is scaled as a whole, and so are several runs."""
+def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, rough: list[Curve], near: float) -> Run | Runs:
+    """The least noise, nearly; a schedule is scaled as a whole, and so are several runs."""
     slope, floor = _SLOPE, math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
@@ -124,7 +171,7 @@ def _calibrate_noise(
     return _scaled(run, math.exp(x))
 
 
-def _calibrate_count(epsilon: float, spent: Callable[[Run], float], change: Callable[[int], Run], most: int, what: str) -> Run:
+def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run], most: int, what: str) -> Run:
     """The largest count that stays within epsilon."""
     if spent(change(1)) > epsilon:
         raise InputError(f"even {what} = 1 costs more than epsilon {epsilon:g}: raise noise_multiplier, epsilon or delta.")
@@ -179,9 +226,9 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
         raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
     leading = leading_analyses()
 
-    spent = _spending(leading, delta)
+    spent = _Spent(leading, delta, vary)
     if vary == "noise_multiplier":
-        return _calibrate_noise(run, epsilon, spent, *_start(run, leading, epsilon, delta))
+        return _calibrate_noise(run, epsilon, spent, *_start(run, leading, spent, epsilon))
     if isinstance(run, Runs):
         raise InputError(f'vary="{vary}" is for one run: of several runs only the noise is calibrated.')
     if vary == "steps":

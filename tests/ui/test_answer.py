@@ -27,7 +27,7 @@ SHUFFLED = Settings(sampling="shuffled", epochs=50, adjacency="replace")
 ALLOCATED = Settings(sampling="random-allocation", epochs=50)
 POISSON = Settings(sampling="poisson", epochs=50)
 EVERY = (FULL, CYCLIC, SHUFFLED, ALLOCATED, POISSON)
-MORE = 2e-6
+MORE = 2e-5
 """Noise of bounds that take their time is found to this share, and never too small."""
 names = [settings.sampling for settings in EVERY]
 
@@ -43,11 +43,11 @@ def test_the_noise_is_that_of_calibrate(settings):
     best = found(settings)
     run = settings.run(step_size_of(settings))
     exact = dp.calibrate(run, epsilon=settings.epsilon, delta=settings.delta)
-    less = MORE if settings.scheme.allocated else 1e-8  # calibrate itself is as near as that
+    less = MORE if settings.scheme.random_size else 1e-8  # calibrate itself is as near as that
     assert exact.noise_multiplier * (1 - less) <= best.noise <= exact.noise_multiplier * (1 + MORE)
     assert settings.scheme.random_size or best.noise == exact.noise_multiplier
     assert dp.account(best.run, settings.delta).epsilon <= settings.epsilon
-    assert best.epsilon == pytest.approx(settings.epsilon, rel=1e-6)
+    assert best.epsilon == pytest.approx(settings.epsilon, rel=MORE)
 
 
 @pytest.mark.parametrize("start", [0.05, 3.0, 200.0])
@@ -156,7 +156,7 @@ def test_command_and_python_find_the_same_noise(settings, capsys):
     assert program == "dplateau"
     assert status([*arguments, "--json"]) == 0
     least = said["noise"] * (1 - (MORE if settings.scheme.random_size else 3e-8))
-    most = said["noise"] * (1 + (MORE if settings.scheme.allocated else 3e-8))
+    most = said["noise"] * (1 + (MORE if settings.scheme.random_size else 3e-8))
     assert least <= json.loads(capsys.readouterr().out)["noise_multiplier"] <= most
     namespace: dict[str, object] = {}
     exec(said["python"], namespace)

@@ -9,7 +9,7 @@ Proof: ``docs/proofs/reflection-coupling.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -54,6 +54,7 @@ class StartDistance:
     gap: Array
     used: Array
     epoch: int
+    _known: dict[tuple[int, float], float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def unusual(self) -> float:
@@ -82,16 +83,9 @@ class StartDistance:
         if not before or not tail > 0:
             return self.surely(before)
         weight, count, rate, rest = self._weights(before)
-        highest = float(weight.max())
-        best, theta = math.inf, np.geomspace(1e-3, 700.0, 60) / highest
-        for _ in range(2):
-            # The logarithm of the mean of exp(theta sum): convex in a weight, so within a group the mean of its ends is above it.
-            grown = count @ np.log1p(rate[:, None] * np.expm1(np.multiply.outer(weight, theta)))
-            found = (grown * _UP - math.log(tail)) / theta
-            place = int(np.argmin(found))
-            best = min(best, float(found[place]))
-            theta = np.geomspace(theta[max(place - 1, 0)], theta[min(place + 1, theta.size - 1)], 60)
-        return min((best + rest) * (_UP + _POWER * before), self.surely(before))
+        if (key := (self._near(before), tail)) not in self._known:
+            self._known[key] = _quantile(weight, count, rate, tail)
+        return min((self._known[key] + rest) * (_UP + _POWER * before), self.surely(before))
 
     def _after(self, known: Array, before: int, used: Array) -> float:
         if self.table.count.size > 1:
@@ -128,6 +122,13 @@ class StartDistance:
             result.append(far)
         return np.array(result) * _UP
 
+    def _near(self, before: int) -> int:
+        """Steps whose weight is not negligible, where all are alike: the same for all that are far enough from the start."""
+        c = float(self.contraction[0])
+        if self.table.count.size > 1 or c >= 1:
+            return before
+        return min(before, math.ceil(_GONE / -math.log(max(c, 1e-17))))
+
     def _weights(self, before: int) -> tuple[Array, Array, Array, float]:
         """Groups of steps: the ends' weights, half the number of steps for each end, rates; and what is left, at most."""
         if self.table.count.size > 1:
@@ -139,7 +140,7 @@ class StartDistance:
             rounding = float(np.exp(after) @ self.rounding[:before])
             return weight[kept], np.ones(int(kept.sum())), self.used[:before][kept], float(weight[~kept].sum()) + rounding
         c, gap, rate = float(self.contraction[0]), float(self.gap[0]), self.used
-        near = before if c == 1 else min(before, math.ceil(_GONE / -math.log(max(c, 1e-17))))
+        near = self._near(before)
         rest = gap * c**near * geometric_sum(c, before - near) + float(self.rounding[0]) * geometric_sum(c, before)
         if c == 1:
             return np.array([gap]), np.array([float(near)]), rate, rest
@@ -148,6 +149,19 @@ class StartDistance:
         number = np.minimum(size, near - first)
         ends = np.concatenate([first, first + number - 1])
         return gap * c ** ends.astype(float), np.tile(number / 2, 2), np.repeat(rate, ends.size), rest
+
+
+def _quantile(weight: Array, count: Array, rate: Array, tail: float) -> float:
+    """What the sum of the weights of used steps exceeds with at most this probability (Chernoff)."""
+    best, theta = math.inf, np.geomspace(1e-3, 700.0, 60) / float(weight.max())
+    for _ in range(2):
+        # The logarithm of the mean of exp(theta sum): convex in a weight, so within a group the mean of its ends is above it.
+        grown = count @ np.log1p(rate[:, None] * np.expm1(np.multiply.outer(weight, theta)))
+        found = (grown * _UP - math.log(tail)) / theta
+        place = int(np.argmin(found))
+        best = min(best, float(found[place]))
+        theta = np.geomspace(theta[max(place - 1, 0)], theta[min(place + 1, theta.size - 1)], 60)
+    return best
 
 
 @lru_cache(maxsize=16)
