@@ -7,9 +7,11 @@ import pytest
 from scipy.stats import binom
 
 import dplateau as dp
-from dplateau.accounting import Enclosure, GaussianDP, Guarantee, NotApplicable
+from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarantee, NotApplicable
 from dplateau.accounting.best_of import BestOf
+from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove
 from dplateau.accounting.slack import WithSlack
+from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, SampledLastIterateBound, SampledLastIterateRenyiBound
 from dplateau.analyses.random_sizes import contractions
 from dplateau.analyses.sampled_last_iterate import _blocks, _spread
@@ -53,6 +55,50 @@ def test_a_plateau_far_below_composition(sampling, adjacency):
     assert long < composed(run.replace(steps=1_000_000)) / 5
     short = run.replace(steps=50)
     assert epsilon(short) == pytest.approx(composed(short), rel=1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_random_allocation_has_plateaus_beside_those_of_poisson_batches(adjacency):
+    """The noise is split, so its shifts cost more; the draws cost less."""
+    allocated = run_of(sampling=dp.RandomAllocation(100), adjacency=adjacency, steps=200_000)
+    drawn = allocated.replace(sampling=dp.Poisson(100))
+    for changes in ({}, {"strong_convexity": 0.01}, {"strong_convexity": 0.01, "diameter": None}):
+        here, there = epsilon(allocated.replace(**changes)), epsilon(drawn.replace(**changes))
+        assert 0.9 * there < here < 1.3 * there
+        assert here < composed(allocated) / 2
+        assert here == pytest.approx(epsilon(allocated.replace(steps=400_000, **changes)), rel=1e-3)
+    # An epoch that is not complete comes last; short runs compose all steps.
+    assert epsilon(allocated.replace(steps=200_013)) == pytest.approx(epsilon(allocated), rel=2e-3)
+    short = allocated.replace(steps=50)
+    assert epsilon(short) == pytest.approx(composed(short), rel=1e-4)
+    assert SampledLastIterateRenyiBound().why_not(allocated)
+
+
+@pytest.mark.parametrize(("mu", "alpha"), [(1.0, 0.3), (0.5, 0.8), (2.0, 0.2)])
+def test_an_epoch_and_its_shifts_are_within_a_split_of_the_noise(mu, alpha):
+    """Two batches, every centre as far as it may be: exact, against the epoch and the shift with any part of the noise each."""
+    g = np.linspace(-11, 11, 1201)
+    cell = (g[1] - g[0]) ** 2
+    x, y = np.meshgrid(g, g, indexing="ij")
+
+    def normal(a, b):
+        return cell * np.exp(-((x - a) ** 2 + (y - b) ** 2) / 2) / (2 * math.pi)
+
+    present, absent = (normal(alpha + mu, alpha) + normal(alpha, alpha + mu)) / 2, normal(0, 0)
+    shift, reached = math.sqrt(2) * alpha, []
+    for e in (0.1, 0.5, 1.5):
+        exact = [np.maximum(p - math.exp(e) * q, 0).sum() for p, q in ((present, absent), (absent, present))]
+        for share in (0.2, 0.5, 0.8):
+            for kind, here in zip((AllocationRemove, AllocationAdd), exact, strict=True):
+
+                def delta(noise, gaussian, kind=kind, e=e):
+                    law = kind(0.5, mu / noise, 0.0, ((mu / noise, 2),), 2, True)
+                    return ExactComposition((Composition((Repeated(law, 1),), gaussian),)).delta(e)
+
+                assert here <= delta(math.sqrt(share), shift / math.sqrt(1 - share)).upper * (1 + 1e-3)
+                reached.append(here > delta(1.0, shift).upper * 1.01)
+    # With the whole noise for each of them it would be too little.
+    assert any(reached)
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)

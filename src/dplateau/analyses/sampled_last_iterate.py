@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 
 from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
 from dplateau.accounting.best_of import BestOf, least_delta
+from dplateau.accounting.contour import WIDTH
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity, step_kinds
+from dplateau.accounting.random_allocation import ALLOCATED
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.random_sizes import contractions, no_contraction
 from dplateau.analyses.requirements import missing
 from dplateau.analyses.start_distance import starts
-from dplateau.spec import ROUND_OFF, FixedSize, Poisson, Run, StepTable
+from dplateau.spec import ROUND_OFF, FixedSize, Poisson, RandomAllocation, Run, StepTable
+from dplateau.spec.schedule import scaled
 
 _BLOCKS: Final = 12
 _ROUGH_BLOCKS: Final = 4
@@ -31,6 +34,9 @@ _NEARER: Final = 0.999
 """A start is told by what the record has done if that is nearer than so much of the diameter."""
 _NOTHING: Final = 12.0
 """A distance below exp(-12) of the noise is nothing."""
+_LARGE: Final = 100.0
+_SMALLEST_SHARE: Final = 1e-3
+"""Least share of the noise, in variance, of either of its parts."""
 _UP: Final = 1 + 1e-9
 """Room for the rounding of the shifts."""
 
@@ -40,9 +46,10 @@ class SampledLastIterateBound(Analysis):
     all parts, contracted to the end, make it up. It is at most a diameter, and at most what the record has moved the iterate by
     until then, but for a small probability. The least over R, and plain composition. **Proved.**
 
-    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity, batches drawn at random (Poisson or
-    fixed size), any step sizes up to ``2/smoothness``. Under Poisson sampling a large batch may break the contraction: the
-    probability is added to delta, so step sizes need head room below ``2/smoothness``.
+    Setting: convex or strongly convex losses, projection on a bounded set or strong convexity, batches drawn at random (Poisson,
+    fixed size, random allocation), any step sizes up to ``2/smoothness``. Where sizes are random a large batch may break the
+    contraction: the probability is added to delta, so step sizes need head room below ``2/smoothness``. Under random allocation
+    whole epochs are looked back, and the noise is split: one part hides the shifts, the other one the record of an epoch.
 
     Source: ours, ``docs/proofs/sampled-last-iterate.md``; after Altschuler, Talwar 2022, Theorem 3.1, and Bok, Su, Altschuler 2024,
     whose split of the noise in two it avoids.
@@ -54,7 +61,8 @@ class SampledLastIterateBound(Analysis):
     renyi: ClassVar[bool] = False
 
     def why_not(self, run: Run) -> str | None:
-        return missing(run, forgets=True, samplings=(Poisson, FixedSize)) or no_contraction(run)
+        covered = (Poisson, FixedSize) if self.renyi else (Poisson, FixedSize, RandomAllocation)
+        return missing(run, forgets=True, samplings=covered) or no_contraction(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         return _LookBack(run, self.renyi)
@@ -93,11 +101,13 @@ class _LookBack(Guarantee):
 
     def _best(self, delta: float) -> BestOf:
         """The look-backs; they are searched by their Renyi divergences, in few blocks and in the first direction alone."""
+        run, length = self.run, _unit(self.run)
+        most = -(-run.steps // length)
         return BestOf(
-            lambda steps: self._member(steps, delta, _BLOCKS, self.renyi),
-            self.run.steps,
-            self._furthest(delta),
-            lambda steps: self._member(steps, delta, _ROUGH_BLOCKS, True, directions=1),
+            lambda back: self._member(run.steps - (most - back) * length, delta, _BLOCKS, self.renyi),
+            most,
+            -(-self._furthest(delta) // length),
+            lambda back: self._member(run.steps - (most - back) * length, delta, _ROUGH_BLOCKS, True, directions=1),
         )
 
     def _furthest(self, delta: float) -> int:
@@ -111,13 +121,47 @@ class _LookBack(Guarantee):
         return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
 
     def _member(self, steps: int, delta: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
-        kind = RenyiDP if renyi else ExactComposition
         if steps == self.run.steps:
-            return kind(compositions(self.run)[0][:directions])
+            return _composed(self.run, directions, rough=renyi)
         window = self.run.table.last(steps)
         far, contracted, slack = _start(self.run, window, delta)
         note = f"looks back {steps:,} of {self.run.steps:,} steps, over a distance of {far:.3g}"
+        if _unit(self.run) > 1:
+            return WithSlack(_split(self.run, window, contracted, far * _UP, directions, rough=renyi), slack, note)
+        kind = RenyiDP if renyi else ExactComposition
         return WithSlack(kind(_shifted(self.run, window, contracted, far * _UP, blocks)[:directions]), slack, note)
+
+
+def _unit(run: Run) -> int:
+    """Look-backs are multiples of so many steps, but for an epoch that is not complete."""
+    return run.sampling.epoch_length(run.n) if run.sampling.allocated else 1
+
+
+def _composed(run: Run, directions: int, gaussian: float = 0.0, *, rough: bool) -> Guarantee:
+    """The steps of ``run`` and a Gaussian of this mu; ``rough`` by Renyi divergences, of Poisson batches for allocated ones."""
+    allocated = _unit(run) > 1
+    if allocated and rough:
+        run = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
+    found = [replace(one, gaussian=math.hypot(one.gaussian, gaussian)) for one in compositions(run)[0][:directions]]
+    return RenyiDP(tuple(found)) if rough else ExactComposition(tuple(found), width=ALLOCATED if allocated else WIDTH)
+
+
+def _split(run: Run, window: StepTable, contracted: Array, far: float, directions: int, *, rough: bool) -> Guarantee:
+    """Whole epochs of random allocation with a part of the noise, and the shifts, one Gaussian, with the rest.
+
+    Shifts that are proportional to what a step's noise is worth in the end make the least Gaussian.
+    """
+    weight, before = _worth(window, contracted)
+    shift = before * far / math.sqrt(float(weight @ weight)) + 2 * ROUND_OFF * math.sqrt(window.steps)
+    # Of many small steps the mus of the two parts decide: a step adds this variance to the likelihood ratio. With little noise an
+    # epoch costs more than its mu says, so it gets more of it.
+    square = np.minimum(window.noise**-2.0, _LARGE)
+    told, more = (4 * np.sinh(square), 1.0) if run.adjacency == "replace" else (np.expm1(square), 1 + min(float(square.max()), 3.0))
+    odds = more * math.sqrt(float((told * window.rate**2 * window.count).sum())) / shift
+    share = min(max(odds / (1 + odds), _SMALLEST_SHARE), 1 - _SMALLEST_SHARE)
+    part = run.part(run.steps - window.steps, run.steps)
+    quieter = part.replace(noise_multiplier=scaled(part.noise_multiplier, math.sqrt(share) * (1 - 1e-15)))
+    return _composed(quieter, directions, shift / math.sqrt(1 - share) * _UP, rough=rough)
 
 
 def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, float]:
@@ -157,13 +201,8 @@ def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: 
 def _blocks(window: StepTable, contracted: Array, far: float, unit: float, limit: int) -> list[tuple[float, float, float, int]]:
     """Rate, noise multiplier, shift and number of steps of at most so many blocks, rates rounded up and noise down."""
     full = np.ones(window.steps)
-    with np.errstate(divide="ignore"):
-        logs = np.log(contracted) * full
-    # What the first step of the window absorbs is contracted by all later steps, the distance before it by that one as well.
-    after = np.exp(np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0))
-    before = math.exp(float(logs.sum()))
+    weight, before = _worth(window, contracted)
     rate, noise = window.rate * full, window.noise * full
-    weight = after * window.deviation
     shift = _spread(weight, rate * unit / noise, before * far)
     change = np.abs(np.diff(np.log(rate))) + np.abs(np.diff(np.log(noise)))
     change = change + 4 * np.abs(np.diff(shift)) / max(float(shift.max()), 1e-300) + 1e3 * (np.diff(shift > 0) != 0)
@@ -174,6 +213,15 @@ def _blocks(window: StepTable, contracted: Array, far: float, unit: float, limit
         mean = float((weight[here] * shift[here]).sum() / max(float(weight[here].sum()), 1e-300))
         found.append((float(rate[here].max()), float(noise[here].min()), mean + 2 * ROUND_OFF, int(here.size)))
     return found
+
+
+def _worth(window: StepTable, contracted: Array) -> tuple[Array, float]:
+    """What is left of each step's noise in the end, shape (steps,), and of a distance before the window."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(contracted) * np.ones(window.steps)
+    # What the first step of the window absorbs is contracted by all later steps, the distance before it by that one as well.
+    after = np.exp(np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0))
+    return after * window.deviation, math.exp(float(logs.sum()))
 
 
 def _spread(weight: Array, mean: Array, total: float) -> Array:
