@@ -84,6 +84,7 @@ def forgetting() -> dict[str, Callable[[], object]]:
         "calibrate, full batches": calibrated(full),
         "calibrate, fixed size, strongly convex": calibrated(strongly),
         "calibrate, the same, replace": calibrated(strongly.replace(adjacency="replace")),
+        "calibrate, the same, random allocation": calibrated(strongly.replace(sampling=dp.RandomAllocation(256))),
     }
 
 

@@ -17,6 +17,8 @@ _DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 1e-16)
 """Members are chosen for these where the delta is asked for."""
 _FEW: Final = 12
 """Up to so many members are all tried."""
+_RISES: Final = 4
+"""So many numbers, each half of the one before, and none of the last three the best: smaller ones are not tried."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
@@ -74,13 +76,21 @@ class BestOf(Guarantee):
     def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:
         return min((value(self.member(number)) for number in self._found(value)), key=lambda enclosure: enclosure.upper)
 
+    def _tried(self, cost: Callable[[int], float]) -> list[int]:
+        """All numbers where they are few; else ``limit``, its half, and so on, until they cost more and more."""
+        if self.limit <= _FEW:
+            return [*range(1, self.limit + 1)]
+        tried = [self.limit]
+        while tried[-1] > 1 and (len(tried) < _RISES or min(map(cost, tried[1 - _RISES :])) <= min(map(cost, tried))):
+            tried.append(tried[-1] // 2)
+        return tried[::-1]
+
     def _found(self, value: Callable[[Guarantee], Enclosure]) -> set[int]:
         @cache
         def cost(number: int) -> float:
             return value(self.rough(number)).upper
 
-        few = self.limit <= _FEW
-        tried = [*range(1, self.limit + 1)] if few else sorted({self.limit >> k for k in range(self.limit.bit_length())})
+        tried = self._tried(cost)
         place = min(range(len(tried)), key=lambda index: cost(tried[index]))
         low, best, high = tried[max(place - 1, 0)], tried[place], tried[min(place + 1, len(tried) - 1)]
         while high / low > _CLOSE and max(high - best, best - low) > 1:

@@ -24,7 +24,7 @@ from dplateau.spec import ROUND_OFF, Run, StepTable
 _UP: Final = 1 + 1e-9
 _POWER: Final = 4e-15
 """Room for the rounding of a contraction, for every step of a power of it."""
-_GROUPS: Final = 2000
+_GROUPS: Final = 1000
 """Most groups of steps whose weights are looked at."""
 _LARGE: Final = 300.0
 """Distances that grow by more than exp(300) are infinite."""

@@ -34,7 +34,7 @@ STUDY: Final = Entry(
     PAPER,
     "16 ways to train logistic regression on MNIST features and on Adult, epsilon 1/4 to 8; what a refuted claim would have bought",
     f"--records, and --data-dir with {', '.join(DATA)}; matplotlib for the pictures of --output",
-    "an hour and a half on two cores, 5 seeds",
+    "70 minutes on one core, 5 seeds",
     run,
     DATA,
     trains=True,
