@@ -64,8 +64,9 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
         # Batches of the same rate that are drawn need about the same noise.
         drawn = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
-        x, curves, _ = _start(drawn, covering, spent, epsilon)
-        found = _calibrate_noise(drawn, epsilon, spent, x, curves, _ROUGH)
+        nearly = _Spent(covering, delta, "noise_multiplier")
+        x, curves, _ = _start(drawn, covering, nearly, epsilon)
+        found = _calibrate_noise(drawn, epsilon, nearly, x, curves, _ROUGH)
         assert isinstance(found, Run)
         x = math.log(largest(found.noise_multiplier) / largest(run.noise_multiplier))
         return x, [], _LOOKED_BACK if looking else _ALLOCATED

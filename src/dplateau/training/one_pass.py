@@ -71,31 +71,31 @@ def train_one_pass(
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     check_options(run, dtype, momentum, average, keep_iterates)
-    records = uninterrupted(partial(_Records, blocks, run, loss))
+    records = uninterrupted(partial(Records, blocks, run, loss))
     shape = loss.weights_shape(records.d)
     coefficients = checked_l2(l2, records.d)
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
-    steps = _Steps(run, shape, arithmetic, average, generator)
-    work = partial(_pass, loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
+    steps = Steps(run, shape, arithmetic, average, generator)
+    work = partial(pass_over, loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
     weights, iterates = uninterrupted(work)
     arithmetic.check(weights)
     return result_of(run, loss, generator, weights, iterates, dtype)
 
 
-def _pass(
+def pass_over(
     loss: GeneralisedLinearLoss,
-    records: _Records,
-    steps: _Steps,
+    records: Records,
+    steps: Steps,
     first: NDArray[Any],
     arithmetic: Arithmetic,
     l2: NDArray[np.float64],
     keep: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept, after every record was seen."""
+    """The released weights, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
     run, constants = steps.run, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
     start = arithmetic.started(first)
@@ -104,21 +104,21 @@ def _pass(
     def check(longest: Any, given: int) -> None:
         if not np.isfinite(largest := float(longest)):
             raise InputError(
-                f"among the first {given:,} records some have features that are not finite numbers: clean or clip them first. "
-                "Nothing was released."
+                f"among the first {min(given, run.n):,} records some have features that are not finite numbers: clean or clip them "
+                "first. Nothing was released."
             )
         check_curvature(run, loss, run.clip_norm * float(constants.share), largest, l2)
 
     try:
         for capacity, counts, chunk in steps.chunks(records.d):
             used = int(counts.sum())
-            features, target = records.take(used, _room(used, counts, capacity, block_of(records.d, loss.outputs)))
+            features, target = records.take(used, steps.room(counts, capacity, block_of(records.d, loss.outputs)))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             block = jax.device_put(Block(features, target), may_alias=False)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             check(longest, records.given - used)
             if progress is not None:
-                progress(records.given - used, run.n)
+                progress(records.given - used, records.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
@@ -129,17 +129,11 @@ def _pass(
         records.close()
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
-        progress(run.n, run.n)
+        progress(records.total, records.total)
     return weights, np.concatenate(kept) if keep else None
 
 
-def _room(rows: int, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-    """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
-    whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
-    return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
-
-
-class _Steps:
+class Steps:
     """The steps of a run, a chunk at a time."""
 
     def __init__(
@@ -165,17 +159,38 @@ class _Steps:
             yield capacity, counts, chunk_of(run, *self._how, begin, end, length, None, stretched(counts, length))
             begin = end
 
+    def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
+        """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
+        rows = int(counts.sum())
+        whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
+        return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
 
-class _Records:
+
+class Records:
     """The records of blocks of any lengths, given out in any other lengths; counts them and checks them."""
 
     def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
         self._blocks, self._n, self._loss = iter(blocks), run.n, loss
         self._pieces: deque[tuple[NDArray[Any], NDArray[Any]]] = deque()
         self._seen, self.given, self.d = 0, 0, 0
-        self._dtype: np.dtype[Any] | None = None
+        self.dtype: np.dtype[Any] | None = None
         if not self._next():
             raise InputError("there are no records: expected blocks of (features, target).")
+
+    @property
+    def total(self) -> int:
+        """Records that are given in all."""
+        return self._n
+
+    def each(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+        """All blocks, with the number of the first record of each; raises unless there are n records in all."""
+        first = 0
+        while self._pieces or self._next():
+            if self._pieces:
+                features, target = self._pieces.popleft()
+                yield first, features, target
+                first += len(target)
+        self.finish()
 
     def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The next ``count`` records, followed by any others up to ``room``, as one array each; without a copy where possible."""
@@ -229,9 +244,9 @@ class _Records:
         features, target = records_of(self._loss, *block)
         if self.d not in (0, features.shape[1]):
             raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
-        if self._dtype not in (None, features.dtype):
-            raise InputError(f"a block has features of type {features.dtype}, the ones before it {self._dtype}: expected one type.")
-        self.d, self._dtype = features.shape[1], features.dtype
+        if self.dtype not in (None, features.dtype):
+            raise InputError(f"a block has features of type {features.dtype}, the ones before it {self.dtype}: expected one type.")
+        self.d, self.dtype = features.shape[1], features.dtype
         self._seen += len(target)
         if self._seen > self._n:
             raise InputError(
