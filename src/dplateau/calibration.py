@@ -31,6 +31,8 @@ _ALLOCATED: Final = 1e-6
 """The same under random allocation, whose enclosures are wider."""
 _LOOKED_BACK: Final = 1e-5
 """The same for bounds that look back, which jump a little where another look-back is chosen."""
+_ROUGH: Final = 1e-3
+"""The same in a search, and the width of its enclosures."""
 _BESIDE: Final = 0.2
 """What a bound said at noise whose log is smaller by no more than this tells whether it may be the least."""
 _STEEPEST: Final = 6.0
@@ -39,8 +41,6 @@ _BEHIND: Final = 1.1
 """A bound is left out for the moment if it is larger than the best by this factor even so."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
-_ROUGH: Final = 1e-3
-"""The same in a search, and the width of its enclosures."""
 
 
 def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
@@ -208,7 +208,8 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
     Returns
     -------
     Run or Runs
-        Certified again as a whole: ``account(result, delta).epsilon <= epsilon``.
+        Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
+        1e-8 of itself, 1e-5 where last-iterate bounds look back, unless a bound jumps there.
 
     Raises
     ------
