@@ -209,7 +209,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
     -------
     Run or Runs
         Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
-        1e-8 of itself, 1e-5 where last-iterate bounds look back, unless a bound jumps there.
+        1e-6 of itself, 1e-5 where last-iterate bounds look back, unless a bound jumps there.
 
     Raises
     ------
