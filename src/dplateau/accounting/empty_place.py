@@ -99,10 +99,6 @@ class _EmptyPlace(Amplified):
         low, high = self._edges
         return np.where((low < epsilon) & (epsilon < high), self._log_told_above(epsilon), beyond) if self.shift else beyond
 
-    @property
-    def unsampled(self) -> float:
-        return 2 * self.mu + self.shift
-
 
 def _both_sides(epsilon: Array, log_delta: Profile, log_reverse: Profile) -> Array:
     """log delta at any epsilon, from those of both directions at epsilon >= 0."""
