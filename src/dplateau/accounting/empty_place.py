@@ -130,13 +130,11 @@ class PresentOrEmpty(_EmptyPlace):
         return _both_sides(np.asarray(epsilon, dtype=float), self._log_present, self._log_absent)
 
     def log_above(self, epsilon: Array) -> Array:
+        # Where presence tells more Q lies above the place where its loss is met; where it tells less it is as for ``Amplified``.
         epsilon = np.asarray(epsilon, dtype=float)
-        # Beyond the inner losses: Q above the place where the loss of presence is met, or all but what absence tells.
         met = self._meeting(np.maximum(epsilon, self._present))
-        less = self._threshold(np.maximum(-epsilon, self._inner))
-        hit = (1 - self.q) * ndtr(-less) + self.q * ndtr(self.mu - less)
-        beyond = np.where(epsilon >= self._present, self._log_mixture_above(met + self.shift), np.log1p(-hit))
-        return self._told_between(epsilon, beyond)
+        more = self._log_mixture_above(met + self.shift)
+        return self._told_between(epsilon, np.where(epsilon >= self._present, more, Amplified.log_above(self, epsilon)))
 
     @property
     def reverse(self) -> StepLaw:
@@ -168,9 +166,7 @@ class EmptyOrPresent(_EmptyPlace):
         epsilon = np.asarray(epsilon, dtype=float)
         met = self._meeting(np.maximum(-epsilon, self._present))
         hit = (1 - self.q) * ndtr(-met) + self.q * ndtr(2 * self.mu - met)
-        more = self._threshold(np.maximum(epsilon, self._inner))
-        beyond = np.where(epsilon >= self._inner, log_ndtr(-more - self.shift), np.log1p(-hit))
-        return self._told_between(epsilon, beyond)
+        return self._told_between(epsilon, np.where(epsilon >= self._inner, Amplified.log_above(self, epsilon), np.log1p(-hit)))
 
     @property
     def reverse(self) -> StepLaw:
