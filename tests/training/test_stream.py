@@ -121,7 +121,11 @@ def test_readings_that_differ_release_nothing(spoilt):
             source.rows = np.where(np.arange(N)[:, None] == 7, np.nan, rows)
         return source()
 
-    says = {"width": "expected the same records every time", "type": "of type float32", "nan": "not finite"}
+    says = {
+        "width": "expected the same records every time",
+        "type": "of type float32",
+        "nan": "among the records some have features that are not finite",
+    }
     with pytest.raises(InputError, match=says.get(spoilt, "two readings of the records differ")) as raised:
         train_stream(run_of(), Logistic(), read, rows=300)
     assert "Nothing was released" in str(raised.value)
@@ -155,3 +159,7 @@ def test_progress_counts_records():
     assert told[0] == (0, 3 * N)
     assert told[-1] == (3 * N, 3 * N)
     assert all(a[0] <= b[0] for a, b in pairwise(told))
+    # How many records the batches had is private: it would tell who was in them.
+    again = []
+    train_stream(run_of(), Logistic(), Source(rows, labels), rows=300, progress=lambda done, total: again.append((done, total)))
+    assert again == told

@@ -70,24 +70,54 @@ def train_one_pass(
     """
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
+    return in_passes(
+        run,
+        loss,
+        partial(Records, blocks, run, loss),
+        Steps,
+        l2=l2,
+        generator=generator,
+        dtype=dtype,
+        momentum=momentum,
+        average=average,
+        start=start,
+        keep_iterates=keep_iterates,
+        progress=progress,
+    )
+
+
+def in_passes(
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    opened: Callable[[], Records],
+    kind: type[Steps],
+    *,
+    l2: float | Sequence[float] | NDArray[np.float64],
+    generator: SecureGenerator | None,
+    dtype: str,
+    momentum: float,
+    average: float,
+    start: ArrayLike | None,
+    keep_iterates: bool,
+    progress: Callable[[int, int], None] | None,
+) -> TrainResult:
+    """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them."""
     check_options(run, dtype, momentum, average, keep_iterates)
-    records = uninterrupted(partial(Records, blocks, run, loss))
+    records = uninterrupted(opened)
     shape = loss.weights_shape(records.d)
     coefficients = checked_l2(l2, records.d)
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
-    steps = Steps(run, shape, arithmetic, average, generator)
-    work = partial(pass_over, loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
-    weights, iterates = uninterrupted(work)
+    steps = kind(run, records, shape, arithmetic, average, generator)
+    weights, iterates = uninterrupted(partial(_pass, loss, steps, first, arithmetic, coefficients, keep_iterates, progress))
     arithmetic.check(weights)
     return result_of(run, loss, generator, weights, iterates, dtype)
 
 
-def pass_over(
+def _pass(
     loss: GeneralisedLinearLoss,
-    records: Records,
     steps: Steps,
     first: NDArray[Any],
     arithmetic: Arithmetic,
@@ -96,7 +126,7 @@ def pass_over(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
-    run, constants = steps.run, arithmetic.constants
+    run, records, constants = steps.run, steps.records, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
     start = arithmetic.started(first)
     state, longest, kept = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]]
@@ -104,21 +134,21 @@ def pass_over(
     def check(longest: Any, given: int) -> None:
         if not np.isfinite(largest := float(longest)):
             raise InputError(
-                f"among the first {min(given, run.n):,} records some have features that are not finite numbers: clean or clip them "
-                "first. Nothing was released."
+                f"among {records.among(given)} some have features that are not finite numbers: clean or clip them first. "
+                "Nothing was released."
             )
         check_curvature(run, loss, run.clip_norm * float(constants.share), largest, l2)
 
     try:
-        for capacity, counts, chunk in steps.chunks(records.d):
-            used = int(counts.sum())
-            features, target = records.take(used, steps.room(counts, capacity, block_of(records.d, loss.outputs)))
+        for capacity, counts, chunk in steps.chunks():
+            before = records.given
+            features, target = records.take(int(counts.sum()), steps.room(counts, capacity, block_of(records.d, loss.outputs)))
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             block = jax.device_put(Block(features, target), may_alias=False)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
-            check(longest, records.given - used)
+            check(longest, before)
             if progress is not None:
-                progress(records.given - used, records.total)
+                progress(before, records.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
@@ -137,16 +167,22 @@ class Steps:
     """The steps of a run, a chunk at a time."""
 
     def __init__(
-        self, run: Run, shape: tuple[int, ...], arithmetic: Arithmetic, average: float, generator: SecureGenerator
+        self,
+        run: Run,
+        records: Records,
+        shape: tuple[int, ...],
+        arithmetic: Arithmetic,
+        average: float,
+        generator: SecureGenerator,
     ) -> None:
-        self.run = run
+        self.run, self.records, self._generator = run, records, generator
         self._how = (shape, arithmetic, average, generator)
         self._length = chunk_length(run, int(np.prod(shape)))
 
-    def chunks(self, d: int) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
+    def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
         """Room for a batch, the sizes of the batches, and the chunk, of consecutive steps whose records fit a block."""
         run, length = self.run, self._length
-        largest = max(1, _BLOCK // d)
+        largest = max(1, _BLOCK // self.records.d)
         begin = 0
         while begin < run.steps:
             counts = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int32)
@@ -167,7 +203,10 @@ class Steps:
 
 
 class Records:
-    """The records of blocks of any lengths, given out in any other lengths; counts them and checks them."""
+    """The records of blocks of any lengths, given out in any other lengths; counts them and checks them.
+
+    ``given`` is a public number: how many were given out, or were expected to be.
+    """
 
     def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
         self._blocks, self._n, self._loss = iter(blocks), run.n, loss
@@ -181,6 +220,10 @@ class Records:
     def total(self) -> int:
         """Records that are given in all."""
         return self._n
+
+    def among(self, given: int) -> str:
+        """Those that were given out so far, in words."""
+        return f"the first {given:,} records"
 
     def each(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
         """All blocks, with the number of the first record of each; raises unless there are n records in all."""

@@ -18,13 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
-from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_of, rounded_up, stretched
-from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import arithmetic_of
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.one_pass import Blocks, Records, Steps, pass_over
-from dplateau.training.result import TrainResult, result_of
+from dplateau.training.one_pass import Blocks, Records, Steps, in_passes
+from dplateau.training.result import TrainResult
 
 ROWS: Final = 1 << 20
 """Records that are kept in memory at once, unless more or fewer are asked for."""
@@ -63,7 +60,8 @@ def train_stream(
     l2, generator, dtype, momentum, average, start, keep_iterates
         See ``train``.
     progress : callable, optional
-        Called with the records done, once an epoch each, and their total; see ``dplateau.training.progress_bar``.
+        Called with the records done and their total, every one counted once an epoch; see ``dplateau.training.progress_bar``. Of
+        batches it counts their expected sizes.
 
     Raises
     ------
@@ -75,19 +73,20 @@ def train_stream(
     if not run.sampling.allocated:
         other = "train_one_pass" if run.sampling.once else "train"
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
-    check_options(run, dtype, momentum, average, keep_iterates)
-    records = uninterrupted(partial(_Allocated, read, run, loss, integer("rows", rows)))
-    shape = loss.weights_shape(records.d)
-    coefficients = checked_l2(l2, records.d)
-    first = checked_start(run, start, shape)
-    arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
-    check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
-    generator = SecureGenerator() if generator is None else generator
-    steps = _Epochs(run, shape, arithmetic, average, generator, records)
-    work = partial(pass_over, loss, records, steps, first, arithmetic, coefficients, keep_iterates, progress)
-    weights, iterates = uninterrupted(work)
-    arithmetic.check(weights)
-    return result_of(run, loss, generator, weights, iterates, dtype)
+    return in_passes(
+        run,
+        loss,
+        partial(_Allocated, read, run, loss, integer("rows", rows)),
+        _Epochs,
+        l2=l2,
+        generator=generator,
+        dtype=dtype,
+        momentum=momentum,
+        average=average,
+        start=start,
+        keep_iterates=keep_iterates,
+        progress=progress,
+    )
 
 
 class _Allocated(Records):
@@ -98,16 +97,22 @@ class _Allocated(Records):
         super().close()
         self._read, self._run, self.rows = read, run, rows
         self._digest: bytes | None = None
-        self._batch, self._first, self._counts = np.zeros(0, np.int32), 0, np.zeros(0, np.int64)
+        self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
 
     @property
     def total(self) -> int:
-        length = self._run.sampling.epoch_length(self._n)
-        return round(self._run.steps / length * self._n)
+        return self._expected(self._run.steps)
 
-    def choose(self, batch: NDArray[np.int32], first: int, counts: NDArray[Any]) -> None:
-        """Records are wanted whose ``batch`` is ``first`` or one of those after it; each has so many."""
-        self._batch, self._first, self._counts = batch, first, counts.astype(np.int64)
+    def _expected(self, steps: int) -> int:
+        """How many records so many steps use on average. How many they do use is private: it tells who was in them."""
+        return round(steps / self._run.sampling.epoch_length(self._n) * self._n)
+
+    def among(self, given: int) -> str:
+        return "the records"
+
+    def choose(self, batch: NDArray[np.int32], first: int, counts: NDArray[Any], end: int) -> None:
+        """Records are wanted whose ``batch`` is ``first`` or one of those after it; each has so many. Step ``end`` is the next."""
+        self._batch, self._first, self._counts, self._end = batch, first, counts.astype(np.int64), end
 
     def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
         source = Records(self._read(), self._run, self._loss)
@@ -140,7 +145,7 @@ class _Allocated(Records):
                 "two readings of the records differ: expected the same records in the same order. Nothing was released."
             )
         self._digest = read
-        self.given += count
+        self.given = self._expected(self._end)
         return features, target
 
     def finish(self) -> None:
@@ -150,22 +155,19 @@ class _Allocated(Records):
 class _Epochs(Steps):
     """The steps of a run, as many at once as there is room for their records."""
 
-    def __init__(self, *how: Any) -> None:
-        *rest, self._records = how
-        super().__init__(*rest)
-        self._generator: SecureGenerator = rest[-1]
-
-    def chunks(self, d: int) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
+    def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
+        records = self.records
+        assert isinstance(records, _Allocated)
         run, epoch = self.run, self.run.sampling.epoch_length(self.run.n)
         size = constant(run.sampling.divisors(run.n))
-        group = max(1, min(self._length, int(self._records.rows / size)))
+        group = max(1, min(self._length, int(records.rows / size)))
         for start in range(0, run.steps, epoch):
             batch = self._generator.integers(epoch, run.n).astype(np.int32)
             every = np.bincount(batch, minlength=epoch).astype(np.int32)
             for begin in range(start, min(start + epoch, run.steps), group):
                 end = min(begin + group, start + epoch, run.steps)
                 counts = every[begin - start : end - start]
-                self._records.choose(batch, begin - start, counts)
+                records.choose(batch, begin - start, counts, end)
                 capacity = rounded_up(max(run.sampling.largest_likely(size), int(counts.max())))
                 yield capacity, counts, chunk_of(run, *self._how, begin, end, self._length, None, stretched(counts, self._length))
 
