@@ -27,10 +27,10 @@ _NEAR: Final = 1e-9
 """How far below the target, as a share of it, a certified epsilon may lie."""
 _COMPOSED: Final = 1.5e-8
 """The same where it is a single run's exact composition, of which every evaluation takes its time."""
-_ALLOCATED: Final = 1e-6
-"""The same under random allocation, whose enclosures are wider."""
-_LOOKED_BACK: Final = 1e-5
-"""The same for bounds that look back, which jump a little where another look-back is chosen."""
+_SLOW: Final = 1e-6
+"""The same under random allocation, whose enclosures are wider, and for bounds that look back: they jump a little where another
+look-back is chosen.
+"""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
 _BESIDE: Final = 0.2
@@ -69,7 +69,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
         found = _calibrate_noise(drawn, epsilon, nearly, x, curves, _ROUGH)
         assert isinstance(found, Run)
         x = math.log(largest(found.noise_multiplier) / largest(run.noise_multiplier))
-        return x, [], _LOOKED_BACK if looking else _ALLOCATED
+        return x, [], _SLOW
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
     if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
@@ -86,7 +86,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
         return rough_epsilon(exact(x).directions[0], delta)
 
     if looking:  # They need no more noise than composition does, and are slow where there is far too little.
-        return 0.0, [rough], _LOOKED_BACK
+        return 0.0, [rough], _SLOW
     if not all(isinstance(one, ExactComposition) for one in said):
         return 0.0, [], _NEAR
     return 0.0, [rough, lambda x: exact(x).upper(delta)], _COMPOSED
@@ -209,7 +209,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
     -------
     Run or Runs
         Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
-        1e-6 of itself, 1e-5 where last-iterate bounds look back, unless a bound jumps there.
+        1e-6 of itself, unless a bound jumps there.
 
     Raises
     ------

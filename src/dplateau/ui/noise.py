@@ -11,7 +11,7 @@ from dplateau._account import account, leading_analyses
 from dplateau.accounting import Bound, NotApplicable, gdp_mu
 from dplateau.analyses import FixedOrderBound
 from dplateau.calibration import calibrate
-from dplateau.spec import Cyclic, InputError, Poisson, Run
+from dplateau.spec import Cyclic, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
 from dplateau.utility.fixed_step_strongly_convex import start_weight
@@ -20,13 +20,6 @@ _SHARES: Final = tuple(0.25 / 4**k for k in range(8))
 """Step sizes that the automatic one is chosen from first, in units of 2/smoothness."""
 _FINER: Final = (0.5, 0.7, 1.0, 1.4, 2.0)
 """And then around the best of them."""
-_NEAR: Final = 1e-6
-"""How far below the target, as a share of it, the epsilon of ``nearly`` may lie."""
-_TRIES: Final = 9
-_JUMP: Final = 1e-3
-"""A bound may jump where it changes its look-back: then the noise may be more by this share."""
-_SLOPE: Final = -1.2
-"""About how log(epsilon) falls with the log of the noise."""
 
 
 @dataclass(frozen=True)
@@ -66,42 +59,6 @@ def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
     return Calibrated(report.run, report.epsilon, report.best.bound)  # type: ignore[union-attr, arg-type]
 
 
-@lru_cache(maxsize=256)
-def nearly(run: Run, epsilon: float, delta: float) -> Calibrated:
-    """As ``calibrated``, in fewer evaluations: for bounds that take their time, of runs whose noise is near.
-
-    It is certified, and larger by about a millionth at most, or by a thousandth where the bound jumps.
-
-    Raises
-    ------
-    InputError
-        As ``calibrated``.
-    """
-    x, slope, low, high = math.log(run.noise_multiplier), _SLOPE, -math.inf, math.inf  # type: ignore[arg-type]
-    last: tuple[float, float] | None = None
-    enough: Calibrated | None = None
-    for _ in range(_TRIES):
-        louder = run.replace(noise_multiplier=math.exp(x))
-        spent = spent_by(louder, delta)
-        least = min(value for _, value in spent)
-        if least <= epsilon and x < high:
-            # Where several bounds reach it, the first of the table.
-            bound, value = next(one for one in spent if one[1] <= epsilon)
-            enough = Calibrated(louder, value, bound)
-            if least >= epsilon * (1 - _NEAR):
-                return enough
-        if not 0 < least < math.inf:
-            break
-        value = math.log(least / epsilon)
-        if last is not None:
-            slope = min((value - last[1]) / (x - last[0]), -0.1)
-        low, high, last = (x if value > 0 else low), (high if value > 0 else x), (x, value)
-        x -= (value + _NEAR / 2) / slope
-        if not low < x < high:
-            x = (low + high) / 2
-    return enough if enough is not None and high - low < _JUMP else calibrated(run, epsilon, delta)
-
-
 def spent_by(run: Run, delta: float) -> list[tuple[Bound, float]]:
     """Every bound that ``calibrate`` asks, in its order, with its epsilon."""
     said = [analysis.bound(run) for analysis in leading_analyses()]
@@ -136,23 +93,15 @@ def found(settings: Settings) -> Calibrated:
 def at_step_size(settings: Settings, step_size: float) -> Calibrated:
     """The run of these settings with another step size, with its noise."""
     run = settings.run(step_size)
-    if settings.counts_on_last and not settings.scheme.drawn:
+    if settings.counts_on_last:
         return calibrated(run, settings.epsilon, settings.delta)
     composed = composition(settings)  # which no step size changes
-    run = run.replace(noise_multiplier=composed.noise)
-    return nearly(run, settings.epsilon, settings.delta) if settings.counts_on_last else replace(composed, run=run)
+    return replace(composed, run=run.replace(noise_multiplier=composed.noise))
 
 
 def composition(settings: Settings) -> Calibrated:
     """The least noise if nothing were known but the noise: all iterates are released, of any loss."""
-    run = settings.without(last=False).run(1.0)
-    if not settings.scheme.allocated:
-        return calibrated(run, settings.epsilon, settings.delta)
-    try:  # Poisson batches need about as much, and tell it sooner.
-        near = calibrated(run.replace(sampling=Poisson(settings.batch)), settings.epsilon, settings.delta).run
-    except InputError:
-        near = run
-    return nearly(run.replace(noise_multiplier=near.noise_multiplier), settings.epsilon, settings.delta)
+    return calibrated(settings.without(last=False).run(1.0), settings.epsilon, settings.delta)
 
 
 def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> float:
