@@ -17,10 +17,16 @@ import numpy as np
 
 import dplateau as dp
 from common import about, alternate, median_ratio, peer, seconds, table
-from dplateau.accounting import reflection
+from dplateau.accounting import log_normal_sums, random_allocation, reflection
 from dplateau.analyses import ANALYSES, reflection_coupling, start_distance
 from dplateau.analyses.last_uses import varying_steps
 
+KEPT = (
+    *(reflection_coupling._member, reflection_coupling._look_backs, start_distance.starts, reflection._operator),
+    *(random_allocation._ratio, random_allocation._replaced),
+    *(log_normal_sums._log_normal, log_normal_sums._log_normals, log_normal_sums.sum_of_log_normals),
+)
+"""What is remembered from one call to the next."""
 STEPS, PLACES, BATCH, DELTA = 1_000_000, 1_000, 100, 1e-5
 DECAYING = tuple((0.5 / np.sqrt(1 + np.arange(STEPS) / 1e5)).tolist())
 
@@ -66,9 +72,11 @@ def forgetting() -> dict[str, Callable[[], object]]:
     full = poisson.replace(n=1_000, sampling=dp.FullBatch(), noise_multiplier=100.0, diameter=0.5)
     strongly = poisson.replace(sampling=dp.FixedSize(256), steps=20_000, strong_convexity=0.001, l2=0.001, diameter=None)
 
+    allocated = dp.RandomAllocation(256)
+
     def fresh(call: Callable[[], object]) -> Callable[[], object]:
         def start() -> object:
-            for kept in (reflection_coupling._member, reflection_coupling._look_backs, start_distance.starts, reflection._operator):
+            for kept in KEPT:
                 kept.cache_clear()
             return call()
 
@@ -84,7 +92,10 @@ def forgetting() -> dict[str, Callable[[], object]]:
         "calibrate, full batches": calibrated(full),
         "calibrate, fixed size, strongly convex": calibrated(strongly),
         "calibrate, the same, replace": calibrated(strongly.replace(adjacency="replace")),
-        "calibrate, the same, random allocation": calibrated(strongly.replace(sampling=dp.RandomAllocation(256))),
+        "calibrate, the same, random allocation": calibrated(strongly.replace(sampling=allocated)),
+        "calibrate, the same, random allocation, replace": calibrated(strongly.replace(sampling=allocated, adjacency="replace")),
+        "calibrate, projected, random allocation": calibrated(poisson.replace(sampling=allocated)),
+        "calibrate, projected, random allocation, replace": calibrated(poisson.replace(sampling=allocated, adjacency="replace")),
     }
 
 

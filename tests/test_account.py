@@ -100,6 +100,17 @@ def test_last_iterates_are_calibrated_from_anywhere(sampling: Any, changes: dict
     assert dp.account(found.replace(noise_multiplier=z * (1 - 2e-3)), 1e-5).epsilon > 1.0
 
 
+def test_noise_is_that_of_a_jump_where_epsilon_jumps() -> None:
+    """Whole epochs are looked back: with a little more noise an epoch less is enough, and epsilon falls by 0.4 %."""
+    given = {"smoothness": 1.0, "strong_convexity": 0.0, "diameter": 2.0, "step_size": 1.0, "released": "last"}
+    run = dp.Run(n=30_000, sampling=dp.RandomAllocation(256), steps=10**6, noise_multiplier=9.0, adjacency="replace", **given)
+    found = dp.calibrate(run, epsilon=1.0, delta=1e-5)
+    z = found.noise_multiplier
+    assert isinstance(z, float)
+    assert 0.997 < dp.account(found, 1e-5).epsilon < 1 - 1e-3
+    assert dp.account(found.replace(noise_multiplier=z * (1 - 2e-4)), 1e-5).epsilon > 1 + 1e-3
+
+
 def test_a_schedule_keeps_its_shape() -> None:
     shape = [1.0, 2.0, 3.0] * 200
     run = dp.calibrate(poisson(steps=600, size=300).replace(noise_multiplier=shape), epsilon=0.7, delta=1e-6)

@@ -151,7 +151,7 @@ def test_divergence_of_every_notion() -> None:
     both = MixtureOfGaussianDP((0.3, 0.7), (0.6, 0.4)).divergence(order)
     moment = 0.6 * math.exp(6 * 0.09) + 0.4 * math.exp(6 * 0.49)
     assert both == pytest.approx(math.log(moment) / 3, rel=1e-8)
-    family = BestOf(lambda k: GaussianDP(mu + abs(k - 4)), 16, 16, lambda k: GaussianDP(mu + abs(k - 4)))
+    family = BestOf(lambda k: GaussianDP(mu + abs(k - 4)), 16, 16, lambda k, delta: abs(k - 4))
     assert family.divergence(order) == pytest.approx(gaussian)
     assert tensor([ZeroConcentratedDP(0.1), ZeroConcentratedDP(0.2)]).divergence(order) == pytest.approx(order * 0.3)
     # What holds except with some probability has no Renyi divergence.

@@ -10,11 +10,11 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
-from dplateau.accounting.contour import rough_epsilon
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
-from dplateau.spec import InputError, Poisson, Run, Runs
+from dplateau.analyses.exact_composition import ExactCompositionBound
+from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import is_constant, largest, real, scaled
 
@@ -27,10 +27,10 @@ _NEAR: Final = 1e-9
 """How far below the target, as a share of it, a certified epsilon may lie."""
 _COMPOSED: Final = 1.5e-8
 """The same where it is a single run's exact composition, of which every evaluation takes its time."""
-_SLOW: Final = 1e-6
-"""The same under random allocation, whose enclosures are wider, and for bounds that look back: they jump a little where another
-look-back is chosen.
-"""
+_LOOKING: Final = 1e-5
+"""The same for bounds that look back: they jump a little where another look-back is chosen."""
+_ALLOCATED: Final = 1e-4
+"""The same under random allocation, whose enclosures are up to so wide."""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
 _BESIDE: Final = 0.2
@@ -39,6 +39,12 @@ _STEEPEST: Final = 6.0
 """Its log(epsilon) is taken to fall no faster than this with the log of the noise."""
 _BEHIND: Final = 1.1
 """A bound is left out for the moment if it is larger than the best by this factor even so."""
+_JUMP: Final = 1e-4
+"""Where a curve jumps, the log of the noise is found to this."""
+_STEP: Final = 24.0
+"""Between two points so close a curve that falls faster than this jumps."""
+_MANY, _TOLD, _UNSURE = 300, 0.1, 2.0
+"""Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
 
@@ -58,18 +64,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
     delta = spent.delta
     if isinstance(run, Runs):
         return 0.0, [], _NEAR
-    covering = [analysis for analysis in leading if analysis.why_not(run) is None]
-    said = [analysis.guarantee(run) for analysis in covering]
-    looking = any(one.family for one in said)
-    if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
-        # Batches of the same rate that are drawn need about the same noise.
-        drawn = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
-        nearly = _Spent(covering, delta, "noise_multiplier")
-        x, curves, _ = _start(drawn, covering, nearly, epsilon)
-        found = _calibrate_noise(drawn, epsilon, nearly, x, curves, _ROUGH)
-        assert isinstance(found, Run)
-        x = math.log(largest(found.noise_multiplier) / largest(run.noise_multiplier))
-        return x, [], _SLOW
+    said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
     if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
@@ -79,17 +74,21 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
 
         return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
 
-    def exact(x: float) -> ExactComposition:
-        return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon)
+    def composed(x: float) -> float:
+        return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
 
-    def rough(x: float) -> float:
-        return rough_epsilon(exact(x).directions[0], delta)
-
-    if looking:  # They need no more noise than composition does, and are slow where there is far too little.
-        return 0.0, [rough], _SLOW
+    near = _ALLOCATED if run.sampling.allocated else _LOOKING
+    if any(one.family for one in said):  # They need no more noise than composition does, and are slow where there is too little.
+        return 0.0, [composed, lambda x: spent.about(_louder(run, math.exp(x)))], near
+    if run.sampling.allocated:
+        return 0.0, [composed], near
     if not all(isinstance(one, ExactComposition) for one in said):
         return 0.0, [], _NEAR
-    return 0.0, [rough, lambda x: exact(x).upper(delta)], _COMPOSED
+
+    def wide(x: float) -> float:
+        return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon).upper(delta)
+
+    return 0.0, [composed, wide], _COMPOSED
 
 
 class _Spent:
@@ -109,21 +108,26 @@ class _Spent:
             self.known[candidate] = self._composed(candidate) if isinstance(candidate, Runs) else self._least(candidate)
         return self.known[candidate]
 
+    def about(self, candidate: Run) -> float:
+        """About what it costs; found faster, to search with."""
+        return self._least(candidate, about=True)
+
     def _composed(self, candidate: Runs) -> float:
         found = [each_by_its_best(candidate, self.leading, self.delta), *(composed(one, candidate) for one in self.leading)]
         return min(one.guarantee.upper(self.delta) for one in found if not isinstance(one, NotApplicable))
 
-    def _least(self, candidate: Run) -> float:
+    def _least(self, candidate: Run, *, about: bool = False) -> float:
         level, best = math.log(largest(candidate.noise_multiplier)), math.inf
         # The last one that was least comes first.
         for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
             said = self.said[analysis.name]
             if self.vary == "noise_multiplier" and _lowest(said, level) > math.log(max(best * _BEHIND, _LEAST)):
                 continue
-            if not isinstance(bound := analysis.bound(candidate), NotApplicable):
-                value = bound.guarantee.upper(self.delta)
-                said.append((level, math.log(max(value, _LEAST))))
-                best = min(best, value)
+            if analysis.why_not(candidate) is None:
+                read = analysis.about(candidate, self.delta) if about else analysis.guarantee(candidate).upper(self.delta)
+                best = min(best, read)
+                if not about or (candidate.steps >= _MANY and read >= _TOLD):
+                    said.append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
         return best
 
 
@@ -142,15 +146,20 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
     Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket.
     """
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
+    above = below = 0.0
     for attempt in range(200):
         value = max(min(30.0, math.log(max(curve(x), _LEAST) / epsilon)), -30.0)  # What is not a number counts as infinite.
         if -near <= value <= 0:
             return x, slope
         change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
         slope = change if -50 < change < -0.01 else slope
-        low, high, last = (x if value > 0 else low), (high if value > 0 else x), (x, value)
-        if high - low < near / 3:  # The curve has a jump here.
-            return high, _SLOPE
+        if value > 0:
+            low, above = x, value
+        else:
+            high, below = x, value
+        last = x, value
+        if high - low < _JUMP and above - below > _STEP * (high - low):
+            return high, (below - above) / (high - low)
         if low > start + 40:
             raise InputError(f"no noise_multiplier reaches epsilon {epsilon:g} at this delta: raise epsilon or delta.")
         if high < floor:
@@ -209,7 +218,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
     -------
     Run or Runs
         Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
-        1e-6 of itself, unless a bound jumps there.
+        1e-5 of itself, or 1e-4 under random allocation, unless a bound jumps there: the noise is then that of the jump, to 1e-4.
 
     Raises
     ------

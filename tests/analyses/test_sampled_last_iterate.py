@@ -189,13 +189,13 @@ def test_the_best_of_a_family_is_found(best, most):
     def member(number: int) -> Guarantee:
         return GaussianDP(0.5 + abs(math.log(number / best)))
 
-    family = BestOf(member, most, most, member)
+    family = BestOf(member, most, most, lambda number, delta: member(number).upper(delta))
     assert family.epsilon(1e-5).upper == pytest.approx(GaussianDP(0.5).epsilon(1e-5).upper, rel=0.15)
     assert family.delta(1.0).upper == pytest.approx(GaussianDP(0.5).delta(1.0).upper, rel=0.5)
 
 
 def test_the_last_member_counts_whatever_the_search_says():
-    family = BestOf(lambda number: GaussianDP(1 / number), 50, 20, lambda number: GaussianDP(float(number)))
+    family = BestOf(lambda number: GaussianDP(1 / number), 50, 20, lambda number, delta: float(number))
     assert family.epsilon(1e-5) == GaussianDP(1 / 50).epsilon(1e-5)
 
 

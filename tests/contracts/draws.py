@@ -229,7 +229,7 @@ def best_of(random: np.random.Generator) -> Subject:
         def member(r: int) -> Guarantee:
             return GaussianDP(math.hypot(use * q * math.sqrt(r), far / math.sqrt(r) if r < last else 0.0) / z)
 
-        return BestOf(member, last, last, member)
+        return BestOf(member, last, last, lambda r, delta: member(r).upper(delta))
 
     return Subject("BestOf", f"use {use} far {far} most {most}", change)
 

@@ -344,6 +344,14 @@ def exact_is_least(random: Random) -> Outcome:
     )
 
 
+def upper_is_an_upper_end(random: Random) -> Outcome:
+    """What is found faster is never below what ``epsilon`` encloses, and hardly above it."""
+    subject, delta = draws.subject(random), math.exp(draws.log_delta(random))
+    found, said = subject.guarantee.upper(delta), subject.guarantee.epsilon(delta)
+    excess = 0.0 if math.isinf(said.upper) else (found - said.upper) / (LEAST + said.upper)
+    return Outcome(subject.name, found < said.upper * (1 - 1e-15), excess, "search", f"{delta!r}: {found} {said} of {subject.text}")
+
+
 PROPERTIES: tuple[Callable[[Random], Outcome | None], ...] = (
     ordered,
     narrow,
@@ -362,6 +370,7 @@ PROPERTIES: tuple[Callable[[Random], Outcome | None], ...] = (
     permutes,
     dominates,
     exact_is_least,
+    upper_is_an_upper_end,
 )
 
 

@@ -19,6 +19,8 @@ _FEW: Final = 12
 """Up to so many members are all tried."""
 _RISES: Final = 4
 """So many numbers, each half of the one before, and none of the last three the best: smaller ones are not tried."""
+_FAR: Final = 2.0
+"""The upper end of the last member is not asked for where it is above 1, and about so many times the best one."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
@@ -47,7 +49,7 @@ class BestOf(Guarantee):
     limit : int
         The last number that is searched.
     rough : callable
-        A cheaper stand-in for ``member``, for the search alone.
+        Of a number and a delta: about what epsilon is, for the search alone.
     """
 
     family: ClassVar[bool] = True
@@ -55,26 +57,37 @@ class BestOf(Guarantee):
     member: Callable[[int], Guarantee]
     most: int
     limit: int
-    rough: Callable[[int], Guarantee]
+    rough: Callable[[int, float], float]
 
     def epsilon(self, delta: float) -> Enclosure:
-        return self._least(lambda guarantee: guarantee.epsilon(delta))
+        return min((member.epsilon(delta) for member in self.among(delta)), key=lambda enclosure: enclosure.upper)
+
+    def upper(self, delta: float) -> float:
+        about, number = self._found(delta)
+        best = self.member(number).upper(delta)
+        if number == self.most or self.rough(self.most, delta) > max(_FAR * about, 1.0):
+            return best
+        return min(best, self.member(self.most).upper(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
-        return self._least(lambda guarantee: guarantee.delta(epsilon))
+        return least_delta(
+            lambda delta: min((member.delta(epsilon) for member in self.among(delta)), key=lambda enclosure: enclosure.upper)
+        )
+
+    def among(self, delta: float) -> list[Guarantee]:
+        """The members of which one is the best that the search finds at ``delta``."""
+        return [self.member(number) for number in sorted({self._found(delta)[1], self.most})]
+
+    def about(self, delta: float) -> float:
+        """About what epsilon is, for searches."""
+        return min(self._found(delta)[0], self.rough(self.most, delta))
 
     def divergence(self, order: float) -> float:
         tried = {self.limit >> k for k in range(self.limit.bit_length())}
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
-        def value(member: Guarantee) -> Enclosure:
-            return member.epsilon(delta)
-
-        return min((self.member(number) for number in self._found(value)), key=lambda member: value(member).upper)
-
-    def _least(self, value: Callable[[Guarantee], Enclosure]) -> Enclosure:
-        return min((value(self.member(number)) for number in self._found(value)), key=lambda enclosure: enclosure.upper)
+        return min(self.among(delta), key=lambda member: member.epsilon(delta).upper)
 
     def _tried(self, cost: Callable[[int], float]) -> list[int]:
         """All numbers where they are few; else ``limit``, its half, and so on, until they cost more and more."""
@@ -85,10 +98,12 @@ class BestOf(Guarantee):
             tried.append(tried[-1] // 2)
         return tried[::-1]
 
-    def _found(self, value: Callable[[Guarantee], Enclosure]) -> set[int]:
+    def _found(self, delta: float) -> tuple[float, int]:
+        """About what the least epsilon is, and its number, which may be ``most``."""
+
         @cache
         def cost(number: int) -> float:
-            return value(self.rough(number)).upper
+            return self.rough(number, delta)
 
         tried = self._tried(cost)
         place = min(range(len(tried)), key=lambda index: cost(tried[index]))
@@ -103,4 +118,4 @@ class BestOf(Guarantee):
                 high = middle
             else:
                 low = middle
-        return {best, self.most}
+        return cost(best), best

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -157,7 +158,7 @@ class ExactComposition(Guarantee):
         return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
 
     def upper(self, delta: float) -> float:
-        return self._larger(self.directions, delta).upper
+        return self._larger(self.directions, delta, upper=True).upper
 
     def delta(self, epsilon: float) -> Enclosure:
         result = Enclosure(0.0, 0.0)
@@ -209,19 +210,20 @@ class ExactComposition(Guarantee):
         """mu, where every step is a plain Gaussian."""
         return None if any(composition.terms for composition in self.directions) else self.directions[0].gaussian
 
-    def _larger(self, directions: tuple[Composition, ...], delta: float) -> Enclosure:
+    def _larger(self, directions: tuple[Composition, ...], delta: float, *, upper: bool = False) -> Enclosure:
         result = Enclosure(0.0, 0.0)
         for composition in directions:
-            if result.lower > 0 and composition.terms and at_most(composition, result.lower, delta):
+            known = result.upper if upper else result.lower
+            if known > 0 and composition.terms and at_most(composition, known, delta):
                 continue
-            result = result | self._direction(composition, delta)
+            result = result | self._direction(composition, delta, upper)
         return result
 
-    def _direction(self, composition: Composition, delta: float) -> Enclosure:
+    def _direction(self, composition: Composition, delta: float, upper: bool) -> Enclosure:
         if not composition.terms:
             return GaussianDP(composition.gaussian).epsilon(delta)
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
-            return self._shortcut(composition, delta) or self._composed(composition, delta)
+            return self._shortcut(composition, delta) or self._composed(composition, delta, upper)
 
     @staticmethod
     def _shortcut(composition: Composition, delta: float) -> Enclosure | None:
@@ -235,9 +237,9 @@ class ExactComposition(Guarantee):
                 return Enclosure(0.0, 0.0)
         return None
 
-    def _composed(self, composition: Composition, delta: float) -> Enclosure:
+    def _composed(self, composition: Composition, delta: float, upper: bool) -> Enclosure:
         result = Enclosure(0.0, min(composition.greatest, GaussianDP(composition.unsampled).epsilon(delta).upper))
-        for method in (contour_epsilon, lattice_epsilon):
+        for method in (contour_epsilon, partial(lattice_epsilon, upper=upper)):
             try:
                 found = method(composition, delta, self.width)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,9 @@ from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
 _SIZES: Final = (2**14, 2**17, 2**20)
+_FEWEST: Final = 2**13
+_LITTLE: Final = 4.0
+"""An upper end that has gained so many widths will hardly gain another one."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
@@ -88,9 +92,8 @@ class Law:
 
 def _profile(step: Step, k: Array, h: float) -> Array:
     """delta at k h for k >= 0, and delta - (1 - e^(k h)), which is the small part, for k < 0."""
-    e = k * h
-    log_f = np.where(k >= 0, step.log_delta(np.maximum(e, 0.0)), e + step.log_reverse(np.maximum(-e, 0.0)))
-    return np.exp(log_f)
+    e, below = k * h, k < 0
+    return np.exp(np.append(e[below] + step.log_reverse(-e[below]), step.log_delta(e[~below])))
 
 
 def dots(step: Step, low: int, high: int, h: float) -> Law:
@@ -169,6 +172,11 @@ class _Tail:
         return value + self.sign * _ROOM * (abs(low) + abs(high))
 
 
+def _norm(x: Array) -> float:
+    """The 2-norm. Here and below no inner products: they wait for threads where a machine is busy."""
+    return math.sqrt(float(np.square(x.view(float)).sum()))
+
+
 def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     """The cyclic convolution of laws, each so many times, and a bound on the 2-norm of its error, whatever the rounding.
 
@@ -178,8 +186,8 @@ def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     transform, forward, total = np.ones(size // 2 + 1, complex), 0.0, 0
     for law, count in parts:
         transform = transform * np.fft.rfft(law) ** count
-        forward, total = forward + count * float(np.linalg.norm(law)), total + count
-    backward = math.sqrt(2 / size) * float(np.linalg.norm(transform))
+        forward, total = forward + count * _norm(law), total + count
+    backward = math.sqrt(2 / size) * _norm(transform)
     error = 1.01 * ULP * (16 * math.log2(size) * (forward + backward) + 8 * total * backward)
     if not error < _LOST:
         raise TooSlowError
@@ -192,18 +200,22 @@ class _Convolution:
     def __init__(self, laws: list[tuple[Law, int]], h: float) -> None:
         self.laws, self.h = laws, h
 
+    @cached_property
+    def _logs(self) -> list[tuple[Array, Array, int]]:
+        """Losses, the logs of their masses, and the number of steps, of each law."""
+        with np.errstate(divide="ignore"):
+            return [(self.h * (law.first + np.arange(law.p.size)), np.log(law.p), count) for law, count in self.laws]
+
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """K, K' and K'' of the finite part at c."""
         total = np.zeros(3)
-        for law, count in self.laws:
-            e = self.h * (law.first + np.arange(law.p.size))
-            with np.errstate(divide="ignore"):
-                exponent = np.log(law.p) + c * e
+        for e, log_p, count in self._logs:
+            exponent = log_p + c * e
             top = exponent.max()
             weight = np.exp(exponent - top)
             mass = weight.sum()
-            mean = float(weight @ e) / mass
-            total += count * np.array([top + math.log(mass), mean, float(weight @ (e - mean) ** 2) / mass])
+            mean = float((weight * e).sum()) / mass
+            total += count * np.array([top + math.log(mass), mean, float((weight * (e - mean) ** 2).sum()) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
     def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> _Tail:
@@ -212,10 +224,8 @@ class _Convolution:
         """
         h, period = self.h, size * self.h
         log_total, parts, share = 0.0, list[tuple[Array, int]](), 0.0
-        for law, count in self.laws:
-            at = law.first + np.arange(law.p.size)
-            with np.errstate(divide="ignore"):
-                exponent = np.log(law.p) + c * h * at
+        for (law, count), (e, log_p, _) in zip(self.laws, self._logs, strict=True):
+            at, exponent = law.first + np.arange(law.p.size), log_p + c * e
             top = float(exponent.max())
             weight = np.exp(exponent - top)
             mass = float(weight.sum())
@@ -240,7 +250,7 @@ class _Convolution:
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
         # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
         here = (e >= -2 * h) & (e <= _GREATEST)
-        beyond = float(p[e > _GREATEST].sum() + error * np.linalg.norm(mass[e > _GREATEST])) if above else 0.0
+        beyond = float(p[e > _GREATEST].sum() + error * _norm(mass[e > _GREATEST])) if above else 0.0
         e, p, mass = e[here], p[here], mass[here]
         if not e.size:
             raise TooSlowError
@@ -292,11 +302,13 @@ class _Lattices:
         right, self.factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
         self.c, self.epsilon, self.period = c, epsilon, 2 * max(right, -allowed / c)
 
-    def tails(self, size: int) -> tuple[_Tail, _Tail]:
-        """The profile from below and from above."""
-        h = self.period / size
-        lower = self.laws(tangents, h).tail(self.c, self.epsilon, size, self.factor, above=False)
-        return lower, self.laws(dots, h).tail(self.c, self.epsilon, size, self.factor, above=True)
+    def below(self, size: int) -> _Tail:
+        """The profile from below."""
+        return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False)
+
+    def above(self, size: int) -> _Tail:
+        """The profile from above."""
+        return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True)
 
 
 def _around(rough: _Convolution, epsilon: float) -> float:
@@ -304,13 +316,13 @@ def _around(rough: _Convolution, epsilon: float) -> float:
     return saddle(lambda c: epsilon - saddle_epsilon(c, rough.cumulants(c)[1]))
 
 
-def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
+def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(_steps(composition), delta, width)
+    return convolved_epsilon(_steps(composition), delta, width, upper=upper)
 
 
-def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH) -> Enclosure:
-    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed."""
+def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
+    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone."""
     lattices, target = _Lattices(steps, width), math.log(delta)
     lattices.aim(target)
     # The tilt and the period are found on a coarse lattice, then on a finer one.
@@ -319,15 +331,16 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH) -> 
         c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
         lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
     best = Enclosure(0.0, math.inf)
-    for size in _SIZES:
+    for size in (_FEWEST, *_SIZES):
         if size * len(lattices.steps) > _MOST:
             break
         try:
-            lower, upper = (tail.epsilon(delta) for tail in lattices.tails(size))
+            low = 0.0 if upper or size == _FEWEST else lattices.below(size).epsilon(delta)
+            high = max(lattices.above(size).epsilon(delta), 0.0)
         except (TooSlowError, OverflowError):
             continue
-        best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))
-        if best.width <= width:
+        gained, best = best.upper - high, Enclosure(max(best.lower, low, 0.0), min(best.upper, high))
+        if gained <= _LITTLE * width and (upper or best.width <= width):
             break
         if best.upper < 0.9 * lattices.epsilon:
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
@@ -356,7 +369,7 @@ def convolved_delta(steps: list[Step], epsilon: float, width: float = WIDTH) -> 
         if size * len(lattices.steps) > _MOST:
             break
         try:
-            lower, upper = (tail.delta(epsilon) for tail in lattices.tails(size))
+            lower, upper = lattices.below(size).delta(epsilon), lattices.above(size).delta(epsilon)
         except (TooSlowError, OverflowError):
             continue
         best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dplateau.accounting.composition import Guarantee
-from dplateau.accounting.contour import RealAxis
+from dplateau.accounting.contour import RealAxis, rough_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import minimum
@@ -24,6 +25,8 @@ from dplateau.accounting.terms import Composition, renyi_divergence
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
+_NEAR: Final = 0.3
+"""Where the saddle point says less, few losses decide, and it may be far off."""
 _LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
 
@@ -98,3 +101,11 @@ class RenyiDP(Guarantee):
             found = certified(x)
             # Where K can be computed but not bounded, the bound itself is searched.
             return found if found <= value + 1e-3 * (1 + abs(value)) else minimum(certified, *_SEARCH, xtol=0.02)[1]
+
+
+def about_epsilon(composition: Composition, delta: float) -> float:
+    """About what epsilon is, for searches: the saddle-point approximation, or what Renyi divergences say where that is not near."""
+    with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+        if _NEAR < (value := rough_epsilon(composition, delta)) < math.inf:
+            return value
+    return RenyiDP((composition,)).upper(delta)

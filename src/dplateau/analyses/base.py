@@ -29,6 +29,10 @@ class Analysis(ABC):
     def guarantee(self, run: Run) -> Guarantee:
         """What the theorem says of a run that it covers."""
 
+    def about(self, run: Run, delta: float) -> float:
+        """About what epsilon is, of a run that the theorem covers. For searches, where that is faster; never reported."""
+        return self.guarantee(run).upper(delta)
+
     def bound(self, run: Run) -> Bound | NotApplicable:
         """The statement with its status, or the reason why there is none. Never a bare number."""
         reason = self.why_not(run)

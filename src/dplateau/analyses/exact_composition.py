@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
 from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.mechanism import drawn
 from dplateau.accounting.random_allocation import ALLOCATED
+from dplateau.accounting.renyi import about_epsilon
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
@@ -33,3 +35,6 @@ class ExactCompositionBound(Analysis):
         directions, rounded = compositions(run)
         below = compositions(run, safe=False)[0] if rounded else ()
         return ExactComposition(directions, below, ALLOCATED if run.sampling.allocated else WIDTH)
+
+    def about(self, run: Run, delta: float) -> float:
+        return about_epsilon(compositions(drawn(run))[0][0], delta)

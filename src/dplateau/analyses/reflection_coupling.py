@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting import Enclosure, Guarantee, Proved, RenyiDP, compositions
+from dplateau.accounting import Enclosure, Guarantee, Proved
 from dplateau.accounting.best_of import least_delta
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.reflection import Steps, still_apart
@@ -57,6 +57,9 @@ class ReflectionCouplingBound(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         return _Forgotten(run)
 
+    def about(self, run: Run, delta: float) -> float:
+        return _best(run, delta)[0]
+
 
 @dataclass(frozen=True)
 class _Forgotten(Guarantee):
@@ -97,17 +100,22 @@ class _Forgotten(Guarantee):
 
 @lru_cache(maxsize=16)
 def _member(run: Run, delta: float) -> WithSlack | None:
-    """The best look-back for ``delta``, found by a cheap stand-in where there is one; None where all leave too much."""
+    """The best look-back for ``delta``; None where all leave too much."""
+    about, steps, slack = _best(run, delta)
+    if math.isinf(about):
+        return None
+    note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
+    return WithSlack(_window(run, steps), slack, note)
+
+
+def _best(run: Run, delta: float) -> tuple[float, int, float]:
+    """The best look-back for ``delta``: about what its epsilon is, the number of steps, and what it leaves; or an infinite one."""
     # Convex losses alone contract in batches of any size up to a limit.
     counted = run.sampling.random_size and run.strong_convexity != 0
     back, apart = _look_backs(run, _SMALL * delta if counted else 0.0)
     tried = {int(np.argmax(good)) for share in _SHARES if (good := apart <= share * delta).any()}
-    if not tried:
-        return None
-    best = min(tried, key=lambda k: WithSlack(_rough(run, int(back[k])), float(apart[k])).epsilon(delta).upper)
-    steps, slack = int(back[best]), float(apart[best])
-    note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
-    return WithSlack(_window(run, steps), slack, note)
+    found = [(_rough(run, int(back[k]), delta - float(apart[k])), int(back[k]), float(apart[k])) for k in sorted(tried)]
+    return min(found, default=(math.inf, 0, 1.0))
 
 
 def _window(run: Run, back: int) -> Guarantee:
@@ -118,13 +126,11 @@ def _window(run: Run, back: int) -> Guarantee:
     return (ShuffledBound() if run.sampling.shuffled else FixedOrderBound()).guarantee(part)
 
 
-def _rough(run: Run, back: int) -> Guarantee:
-    """The same, or where that takes long Renyi divergences in one direction; of Poisson batches in place of allocated ones."""
+def _rough(run: Run, back: int, delta: float) -> float:
+    """Its epsilon, or where that takes long about that of one direction."""
     if not (run.sampling.drawn or run.sampling.allocated):
-        return _window(run, back)
-    part = run.part(run.steps - back, run.steps)
-    drawn = part.replace(sampling=Poisson(part.sampling.divisors(run.n))) if run.sampling.allocated else part
-    return RenyiDP(compositions(drawn)[0][:1])
+        return _window(run, back).upper(delta)
+    return ExactCompositionBound().about(run.part(run.steps - back, run.steps), delta)
 
 
 @lru_cache(maxsize=16)

@@ -12,8 +12,9 @@ from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, 
 from dplateau.accounting.best_of import BestOf, least_delta
 from dplateau.accounting.contour import WIDTH
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.mechanism import sensitivity, step_kinds
+from dplateau.accounting.mechanism import drawn, sensitivity, step_kinds
 from dplateau.accounting.random_allocation import ALLOCATED
+from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
@@ -39,6 +40,7 @@ _SMALLEST_SHARE: Final = 1e-3
 """Least share of the noise, in variance, of either of its parts."""
 _UP: Final = 1 + 1e-9
 """Room for the rounding of the shifts."""
+Parts = tuple[Composition, ...]
 
 
 class SampledLastIterateBound(Analysis):
@@ -67,6 +69,9 @@ class SampledLastIterateBound(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         return _LookBack(run, self.renyi)
 
+    def about(self, run: Run, delta: float) -> float:
+        return _LookBack(run, self.renyi).about(delta)
+
 
 class SampledLastIterateRenyiBound(SampledLastIterateBound):
     """The same steps, composed by their Renyi divergences. **Proved.**
@@ -90,8 +95,14 @@ class _LookBack(Guarantee):
     def epsilon(self, delta: float) -> Enclosure:
         return self._best(delta).epsilon(delta)
 
+    def upper(self, delta: float) -> float:
+        return self._best(delta).upper(delta)
+
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self._best(delta).delta(epsilon))
+        def least(delta: float) -> Enclosure:
+            return min((member.delta(epsilon) for member in self._best(delta).among(delta)), key=lambda one: one.upper)
+
+        return least_delta(least)
 
     def chosen(self, delta: float) -> Guarantee:
         return self._best(delta).chosen(delta)
@@ -99,15 +110,19 @@ class _LookBack(Guarantee):
     def choice(self, delta: float) -> str:
         return self.chosen(delta).choice(delta) or "composes all steps: no look-back gives less"
 
+    def about(self, delta: float) -> float:
+        """About what epsilon is, for searches."""
+        return self._best(delta).about(delta)
+
     def _best(self, delta: float) -> BestOf:
-        """The look-backs; they are searched by their Renyi divergences, in few blocks and in the first direction alone."""
+        """The look-backs; they are searched in few blocks and in the first direction alone."""
         run, length = self.run, _unit(self.run)
         most = -(-run.steps // length)
         return BestOf(
-            lambda back: self._member(run.steps - (most - back) * length, delta, _BLOCKS, self.renyi),
+            lambda back: self._member(run.steps - (most - back) * length, delta),
             most,
             -(-self._furthest(delta) // length),
-            lambda back: self._member(run.steps - (most - back) * length, delta, _ROUGH_BLOCKS, True, directions=1),
+            lambda back, delta: self._rough(run.steps - (most - back) * length, delta),
         )
 
     def _furthest(self, delta: float) -> int:
@@ -120,16 +135,31 @@ class _LookBack(Guarantee):
         left = math.log1p(far / float(last.deviation[0])) + _NOTHING
         return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
 
-    def _member(self, steps: int, delta: float, blocks: int, renyi: bool, directions: int = 2) -> Guarantee:
+    def _member(self, steps: int, delta: float) -> Guarantee:
+        parts, slack, note = self._parts(steps, delta, _BLOCKS, self.run)
+        inner = RenyiDP(parts) if self.renyi else ExactComposition(parts, width=ALLOCATED if _unit(self.run) > 1 else WIDTH)
+        return inner if note is None else WithSlack(inner, slack, note)
+
+    def _rough(self, steps: int, delta: float) -> float:
+        """About what epsilon is, in few blocks and in the first direction alone."""
+        parts, slack, _ = self._parts(steps, delta, _ROUGH_BLOCKS, drawn(self.run))
+        if slack >= delta:
+            return math.inf
+        return RenyiDP(parts[:1]).upper(delta - slack) if self.renyi else about_epsilon(parts[0], delta - slack)
+
+    def _parts(self, steps: int, delta: float, blocks: int, composed: Run) -> tuple[Parts, float, str | None]:
+        """What a look-back composes, in each direction, what it leaves to chance, and the choice in words.
+
+        Steps that are not shifted are those of ``composed``.
+        """
         if steps == self.run.steps:
-            return _composed(self.run, directions, rough=renyi)
+            return compositions(composed)[0], 0.0, None
         window = self.run.table.last(steps)
         far, contracted, slack = _start(self.run, window, delta)
         note = f"looks back {steps:,} of {self.run.steps:,} steps, over a distance of {far:.3g}"
         if _unit(self.run) > 1:
-            return WithSlack(_split(self.run, window, contracted, far * _UP, directions, rough=renyi), slack, note)
-        kind = RenyiDP if renyi else ExactComposition
-        return WithSlack(kind(_shifted(self.run, window, contracted, far * _UP, blocks)[:directions]), slack, note)
+            return _split(composed, window, contracted, far * _UP), slack, note
+        return _shifted(self.run, window, contracted, far * _UP, blocks), slack, note
 
 
 def _unit(run: Run) -> int:
@@ -137,16 +167,7 @@ def _unit(run: Run) -> int:
     return run.sampling.epoch_length(run.n) if run.sampling.allocated else 1
 
 
-def _composed(run: Run, directions: int, gaussian: float = 0.0, *, rough: bool) -> Guarantee:
-    """The steps of ``run`` and a Gaussian of this mu; ``rough`` by Renyi divergences, of Poisson batches for allocated ones."""
-    allocated = _unit(run) > 1
-    if allocated and rough:
-        run = run.replace(sampling=Poisson(run.sampling.divisors(run.n)))
-    found = [replace(one, gaussian=math.hypot(one.gaussian, gaussian)) for one in compositions(run)[0][:directions]]
-    return RenyiDP(tuple(found)) if rough else ExactComposition(tuple(found), width=ALLOCATED if allocated else WIDTH)
-
-
-def _split(run: Run, window: StepTable, contracted: Array, far: float, directions: int, *, rough: bool) -> Guarantee:
+def _split(run: Run, window: StepTable, contracted: Array, far: float) -> Parts:
     """Whole epochs of random allocation with a part of the noise, and the shifts, one Gaussian, with the rest.
 
     Shifts that are proportional to what a step's noise is worth in the end make the least Gaussian.
@@ -161,7 +182,8 @@ def _split(run: Run, window: StepTable, contracted: Array, far: float, direction
     share = min(max(odds / (1 + odds), _SMALLEST_SHARE), 1 - _SMALLEST_SHARE)
     part = run.part(run.steps - window.steps, run.steps)
     quieter = part.replace(noise_multiplier=scaled(part.noise_multiplier, math.sqrt(share) * (1 - 1e-15)))
-    return _composed(quieter, directions, shift / math.sqrt(1 - share) * _UP, rough=rough)
+    mu = shift / math.sqrt(1 - share) * _UP
+    return tuple(replace(one, gaussian=math.hypot(one.gaussian, mu)) for one in compositions(quieter)[0])
 
 
 def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, float]:
@@ -177,7 +199,7 @@ def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, flo
     return far, contracted, slack
 
 
-def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: int) -> tuple[Composition, ...]:
+def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: int) -> Parts:
     """The steps of the window, in each direction, with shifts that absorb the distance ``far``.
 
     The shifts minimise the sum of squares of ``shift + q mu``, as if all steps were Gaussian; any that make up the distance do.
