@@ -93,8 +93,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """Train on private rows that need not fit in memory.
 
         Solver "pnsgd" and the snowballs read the rows once, in their order, which must be public. "noisy-sgd" takes ``max_iter``
-        steps by random allocation, about ten epochs: it reads the rows at least once an epoch, and once for every 1 GiB of them;
-        memory is needed for three times as much. "auto" reads them once where there are at most 10,000 weights.
+        steps by random allocation, about ten epochs. In every epoch it reads the rows once, or once for every 1 GiB of them;
+        memory is needed for two to three times as much. "auto" reads them once where there are at most 10,000 weights.
 
         Parameters
         ----------

@@ -58,8 +58,8 @@ def train_stream(
         ``read()`` begins anew with the first record: an iterable of (features, target), arrays of shapes (k, d) and (k,), ``run.n``
         rows in all, in the same order every time. ``Stream.blocks`` is one. Lengths must not depend on what the records say.
     rows : int, optional
-        About how many records are kept in memory, by default as many as take 1 GiB; one batch at least. While others are
-        read there are up to three times as many.
+        About how many records are kept in memory, by default as many as take 1 GiB; one batch at least. Memory is needed
+        for two to three times as many.
     l2, generator, dtype, momentum, average, start, keep_iterates
         See ``train``.
     progress : callable, optional
