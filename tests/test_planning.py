@@ -44,7 +44,21 @@ def test_a_solver_says_what_its_plans_can_do(solver):
     made = solver.plan(Problem(3_000, 4, Logistic(), l2=L2[solver.name]), Budget(1.0, 1e-5), steps=17)
     assert solver.takes_steps == (made.run.steps == 17)
     assert solver.takes_dtype == ("dtype" in signature(made.fit).parameters)
-    assert solver.one_pass == hasattr(made, "fit_blocks")
+
+
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+def test_a_solver_says_how_it_reads_a_stream(solver):
+    given = Problem(3_000, 4, Logistic(), l2=L2[solver.name]), Budget(1.0, 1e-5)
+    if not (solver.one_pass or solver.allocates):
+        with pytest.raises(InputError, match=f"solver '{solver.name}' for Logistic loss needs all records in memory: for a stream"):
+            solver.plan_stream(*given)
+        return
+    made = solver.plan_stream(*given, steps=17)
+    assert (made.run.sampling.once, made.run.sampling.allocated) == (solver.one_pass, solver.allocates)
+    assert solver.takes_steps == (made.run.steps == 17)
+    assert solver.takes_dtype == ("dtype" in signature(made.fit_stream).parameters)
+    if solver.one_pass:
+        assert made == solver.plan(*given)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -82,6 +82,32 @@ def test_batches_are_drawn_in_the_way_that_needs_less_noise():
     assert plan(1_000, sampling=Poisson(100.0)).run.sampling == Poisson(100.0)
 
 
+@pytest.mark.parametrize(
+    ("n", "steps", "batch"),
+    [(10_000, 400, 250), (10_000, 37, 10_000 / 3.7), (10_000, 4, 10_000), (20, 400, 1), (10**8, 400, 2**17)],
+)
+def test_a_stream_has_about_ten_epochs_by_random_allocation(n, steps, batch):
+    delta = min(1e-5, 1 / (10 * n))
+    run = plan(n, steps=steps, delta=delta, stream=True).run
+    assert (run.sampling.kind, run.sampling.batch_size) == ("random-allocation", pytest.approx(batch))
+    assert 0.9999 < account(run, delta).epsilon <= 1.0
+    assert plan(n, steps=2, delta=delta, stream=True, batch_size=10).run.sampling == RandomAllocation(10)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "epochs", "low", "high"),
+    [(1, 10, 1.035, 1.065), (1, 3, 1.455, 1.615), (1, 30, 1.0, 1.01), (0.1, 10, 1.0, 1.001), (8, 10, 1.95, 2.15)],
+)
+@pytest.mark.parametrize("n", [32_561, 10**7])
+def test_ten_epochs_of_a_stream_have_little_more_noise_than_full_batches(n, epsilon, epochs, low, high):
+    """The numbers of the planner's docstring."""
+    full = Run(n=n, sampling=FullBatch(), steps=400, noise_multiplier=1.0)
+    drawn, delta = full.replace(sampling=RandomAllocation(n * epochs / 400)), min(1e-5, 1 / (10 * n))
+    found = (calibrate(run, epsilon=epsilon, delta=delta) for run in (full, drawn))
+    least, more = (run.noise_multiplier / run.sampling.divisors(n) for run in found)
+    assert low < more / least < high
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_full_batches_have_the_least_noise_in_the_mean_gradient(epsilon):
     noise = [plan(batch_size=b, epsilon=epsilon).run.noise_multiplier / b for b in (100, 1_000, 5_000, 10_000)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dplateau.algorithms import SOLVERS, Budget, Problem, plan_pnsgd
+from dplateau.algorithms import SOLVERS, Budget, Problem, plan_noisy_sgd, plan_pnsgd
 from dplateau.black_box import GROUPS, Case, audit_solvers, examine
 from dplateau.black_box.estimators import stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
@@ -158,6 +158,10 @@ def test_cases_certify_the_runs_that_they_train():
     for case in (made() for made in (*solver_cases("pnsgd"), *stream_cases())):
         if case.solver == "pnsgd" and case.neighbours.name == "one record":
             plan = plan_pnsgd(Problem(64, 2, Squared()), Budget(8.0, 1e-5))
+            assert case.run == plan.run
+        if case.solver == "noisy-sgd, stream":
+            epsilon = 8.0 if case.neighbours.name == "one record" else 1.0
+            plan = plan_noisy_sgd(Problem(case.run.n, 2, Squared()), Budget(epsilon, 1e-5), steps=20, stream=True)
             assert case.run == plan.run
 
 

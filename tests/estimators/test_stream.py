@@ -1,4 +1,4 @@
-"""``fit_stream`` is ``fit`` in one pass, whatever the blocks; ``partial_fit`` costs what one batch costs."""
+"""``fit_stream`` is ``fit`` in one pass, or random allocation, whatever the blocks; ``partial_fit`` costs what one batch costs."""
 
 import pickle
 from dataclasses import replace
@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dplateau import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dplateau import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, account
+from dplateau.algorithms import NoisySGD
 from dplateau.certificate import verify
 from dplateau.data import array_stream, block_stream, open_stream, schema_from_toml, schema_to_toml
+from dplateau.estimators.base import PrivateLinearModel
 from dplateau.estimators.table_model import TableModel, load_model
-from dplateau.spec import InputError
-from dplateau.training import TrainingInterrupted
+from dplateau.spec import InputError, RandomAllocation
+from dplateau.training import SecureGenerator, TrainingInterrupted
 
 N, D = 3_000, 4
 SCHEMA = """
@@ -194,14 +196,16 @@ def test_what_is_wrong_late_in_a_stream_releases_nothing(name):
     assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
 
 
-@pytest.mark.parametrize("solver", ["noisy-sgd", "phased-sgd", "phased-erm"])
-def test_solvers_that_read_rows_again_are_refused(solver):
-    with pytest.raises(InputError, match=f"{solver}.* does not read records in one pass: use solver auto, pnsgd"):
+@pytest.mark.parametrize("solver", ["adp-sgd", "phased-sgd", "phased-erm"])
+def test_solvers_that_need_all_rows_are_refused(solver):
+    with pytest.raises(
+        InputError, match=f"'{solver}' for Logistic loss needs all records in memory: for a stream use auto, noisy-sgd"
+    ):
         make("logistic", solver=solver).fit_stream(array_stream(ROWS, LABELS))
 
 
 def test_a_loss_that_is_not_smooth_is_refused():
-    with pytest.raises(InputError, match="phased-erm for Absolute loss"):
+    with pytest.raises(InputError, match=r"'phased-erm' for Absolute loss needs all .* and a smooth loss"):
         PrivateLinearRegression(target_range=(-1, 2), loss="absolute").fit_stream(array_stream(ROWS, NUMBERS))
 
 
@@ -233,6 +237,126 @@ def test_the_names_of_an_earlier_table_are_forgotten():
     assert model.predict(ROWS[:, :3]).shape == (N,)
 
 
+# --- random allocation ----------------------------------------------------------------------------------------------------------
+
+SEVERAL = {"solver": "noisy-sgd", "max_iter": 25}  # batches of 1,200, three an epoch, 8 epochs and a third
+
+
+class Quiet(SecureGenerator):
+    """Draws batches from a seed of its own, and no noise, so that how steps are gathered makes no difference."""
+
+    def __init__(self):
+        super().__init__(insecure_seed=0)
+        self.draws = np.random.default_rng(0)
+
+    def integers(self, high, shape):
+        return self.draws.integers(0, high, shape)
+
+    def normal(self, shape):
+        return np.zeros(shape)
+
+
+def in_memory(plan, read, **options):
+    """``fit`` in the place of ``fit_stream``."""
+    features, target = (np.concatenate(part) for part in zip(*read(), strict=True))
+    return plan.fit(features, target, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("logistic", {}), ("softmax", {"l2": 0.01, "dtype": "float64"}), ("huber", {"rows": "unit"})]
+)
+def test_steps_on_a_stream_are_those_in_memory(kind, changes, monkeypatch):
+    rows, target = rows_and_target(kind)
+    monkeypatch.setattr(PrivateLinearModel, "_generator", lambda self, number=0: Quiet())
+    found = [make(kind, **SEVERAL, **changes).fit_stream(stream_of(kind, rows, target, size)) for size in (N, 701)]
+    monkeypatch.setattr("dplateau.training.stream.BYTES", 1)  # one batch at a time
+    found.append(make(kind, **SEVERAL, **changes).fit_stream(stream_of(kind, rows, target, 1_000)))
+    monkeypatch.setattr(NoisySGD, "fit_stream", in_memory)
+    whole = make(kind, **SEVERAL, **changes).fit_stream(stream_of(kind, rows, target, N))
+    assert (whole.run_.sampling, whole.n_iter_) == (RandomAllocation(N * 10 / 25), 25)
+    assert np.any(whole.coef_)
+    assert all(same(one, whole) for one in found)
+
+
+def test_with_noise_it_learns_and_is_certified():
+    rows, target = rows_and_target("logistic", 30_000)
+    model = make("logistic", solver="noisy-sgd", insecure_seed=None).fit_stream(array_stream(rows, target, block_rows=9_000))
+    assert model.score(*rows_and_target("logistic", 5_000, seed=1)) > 0.85
+    assert model.run_.sampling == RandomAllocation(750)
+    assert verify(model.certificate_).certifies
+    assert 1.999 < account(model.run_, 1e-6).epsilon <= 2
+
+
+def test_the_seed_decides_and_blocks_do_not():
+    rows, target = rows_and_target("logistic")
+    one, other = (make("logistic", **SEVERAL).fit_stream(array_stream(rows, target, block_rows=size)) for size in (N, 77))
+    assert same(one, other)
+    assert not same(one, make("logistic", **SEVERAL, insecure_seed=4).fit_stream(array_stream(rows, target)))
+
+
+def test_the_certificate_says_nothing_of_an_order_as_batches_are_drawn():
+    rows, target = rows_and_target("logistic")
+    of = {
+        seed: {a.name: a.how for a in make("logistic", **SEVERAL, insecure_seed=seed).fit_stream(stream).certificate_.assumptions}
+        for stream in [Blocks([(rows, target)], N, D)]
+        for seed in (None, 3)
+    }
+    fitted = make("logistic", solver="noisy-sgd", max_iter=25, insecure_seed=None).fit(rows, target).certificate_
+    assert of[None] == {a.name: a.how for a in fitted.assumptions}
+    assert "order" not in of[None]
+    assert of[None]["rows"] == of[None]["sampling"] == "enforced"
+    assert of[3]["sampling"] == "declared"
+
+
+def test_auto_takes_several_passes_where_one_cannot_be_certified():
+    random = np.random.default_rng(0)
+    rows, target = random.normal(size=(2_000, 200)), random.integers(0, 60, 2_000)
+    model = PrivateLogisticRegression(8.0, delta=1e-6, classes=range(60), max_iter=10).fit_stream(array_stream(rows, target))
+    assert model.run_.sampling.kind == "random-allocation"
+
+
+AGAIN = {"ends early, own": "there are 3,000 records but the run has n = 3,001"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_with_a_stream_releases_nothing_in_several_passes_either(name):
+    kind, stream, message = REFUSED[name]
+    model = make(kind, rows="unit", **SEVERAL)
+    with pytest.raises(InputError, match=AGAIN.get(name, message)):
+        model.fit_stream(stream())
+    assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
+def changing(second):
+    """A source whose first complete reading is the rows, and the next is ``second``."""
+    readings = iter([PARTS, PARTS, second])
+    return block_stream(lambda: next(readings), N, D)
+
+
+def interrupted():
+    yield PARTS[0]
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "message"),
+    [
+        (lambda: block_stream(iter(PARTS), N, D), InputError, "read before: pass a list or a callable"),
+        (lambda: changing(PARTS[::-1]), InputError, "two readings of the records differ"),
+        (lambda: changing([PARTS[0], (PARTS[1][0], 1 - PARTS[1][1])]), InputError, "two readings of the records differ"),
+        (lambda: changing(PARTS[:1]), InputError, "ends after 2000 of the declared 3000"),
+        (lambda: changing(interrupted()), TrainingInterrupted, "interrupted"),
+    ],
+    ids=["one reading", "order", "a target", "fewer", "keyboard"],
+)
+def test_every_reading_must_be_whole_and_the_same(stream, error, message):
+    model = make("logistic", **SEVERAL)
+    with pytest.raises(error, match=message) as caught:
+        model.fit_stream(stream())
+    assert error is InputError or caught.value.__context__ is None
+    assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
 # --- files ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +385,10 @@ def test_a_table_in_pieces_gives_what_it_gives_at_once(files, tmp_path):
     assert same(csv.estimator, whole.estimator)
     assert same(parquet.estimator, whole.estimator)
     assert same(declared.estimator, whole.estimator)
+    several = [TableModel.train(folder / f"rows.{end}", schema, **options | SEVERAL, stream=True) for end in ("csv", "parquet")]
+    assert same(several[0].estimator, several[1].estimator)
+    assert several[0].certificate.run.sampling.kind == "random-allocation"
+    assert "schema" in {assumption.name for assumption in several[0].certificate.assumptions}
     parquet.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.certificate == parquet.certificate

@@ -8,7 +8,7 @@ import pytest
 import dplateau as dp
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import InputError
-from dplateau.training import SecureGenerator, TrainingInterrupted, train, train_stream
+from dplateau.training import SecureGenerator, TrainingInterrupted, stream, train, train_stream
 
 N, D = 1_000, 7
 
@@ -63,6 +63,16 @@ def test_the_steps_are_those_of_train_whatever_is_kept_in_memory(loss, released)
         group = max(1, min(kept // 50, 20))
         assert source.readings == 1 + 2 * -(-20 // group) + -(-7 // group)
         assert found.run == run
+
+
+def test_by_default_records_of_so_many_bytes_are_kept(monkeypatch):
+    rows, labels = table()
+    for kept, dtype in ((120, np.float64), (120, np.float32), (10_000, np.float32)):
+        sources = Source(rows.astype(dtype), labels), Source(rows.astype(dtype), labels)
+        monkeypatch.setattr(stream, "BYTES", kept * (D * np.dtype(dtype).itemsize + 8))
+        train_stream(run_of(), Logistic(), sources[0])
+        train_stream(run_of(), Logistic(), sources[1], rows=kept)
+        assert sources[0].readings == sources[1].readings == (4 if kept == 10_000 else 1 + 3 * 10)
 
 
 def test_the_noise_is_that_of_train():

@@ -9,6 +9,7 @@ from dplateau.algorithms.registry import SOLVERS as SOLVERS
 from dplateau.algorithms.registry import solver_named as solver_named
 from dplateau.algorithms.solver import Algorithm as Algorithm
 from dplateau.algorithms.solver import Solver as Solver
+from dplateau.algorithms.solver import StreamAlgorithm as StreamAlgorithm
 from dplateau.spec.lazy import loaded
 
 if TYPE_CHECKING:

@@ -18,11 +18,14 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
-from dplateau.spec.schedule import largest, real, smallest
-from dplateau.training import SecureGenerator, TrainResult, train
+from dplateau.spec.schedule import integer, largest, real, smallest
+from dplateau.training import SecureGenerator, TrainResult, train, train_stream
+from dplateau.training.one_pass import Blocks
 
 LARGEST_FULL_BATCH: Final = 1 << 19
 LARGE_BATCH: Final = 1 << 17
+EPOCHS: Final = 10
+"""How often each record of a stream is used, about."""
 _FAINT: Final = 7.5e-4
 """From this noise in the mean of all mean gradients on, shorter steps are better: there is little to be learnt but a direction."""
 
@@ -77,6 +80,27 @@ class NoisySGD:
             progress=progress,
         )
 
+    def fit_stream(
+        self,
+        read: Callable[[], Blocks],
+        *,
+        generator: SecureGenerator | None = None,
+        dtype: str = "float32",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TrainResult:
+        """Carry out the plan on records that are read several times; see ``dplateau.training.train_stream``."""
+        return train_stream(
+            self.run,
+            self.loss,
+            read,
+            l2=self.l2,
+            generator=generator,
+            dtype=dtype,
+            momentum=self.momentum,
+            average=self.average,
+            progress=progress,
+        )
+
 
 @also_by_keywords("n", "loss", d=None)
 def plan_noisy_sgd(
@@ -90,6 +114,7 @@ def plan_noisy_sgd(
     average: float | None = None,
     sampling: Sampling | None = None,
     diameter: float | None = None,
+    stream: bool = False,
 ) -> NoisySGD:
     """Plan Noisy-SGD. It uses no private data, and is deterministic.
 
@@ -112,6 +137,9 @@ def plan_noisy_sgd(
     - *The model is the mean of the last T / 2 iterates*, which averages most of their noise away. All noisy gradients are accounted
       for, so averages and momentum are free.
     - *No l2 term*: the noise and the number of steps already limit the weights.
+    - *Streams*, which have to be read at least once an epoch: about ten epochs by random allocation, in batches of 2^17 expected
+      records at most. At epsilon 1 and 400 steps the mean gradient then has 4 to 6 % more noise than with full batches (3 epochs:
+      46 to 61 %, 30 epochs: less than 1 %), at epsilon 0.1 less than 0.1 % more. At epsilon 8 it has twice as much, but little.
 
     Parameters
     ----------
@@ -132,6 +160,8 @@ def plan_noisy_sgd(
         How batches are chosen, in place of ``batch_size``.
     diameter : float, optional
         Diameter of the ball around zero that iterates are projected on; last-iterate bounds of convex losses need it.
+    stream : bool, default False
+        Whether the plan is for ``fit_stream``: batches are then drawn by ``RandomAllocation``.
 
     Raises
     ------
@@ -148,8 +178,10 @@ def plan_noisy_sgd(
     n, loss, clip = problem.n, problem.loss, problem.clip
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     if sampling is None:
-        batch = usual_batch(n) if batch_size is None else real("batch_size", batch_size)
-        schemes: tuple[Sampling, ...] = (FullBatch(),) if batch == n else (Poisson(batch), RandomAllocation(batch))
+        usual = stream_batch(n, integer("steps", steps)) if stream else usual_batch(n)
+        batch = usual if batch_size is None else real("batch_size", batch_size)
+        drawn: tuple[Sampling, ...] = (FullBatch(),) if batch == n else (Poisson(batch), RandomAllocation(batch))
+        schemes = (RandomAllocation(batch),) if stream else drawn
     elif batch_size is not None:
         raise InputError("sampling and batch_size are both given: give one of them.")
     else:
@@ -193,3 +225,8 @@ def _quietest(budget: Budget, run: Run, schemes: tuple[Sampling, ...]) -> Run:
 def usual_batch(n: int) -> int:
     """The batch size where none is given: all records, or 2^17 where there are more than 2^19."""
     return n if n <= LARGEST_FULL_BATCH else LARGE_BATCH
+
+
+def stream_batch(n: int, steps: int) -> float:
+    """The expected batch size on a stream where none is given: that of ten epochs, at most 2^17."""
+    return min(max(1.0, n * EPOCHS / steps), n, LARGE_BATCH)

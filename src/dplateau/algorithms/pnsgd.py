@@ -62,17 +62,17 @@ class PNSGD:
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
         """Carry out the plan on records in memory; arguments, result and errors are those of ``dplateau.training.train``."""
-        return self.fit_blocks([(np.asarray(features), np.asarray(target))], generator=generator, progress=progress)
+        return self.fit_stream(lambda: [(np.asarray(features), np.asarray(target))], generator=generator, progress=progress)
 
-    def fit_blocks(
+    def fit_stream(
         self,
-        blocks: Blocks,
+        read: Callable[[], Blocks],
         *,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
-        """Carry out the plan on records that arrive in blocks; see ``dplateau.training.train_one_pass``."""
-        return train_one_pass(self.run, self.loss, blocks, l2=self.l2, generator=generator, progress=progress)
+        """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``."""
+        return train_one_pass(self.run, self.loss, read(), l2=self.l2, generator=generator, progress=progress)
 
 
 @also_by_keywords("n", "loss")

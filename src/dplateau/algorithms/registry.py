@@ -18,6 +18,7 @@ SOLVERS: Final = {
             title="Noisy-SGD with momentum and averaging",
             planner="noisy_sgd.plan_noisy_sgd",
             takes_steps=True,
+            allocates=True,
             takes_dtype=True,
         ),
         Solver(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dplateau.losses import GeneralisedLinearLoss
     from dplateau.spec import Run
     from dplateau.training import SecureGenerator, TrainResult
+    from dplateau.training.one_pass import Blocks
 
 
 class Algorithm(Protocol):
@@ -48,6 +49,20 @@ class Algorithm(Protocol):
         ...
 
 
+class StreamAlgorithm(Algorithm, Protocol):
+    """A plan for records that need not fit in memory."""
+
+    def fit_stream(
+        self,
+        read: Callable[[], Blocks],
+        *,
+        generator: SecureGenerator | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TrainResult:
+        """Carry it out on blocks of records; ``read()`` begins anew with the first. ``progress`` counts records."""
+        ...
+
+
 @dataclass(frozen=True)
 class Solver:
     """An algorithm by name: how it is planned, and what has to be known before.
@@ -66,6 +81,8 @@ class Solver:
         Whether one can choose the number of steps.
     one_pass : bool
         Whether it reads every record once, in blocks.
+    allocates : bool
+        Whether it can read records several times, in blocks, by random allocation: its planner takes ``stream``.
     takes_dtype : bool
         Whether its ``fit`` takes the ``dtype`` of the weights, "float32" by default; the others return doubles.
     """
@@ -78,6 +95,7 @@ class Solver:
     refuses_l2: bool = False
     takes_steps: bool = False
     one_pass: bool = False
+    allocates: bool = False
     takes_dtype: bool = False
 
     @property
@@ -90,10 +108,22 @@ class Solver:
 
     def plan(self, problem: Problem, budget: Budget, *, steps: int = 400) -> Algorithm:
         """The plan, with ``steps`` steps where they can be chosen; an error where the l2 term does not fit."""
+        return self._planned(problem, budget, steps)
+
+    def plan_stream(self, problem: Problem, budget: Budget, *, steps: int = 400) -> StreamAlgorithm:
+        """As ``plan``, for records that need not fit in memory; an error where all of them are needed at once."""
+        if not (self.one_pass or self.allocates):
+            raise InputError(
+                f"solver {self.name!r} for {type(problem.loss).__name__} loss needs all records in memory: for a stream use auto, "
+                "noisy-sgd, pnsgd or a snowball, and a smooth loss."
+            )
+        return self._planned(problem, budget, steps, **({"stream": True} if self.allocates else {}))
+
+    def _planned(self, problem: Problem, budget: Budget, steps: int, **options: Any) -> Any:
         if self.needs_l2 and not problem.largest_l2:
             raise InputError(f"solver {self.name!r} is for strongly convex objectives: give l2 > 0, or choose another solver.")
         if self.refuses_l2 and problem.largest_l2:
             raise InputError(
                 f"solver {self.name!r} is for objectives without an l2 term: leave out l2, or choose {self.name}-strong."
             )
-        return self.make(problem, budget, steps=steps) if self.takes_steps else self.make(problem, budget)
+        return self.make(problem, budget, **({"steps": steps} if self.takes_steps else {}), **options)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dplateau.algorithms import Budget, OnlineSGD, Problem, plan_pnsgd, start_online_sgd
+from dplateau.algorithms import SOLVERS, Budget, OnlineSGD, Problem, start_online_sgd
 from dplateau.black_box.case import DELTA, Case
 from dplateau.black_box.neighbours import FAR, Neighbours, float32_order, one_record, vanishing_norm
 from dplateau.black_box.solvers import LONG, MIDDLE, SMALL, N
@@ -18,12 +18,15 @@ from dplateau.training import SecureGenerator
 
 _BLOCK: Final = 7
 """Records of a block: no batch ends where a block does."""
+_STEPS: Final = 20
+"""Steps where they can be chosen: ten epochs of two batches each."""
 
 
 def stream_cases() -> Iterator[Callable[[], Case]]:
-    """One pass over records that arrive in blocks, and a stream without an end."""
-    yield partial(_blocks, one_record(N, target=FAR), MIDDLE)
-    yield partial(_blocks, vanishing_norm("float64"), SMALL)
+    """Records that arrive in blocks, once or several times, and a stream without an end."""
+    for solver, dtype in (("pnsgd", "float64"), ("noisy-sgd", "float32")):
+        yield partial(_blocks, solver, one_record(N, target=FAR), MIDDLE)
+        yield partial(_blocks, solver, vanishing_norm(dtype), SMALL)
     for neighbours, epsilon in ((one_record(N, target=FAR, record=N - 1), MIDDLE), (vanishing_norm("float64"), SMALL)):
         yield partial(_online, neighbours, epsilon)
 
@@ -33,16 +36,16 @@ def estimator_cases() -> Iterator[Callable[[], Case]]:
     yield partial(_logistic_regression, float32_order(LONG))
 
 
-def _blocks(neighbours: Neighbours, epsilon: float) -> Case:
+def _blocks(solver: str, neighbours: Neighbours, epsilon: float) -> Case:
     n, d = neighbours.features.shape
-    plan = plan_pnsgd(Problem(n, d, Squared()), Budget(epsilon, DELTA))
+    plan = SOLVERS[solver].plan_stream(Problem(n, d, Squared()), Budget(epsilon, DELTA), steps=_STEPS)
 
     def trained(features: Any, target: Any, generator: SecureGenerator) -> Any:
         cuts = range(0, n, _BLOCK)
         blocks = [(features[k : k + _BLOCK], target[k : k + _BLOCK]) for k in cuts]
-        return plan.fit_blocks(blocks, generator=generator).weights
+        return plan.fit_stream(lambda: blocks, generator=generator).weights
 
-    return Case("pnsgd, stream", neighbours, plan.run, trained)
+    return Case(f"{solver}, stream", neighbours, plan.run, trained)
 
 
 def _online(neighbours: Neighbours, epsilon: float) -> Case:

@@ -37,7 +37,7 @@ def train(
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
     steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", MODEL, "--steps")] = 400,
     stream: Annotated[
-        bool, typer.Option("--stream", metavar="", help="Read the rows once, in pieces: for large files.", rich_help_panel=DATA)
+        bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
     ] = False,
     rows: Annotated[
         int | None, o.option("The public number of rows; another is refused (default: the file's own).", DATA, "--rows")

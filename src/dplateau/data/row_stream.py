@@ -1,4 +1,4 @@
-"""``RowStream``: rows that are read once, block by block, from a file, from arrays or from the caller's own blocks."""
+"""``RowStream``: rows that are read block by block, from a file, from arrays or from the caller's own blocks."""
 
 from __future__ import annotations
 

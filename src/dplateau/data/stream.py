@@ -58,7 +58,7 @@ def open_stream(
     dtype: DTypeLike = np.float32,
     block_bytes: int = BLOCK_BYTES,
 ) -> RowStream:
-    """Rows of a file that may be larger than the memory, to be read in one pass.
+    """Rows of a file that may be larger than the memory, to be read block by block, as often as is needed.
 
     Every row is encoded by itself, exactly as ``load_dataset`` does. Only the schema and the number of rows are read here; the rows
     are read by ``RowStream.blocks``, which needs memory for a few blocks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from dplateau._account import account
-from dplateau.algorithms import PNSGD, SOLVERS, Algorithm, Budget, Problem, Solver, solver_named
+from dplateau.algorithms import SOLVERS, Budget, Problem, Solver, solver_named
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import choose
+from dplateau.planning import MOST_WEIGHTS, choose
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import integer, real
@@ -32,7 +32,7 @@ Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Stream(Protocol):
-    """Records that are read once: their public number and width, their order in words, and their blocks."""
+    """Records that are read in blocks: their public number and width, their order in words, and how to read them."""
 
     @property
     def n(self) -> int:
@@ -50,7 +50,7 @@ class Stream(Protocol):
         ...
 
     def blocks(self) -> Iterable[tuple[NDArray[Any], NDArray[Any]]]:
-        """Pieces ``(features, target)`` of any lengths, n rows in all."""
+        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row."""
         ...
 
 
@@ -115,21 +115,17 @@ class PrivateLinearModel(BaseEstimator):
         """The bounded rows, with the constant feature of the intercept."""
         return self._bounded(X, self._constant() or None)
 
-    def _planned(
-        self, n: int, d: int, loss: GeneralisedLinearLoss, delta: float, residual_clip: float | None, once: bool
-    ) -> tuple[Solver, Algorithm]:
-        """The solver and its plan for n rows of d features, the intercept's not counted."""
+    def _solver(
+        self, n: int, d: int, loss: GeneralisedLinearLoss, residual_clip: float | None, stream: bool
+    ) -> tuple[Solver, Problem, dict[str, Any]]:
+        """The solver, what it is to plan for n rows of d features, the intercept's not counted, and what its fit is told."""
         problem = self._problem(n, d, loss)
+        once = stream and problem.weights <= MOST_WEIGHTS
         name = choose(problem, one_pass=once)[0] if self.solver == "auto" else self.solver
         if name == "noisy-sgd" or loss.convex_after_clipping:
             problem = replace(problem, residual_clip=residual_clip)
         solver = solver_named(name)
-        if once and not solver.one_pass:
-            raise InputError(
-                f"solver {self.solver!r} means {name} for {type(loss).__name__} loss, and that does not read records in one pass:"
-                " use solver auto, pnsgd or a snowball, and a smooth loss."
-            )
-        return solver, solver.plan(problem, self._budget(delta), steps=self._iterations())
+        return solver, problem, {"dtype": self.dtype} if solver.takes_dtype else {}
 
     def _iterations(self) -> int:
         if self.steps != "deprecated":
@@ -165,8 +161,8 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Weights:
         """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
         delta = self._delta(len(X))
-        solver, made = self._planned(len(X), X.shape[1], loss, delta, residual_clip, False)
-        options: dict[str, Any] = {"dtype": self.dtype} if solver.takes_dtype else {}
+        solver, problem, options = self._solver(len(X), X.shape[1], loss, residual_clip, False)
+        made = solver.plan(problem, self._budget(delta), steps=self._iterations())
         with self._bar(made.progress_unit) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
         return self._certified(result, delta, assumptions, uncertified)
@@ -174,20 +170,23 @@ class PrivateLinearModel(BaseEstimator):
     def _fit_stream(
         self,
         stream: Stream,
-        blocks: Iterator[tuple[NDArray[Any], NDArray[Any]]],
+        prepared: Callable[[NDArray[Any]], NDArray[Any]],
         loss: GeneralisedLinearLoss,
         *,
         residual_clip: float | None = None,
         assumptions: tuple[Assumption, ...] = (),
     ) -> Weights:
-        """As ``_fit_weights``, in one pass over the blocks of a stream whose targets were prepared."""
+        """As ``_fit_weights``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
         delta = self._delta(stream.n)
-        _, made = self._planned(stream.n, stream.d, loss, delta, residual_clip, True)
-        assert isinstance(made, PNSGD)  # so are all that read records in one pass
+        solver, problem, options = self._solver(stream.n, stream.d, loss, residual_clip, True)
+        made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
         order = Order(detail=stream.order)
-        with self._bar(made.progress_unit) as progress:
-            bounded = ((self._features(X), y) for X, y in blocks)
-            result = made.fit_blocks(bounded, generator=self._generator(), progress=progress)
+
+        def read() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+            return ((self._features(X), prepared(y)) for X, y in stream.blocks())
+
+        with self._bar("rows") as progress:
+            result = made.fit_stream(read, generator=self._generator(), progress=progress, **options)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
         kept = tuple(order if isinstance(one, Order) else one for one in result.assumptions)

@@ -90,12 +90,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self._fitted(classes, self._fit_weights(rows, target, loss, **options))
 
     def fit_stream(self, stream: Stream) -> Any:
-        """Train in one pass on private rows that need not fit in memory.
+        """Train on private rows that need not fit in memory.
+
+        Solver "pnsgd" and the snowballs read the rows once, in their order, which must be public. "noisy-sgd" takes ``max_iter``
+        steps by random allocation, about ten epochs. In every epoch it reads the rows once, or once for every 1 GiB of them;
+        memory is needed for two to three times as much. "auto" reads them once where there are at most 10,000 weights.
 
         Parameters
         ----------
         stream : Stream
-            Rows in a public order; see ``dplateau.data.open_stream``. ``classes`` must be declared.
+            Rows; see ``dplateau.data.open_stream``. ``classes`` must be declared.
 
         Returns
         -------
@@ -104,7 +108,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         Raises
         ------
         InputError
-            As ``fit``; and the stream ends early, is damaged or has more rows than it says. Nothing is released.
+            As ``fit``; and the stream ends early, is damaged, has more rows than it says, or others when it is read again. Nothing
+            is released.
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
@@ -112,8 +117,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._online = None
         classes, assumption = self._declared_classes("fit_stream", self.classes)
         loss, residual_clip = self._loss(len(classes))
-        blocks = ((X, _codes(np.asarray(y), classes)) for X, y in stream.blocks())
-        return self._fitted(classes, self._fit_stream(stream, blocks, loss, residual_clip=residual_clip, assumptions=(assumption,)))
+        options: Any = {"residual_clip": residual_clip, "assumptions": (assumption,)}
+        return self._fitted(classes, self._fit_stream(stream, lambda y: _codes(np.asarray(y), classes), loss, **options))
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Any:

@@ -160,15 +160,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         )
 
     def fit_stream(self, stream: Stream) -> Any:
-        """Train in one pass on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
+        """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
         self._check_arguments()
         loss, residual_clip = self._loss()
         self._range()
         self._online = None
-        blocks = ((X, self._scaled(_finite_targets(y))) for X, y in stream.blocks())
-        return self._fitted(
-            self._fit_stream(stream, blocks, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
-        )
+        options: Any = {"residual_clip": residual_clip, "assumptions": (self._clipped_target(),)}
+        return self._fitted(self._fit_stream(stream, lambda y: self._scaled(_finite_targets(y)), loss, **options))
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Any:

@@ -77,8 +77,9 @@ class TableModel:
         model : {"logistic", "svc", "linear"}, optional
             By default logistic for a target with classes, linear for one with a range.
         stream : bool, default False
-            Whether to read the rows once, piece by piece, in their order in the file, which must not depend on what they say. The
-            file may then be larger than the memory.
+            Whether to read the rows piece by piece: the file may then be larger than the memory. They are read once, in their order
+            in the file, which must not depend on what they say; with ``solver="noisy-sgd"`` they are read again for every epoch, in
+            batches that are drawn, and the order does not matter.
         n : int, optional
             The public number of rows: a file with another number is refused. By default the file's own.
         **options

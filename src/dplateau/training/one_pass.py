@@ -146,10 +146,12 @@ def _pass(
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             block = jax.device_put(Block(features, target), may_alias=False)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
+            del features, target
             check(longest, before)
             if progress is not None:
                 progress(before, records.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, **how)
+            del block  # the loop frees it when it has done with it
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
         check(longest, records.given)

@@ -23,8 +23,10 @@ from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import Blocks, Records, Steps, in_passes
 from dplateau.training.result import TrainResult
 
-ROWS: Final = 1 << 20
-"""Records that are kept in memory at once, unless more or fewer are asked for."""
+BYTES: Final = 1 << 30
+"""Size of the records that are kept in memory at once, unless more or fewer are asked for."""
+_TARGET: Final = 8
+"""Size of a target."""
 
 
 def train_stream(
@@ -32,7 +34,7 @@ def train_stream(
     loss: GeneralisedLinearLoss,
     read: Callable[[], Blocks],
     *,
-    rows: int = ROWS,
+    rows: int | None = None,
     l2: float | Sequence[float] | NDArray[np.float64] = 0.0,
     generator: SecureGenerator | None = None,
     dtype: str = "float64",
@@ -55,8 +57,9 @@ def train_stream(
     read : callable
         ``read()`` begins anew with the first record: an iterable of (features, target), arrays of shapes (k, d) and (k,), ``run.n``
         rows in all, in the same order every time. ``Stream.blocks`` is one. Lengths must not depend on what the records say.
-    rows : int, default 1,048,576
-        About how many records are kept in memory; one batch at least.
+    rows : int, optional
+        About how many records are kept in memory, by default as many as take 1 GiB; one batch at least. Memory is needed
+        for two to three times as many.
     l2, generator, dtype, momentum, average, start, keep_iterates
         See ``train``.
     progress : callable, optional
@@ -76,7 +79,7 @@ def train_stream(
     return in_passes(
         run,
         loss,
-        partial(_Allocated, read, run, loss, integer("rows", rows)),
+        partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows)),
         _Epochs,
         l2=l2,
         generator=generator,
@@ -92,10 +95,12 @@ def train_stream(
 class _Allocated(Records):
     """The records of consecutive batches of an epoch, in the order of the batches; for each such group the source is read."""
 
-    def __init__(self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int) -> None:
+    def __init__(self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None) -> None:
         super().__init__(read(), run, loss)
         super().close()
-        self._read, self._run, self.rows = read, run, rows
+        assert self.dtype is not None
+        self._read, self._run = read, run
+        self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
 
