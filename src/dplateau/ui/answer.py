@@ -135,15 +135,10 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
             f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {_size(settings.size)} expected "
             f"rows, not {settings.batch:,}, and that is what sums are divided by."
         )
-    if settings.scheme.allocated and settings.last and settings.convex:
-        notes.append(
-            "For random allocation this page counts on composition only. The last-iterate bound may be less, but takes seconds: "
-            "dplateau calibrate has it."
-        )
     if settings.last_takes_long and settings.last and settings.convex:
         notes.append(
-            f"For Poisson batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, or for an epsilon above "
-            f"{MOST_COST:g}, this page counts on composition only. There the last-iterate bound may be less, but takes from "
+            f"For random batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, for an epsilon above "
+            f"{MOST_COST:g}, or for a row replaced under random allocation, this page counts on composition only. There the last-iterate bound may be less, but takes from "
             "seconds to a minute: dplateau calibrate has it."
         )
     if best.run.released == "last" and settings.d > MOST_WEIGHTS:
@@ -196,21 +191,19 @@ def _finite(value: float) -> float | None:
 def _begins(settings: Settings, _: int) -> dict[str, Any]:
     run = found(settings).run
     ends = settings.counts_on_last and bool(run.diameter or run.strong_convexity)
-    steps = curves.begins(run, settings.delta) if ends and not run.sampling.drawn else None
+    steps = curves.begins(run, settings.delta) if ends and not run.sampling.random_size else None
     epochs = None if steps is None else steps / settings.batches_an_epoch
     return {"steps": steps, "epochs": epochs, "ends": ends, "words": _plateau_words(settings, ends, steps, epochs)}
 
 
 def _plateau_words(settings: Settings, ends: bool, steps: int | None, epochs: float | None) -> str:
     """What becomes of the cost as steps are added."""
-    if settings.scheme.allocated:
-        return "Composition grows with every epoch."
     if not ends and settings.last and settings.convex and not settings.counts_on_last:
         return "Composition grows with every step."
     if not ends:
         released = "with only the last iterate of a convex loss released"
         return f"The cost grows with every step. An l2 term or a ball, {released}, lets it stop."
-    if settings.scheme.drawn:
+    if settings.scheme.random_size:
         return "Composition grows with every step; the last-iterate bound, once it is below, hardly does."
     if steps is None or epochs is None:
         nearer = "a larger l2 coefficient, a smaller ball or longer steps bring it nearer"

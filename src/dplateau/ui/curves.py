@@ -52,7 +52,7 @@ def step_numbers(run: Run, points: int) -> tuple[int, ...]:
     """Numbers of steps around those of the run, evenly spaced in the logarithm; whole epochs where the order has any."""
     unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= run.steps else 1
-    far = 2 * MOST_DRAWN if run.sampling.drawn and run.released == "last" else 10 * MOST_STEPS
+    far = 2 * MOST_DRAWN if run.sampling.random_size and run.released == "last" else 10 * MOST_STEPS
     most = max(min(30 * run.steps, far) // unit, 2)
     least = max(1.0, run.steps / unit / 300)
     return tuple(sorted({unit * round(count) for count in np.geomspace(least, most, points)} | {run.steps}))

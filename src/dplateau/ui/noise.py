@@ -106,7 +106,7 @@ def composition(settings: Settings) -> Calibrated:
 
 def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> float:
     """About what the excess risk is, to compare step sizes with: no bound."""
-    if settings.counts_on_last and settings.scheme.drawn:
+    if settings.counts_on_last and settings.scheme.random_size:
         noise *= math.sqrt(min(1.0, _remembered(settings, eta) / settings.steps))
     elif settings.counts_on_last:
         order = settings.without(sampling=Cyclic.kind) if settings.scheme.shuffled else settings

@@ -31,7 +31,7 @@ MOST_STEPS: Final = 10**7
 MOST_SHUFFLED: Final = 20_000
 """Most shuffled batches of an epoch: their bound looks at the places in one."""
 MOST_DRAWN: Final = 500_000
-"""Most steps of Poisson batches of which a last-iterate bound is asked."""
+"""Most steps of random batches of which a last-iterate bound is asked."""
 MOST_RARE: Final = 1_000
 """Most of their batches an epoch."""
 MOST_COST: Final = 10.0
@@ -242,12 +242,13 @@ class Settings:
     @property
     def counts_on_last(self) -> bool:
         """Whether a last-iterate bound is asked."""
-        return self.last and self.convex and not self.scheme.allocated and not self.last_takes_long
+        return self.last and self.convex and not self.last_takes_long
 
     @property
     def last_takes_long(self) -> bool:
-        """Whether a last-iterate bound would take seconds: that of many random batches."""
-        return self.scheme.drawn and (self.steps > MOST_DRAWN or self.batches_an_epoch > MOST_RARE or self.epsilon > MOST_COST)
+        """Whether a last-iterate bound would take seconds: that of many random batches, or of replacement in allocated ones."""
+        many = self.steps > MOST_DRAWN or self.batches_an_epoch > MOST_RARE or self.epsilon > MOST_COST
+        return self.scheme.random_size and (many or (self.scheme.allocated and self.adjacency == "replace"))
 
     def without(self, **changes: Any) -> Settings:
         """The same with other assumptions."""
