@@ -18,7 +18,7 @@ from dplateau.planning import MOST_WEIGHTS as PLANNED
 from dplateau.report.trade_off import trade_offs
 from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
 from dplateau.ui.curves import _rows
-from dplateau.ui.noise import calibrated, composition, found, step_size_of
+from dplateau.ui.noise import at_step_size, calibrated, composition, found, step_size_of
 from dplateau.ui.settings import LIPSCHITZ, NUMBERS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
 
 FULL = Settings()
@@ -56,7 +56,7 @@ def test_the_noise_is_that_of_calibrate(settings):
 def test_a_search_may_begin_anywhere(start):
     run = ALLOCATED.run(0.1, start)
     best = calibrated(run, 1.0, 1e-6)
-    exact = found(ALLOCATED).noise
+    exact = at_step_size(ALLOCATED, 0.1).noise
     assert best.noise == pytest.approx(exact, rel=NEAR["random-allocation"])
     assert dp.account(best.run, 1e-6).epsilon <= 1.0
 
