@@ -138,8 +138,8 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
     if settings.last_takes_long and settings.last and settings.convex:
         notes.append(
             f"For random batches of more than {MOST_DRAWN:,} steps, of more than {MOST_RARE:,} an epoch, for an epsilon above "
-            f"{MOST_COST:g}, or for a row replaced under random allocation, this page counts on composition only. There the last-iterate bound may be less, but takes from "
-            "seconds to a minute: dplateau calibrate has it."
+            f"{MOST_COST:g}, or for a row replaced under random allocation, this page counts on composition only. There the "
+            "last-iterate bound may be less, but takes from seconds to a minute: dplateau calibrate has it."
         )
     if best.run.released == "last" and settings.d > MOST_WEIGHTS:
         notes.append(
