@@ -43,7 +43,7 @@ _JUMP: Final = 1e-4
 """Where a curve jumps, the log of the noise is found to this."""
 _STEP: Final = 24.0
 """Between two points so close a curve that falls faster than this jumps."""
-_MANY, _TOLD, _UNSURE = 300, 0.1, 2.0
+_MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
