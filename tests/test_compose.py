@@ -41,6 +41,28 @@ def test_compose_is_flat() -> None:
         dp.compose(a, b.replace(n=4999))
 
 
+class _Certificate:
+    def __init__(self, run: dp.Run, certifies: bool) -> None:
+        self.run, self.certifies = run, certifies
+
+
+def test_a_certificate_stands_for_its_run_if_it_certifies_it() -> None:
+    a, b = poisson(), full()
+    assert dp.compose(_Certificate(a, True), b) == dp.compose(a, b)
+    for wrong, says in ((_Certificate(a, False), "a certificate that certifies nothing"), (3, "got int")):
+        with pytest.raises(dp.InputError, match=says):
+            dp.compose(b, wrong)
+
+
+def test_delta_at_an_epsilon() -> None:
+    for run in (poisson(), full(), poisson(**LAST), dp.compose(poisson(), full())):
+        report = dp.account(run, DELTA)
+        assert DELTA * 0.99 < report.delta_at(report.epsilon) <= DELTA * (1 + 1e-3)
+        assert report.delta_at(0.0) > report.delta_at(report.epsilon) > report.delta_at(2 * report.epsilon)
+    with pytest.raises(dp.InputError, match="epsilon"):
+        dp.account(full(), DELTA).delta_at(-1.0)
+
+
 def test_a_run_in_two_halves_costs_what_it_costs() -> None:
     whole = dp.account(poisson(), DELTA)
     halves = dp.account(dp.compose(poisson(steps=80), poisson(steps=120)), DELTA)

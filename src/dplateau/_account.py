@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import fill
-from typing import Any
+from typing import Any, Protocol
 
 from dplateau.accounting import Bound, Enclosure, NotApplicable
 from dplateau.accounting.enclosure import rounded_up
@@ -108,6 +108,11 @@ class Report:
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
         return [least_epsilon(self._leading, delta) for delta in deltas]
+
+    def delta_at(self, epsilon: float) -> float:
+        """The least proved delta at ``epsilon`` >= 0: the upper end."""
+        epsilon = real("epsilon", epsilon, inclusive=True)
+        return min((bound.guarantee.delta(epsilon).upper for bound in self._leading), default=1.0)
 
     @property
     def _leading(self) -> list[Bound]:
@@ -210,7 +215,21 @@ def _bounds(run: Run | Runs, delta: float) -> Iterator[Bound | NotApplicable]:
         yield composed(analysis, run) if isinstance(run, Runs) else analysis.bound(run)
 
 
-def compose(*runs: Run | Runs) -> Runs:
+class Certified(Protocol):
+    """A certificate, as far as it is asked here."""
+
+    @property
+    def run(self) -> Run | Runs:
+        """What was computed and released."""
+        ...
+
+    @property
+    def certifies(self) -> bool:
+        """Whether its assumptions hold."""
+        ...
+
+
+def compose(*runs: Run | Runs | Certified) -> Runs:
     """Several runs on the same records, as one: phases of a training, or one model after the other.
 
     ``account`` then says what all of them cost together; each run may use everything that earlier ones released. Their number and
@@ -218,13 +237,13 @@ def compose(*runs: Run | Runs) -> Runs:
 
     Parameters
     ----------
-    *runs : Run or Runs
-        In the order in which they take place, all with the same ``n`` and ``adjacency``.
+    *runs : Run, Runs or Certificate
+        In the order in which they take place, all with the same ``n`` and ``adjacency``. A certificate stands for its run.
 
     Raises
     ------
     InputError
-        There is no run, or they differ in ``n`` or ``adjacency``.
+        There is no run, they differ in ``n`` or ``adjacency``, or a certificate certifies nothing: its run is not what was protected.
 
     Examples
     --------
@@ -234,7 +253,16 @@ def compose(*runs: Run | Runs) -> Runs:
     >>> round(dp.account(dp.compose(first, second), delta=1e-5).epsilon, 4)
     1.0571
     """
-    return Runs(one for run in runs for one in runs_of(run))
+    return Runs(one for given in runs for one in runs_of(_run_of(given)))
+
+
+def _run_of(given: Run | Runs | Certified) -> Run | Runs:
+    if isinstance(given, (Run, Runs)):
+        return given
+    if not getattr(given, "certifies", False):
+        what = "a certificate that certifies nothing" if hasattr(given, "certifies") else type(given).__name__
+        raise InputError(f"expected a run or a certificate that certifies it, got {what}.")
+    return given.run
 
 
 def account(run: Run | Runs, delta: float = 1e-5) -> Report:
