@@ -243,7 +243,8 @@ def compose(*runs: Run | Runs | Certified) -> Runs:
     Raises
     ------
     InputError
-        There is no run, they differ in ``n`` or ``adjacency``, or a certificate certifies nothing: its run is not what was protected.
+        There is no run, they differ in ``n`` or ``adjacency``, or a certificate certifies nothing: its run is not what was
+        protected.
 
     Examples
     --------

@@ -20,10 +20,11 @@ from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import MOST_WEIGHTS, choose
-from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
+from dplateau.training.charged import Budgeted
 
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
@@ -72,6 +73,7 @@ class PrivateLinearModel(BaseEstimator):
         insecure_seed: int | None,
         verbose: bool,
         steps: int | str,
+        ledger: Budgeted | None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -86,6 +88,7 @@ class PrivateLinearModel(BaseEstimator):
         self.insecure_seed = insecure_seed
         self.verbose = verbose
         self.steps = steps
+        self.ledger = ledger
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -163,6 +166,7 @@ class PrivateLinearModel(BaseEstimator):
         delta = self._delta(len(X))
         solver, problem, options = self._solver(len(X), X.shape[1], loss, residual_clip, False)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
+        self._reserve(made.run)
         with self._bar(made.progress_unit) as progress:
             result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
         return self._certified(result, delta, assumptions, uncertified)
@@ -185,6 +189,7 @@ class PrivateLinearModel(BaseEstimator):
         def read() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
             return ((self._features(X), prepared(y)) for X, y in stream.blocks())
 
+        self._reserve(made.run)
         with self._bar("rows") as progress:
             result = made.fit_stream(read, generator=self._generator(), progress=progress, **options)
         self.n_features_in_ = stream.d
@@ -203,6 +208,10 @@ class PrivateLinearModel(BaseEstimator):
         uncertified: str | None = None,
     ) -> Weights:
         """Take in one batch of a stream of unknown length: one noisy step, at the price of one for all batches."""
+        if self.ledger is not None:
+            raise InputError(
+                "partial_fit takes no ledger, because the number of rows is not known: reserve its run there yourself."
+            )
         delta = float(self.delta or 0.0)
         names = ("epsilon", "delta", "feature_norm", "rows", "fit_intercept", "adjacency", "insecure_seed")
         settings = (*(getattr(self, name) for name in names), loss, assumptions)
@@ -266,9 +275,17 @@ class PrivateLinearModel(BaseEstimator):
         return (weights[:-1], weights[-1] * constant) if constant else (weights, np.zeros(weights.shape[1:]))
 
     def _bind(self, coefficients: NDArray[Any], intercept: Any) -> None:
-        """Bind the certificate, if there is one, to the fitted weights."""
+        """Bind the certificate, if there is one, to the fitted weights, and tell the ledger."""
         if not isinstance(self._certificate, str):
             self._certificate = bound_to(self._certificate, {"coefficients": coefficients, "intercept": intercept})
+        if reserved := vars(self).pop("_reserved", None):
+            reserved.commit(None if isinstance(self._certificate, str) else self._certificate)
+
+    def _reserve(self, run: Run) -> None:
+        """Take what a fit costs out of the budget, if there is one."""
+        vars(self).pop("_reserved", None)  # that of a fit that was interrupted
+        if self.ledger is not None:
+            self._reserved = self.ledger.reserve(run)
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         """Rows to predict, as the model sees them."""

@@ -16,6 +16,7 @@ from dplateau.estimators.checks import checked_data, checked_labels, checked_tar
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.assumption import Classes
+from dplateau.training.charged import Budgeted
 
 TAKEN: Final = (
     "the classes were taken from y, and one row of a class of its own would change the shape of the model: no epsilon covers that,"
@@ -43,9 +44,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         insecure_seed: int | None = None,
         verbose: bool = False,
         steps: int | str = "deprecated",
+        ledger: Budgeted | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
+            *(epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose),
+            *(steps, ledger),
         )
         self.classes = classes
 

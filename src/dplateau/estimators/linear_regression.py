@@ -17,6 +17,7 @@ from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
+from dplateau.training.charged import Budgeted
 
 # The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to.
 LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float | None]]] = {
@@ -63,6 +64,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         Whether to show a progress bar (steps and time only).
     steps : int, optional
         The old name of ``max_iter``. Warns.
+    ledger : Account, optional
+        The account of the data set, see ``dplateau.Ledger``: what a fit costs is taken out of its budget before the fit draws its
+        first random number, and ``BudgetError`` is raised where it is not covered.
 
     Attributes
     ----------
@@ -121,9 +125,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         insecure_seed: int | None = None,
         verbose: bool = False,
         steps: int | str = "deprecated",
+        ledger: Budgeted | None = None,
     ) -> None:
         super().__init__(
-            epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose, steps
+            *(epsilon, delta, feature_norm, rows, fit_intercept, adjacency, solver, max_iter, l2, dtype, insecure_seed, verbose),
+            *(steps, ledger),
         )
         self.target_range = target_range
         self.loss = loss

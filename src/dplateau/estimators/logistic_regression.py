@@ -47,6 +47,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         Whether to show a progress bar (steps and time only).
     steps : int, optional
         The old name of ``max_iter``. Warns.
+    ledger : Account, optional
+        The account of the data set, see ``dplateau.Ledger``: what a fit costs is taken out of its budget before the fit draws its
+        first random number, and ``BudgetError`` is raised where it is not covered.
 
     Attributes
     ----------

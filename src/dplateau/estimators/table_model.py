@@ -83,7 +83,8 @@ class TableModel:
         n : int, optional
             The public number of rows: a file with another number is refused. By default the file's own.
         **options
-            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
+            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``,
+            ``ledger``.
 
         Raises
         ------

@@ -23,6 +23,7 @@ from dplateau.spec import Assumption, Generator, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
+from dplateau.training.charged import Budgeted, charged
 from dplateau.training.result import gradient_assumptions
 
 Tree: TypeAlias = Any
@@ -82,6 +83,7 @@ def train_network(
     checkpoint: Checkpoint | None = None,
     validation: Validation | None = None,
     progress: Callable[[int, int], None] | None = None,
+    ledger: Budgeted | None = None,
 ) -> NetworkResult:
     """Train any differentiable model by noisy gradients, exactly as ``run`` says.
 
@@ -119,12 +121,17 @@ def train_network(
         Scores on public data.
     progress : callable, optional
         Called with the steps done and their total.
+    ledger : Account, optional
+        The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
+        number is drawn. A run that goes on from a checkpoint is taken out once more, as a whole.
 
     Raises
     ------
     InputError
         The arguments do not fit each other; or the loss may mix examples, has no finite gradient at made-up examples, or none by
         some parameter; or the compiled gradients depend on the place in a microbatch.
+    BudgetError
+        The budget does not cover the run. Nothing is drawn.
     TrainingInterrupted
         By the keyboard. Nothing is released, but for the checkpoint.
     TrainingDiverged
@@ -145,18 +152,18 @@ def train_network(
     check_gradients(summed, start, records)
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
     loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
-    with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
+    with locked(checkpoint.path) if checkpoint else nullcontext(), charged(ledger, run):  # type: ignore[arg-type]
         reached = loop.run_from(state)
-    ledger = reached.ledger
+    spent = reached.ledger
     found = gradient_assumptions(run, generator)
     if validation is not None:
         found.append(validation.assumption)
-    if ledger.lost:
-        lost = sum(last - first for first, last in ledger.lost)
+    if spent.lost:
+        lost = sum(last - first for first, last in spent.lost)
         found += [LostSteps(steps=lost).enforced(), Restarts()]
     if checkpoint is not None:
         found.append(OneContinuation())
     keep_best = validation is not None and validation.keep_best and reached.scores
     model = reached.best if keep_best else reached.state.model
     scores = tuple(reached.scores)
-    return NetworkResult(model, reached.state.params, ledger.runs(run), tuple(found), generator.source, dtype, ledger.done, scores)
+    return NetworkResult(model, reached.state.params, spent.runs(run), tuple(found), generator.source, dtype, spent.done, scores)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
+from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
 from dplateau.training.errors import uninterrupted
@@ -36,6 +37,7 @@ def train(
     start: ArrayLike | None = None,
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    ledger: Budgeted | None = None,
 ) -> TrainResult:
     """Train a generalised linear model by noisy gradient steps, exactly as ``run`` says.
 
@@ -71,11 +73,16 @@ def train(
         Whether to return all iterates. Needs a run with ``released="all"``.
     progress : callable, optional
         Called with the steps (under one-pass sampling: the records) done and their total; see ``dplateau.training.progress_bar``.
+    ledger : Account, optional
+        The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
+        number is drawn.
 
     Raises
     ------
     InputError
         The arguments do not fit each other, or the run states a smoothness or convexity that the rows do not have.
+    BudgetError
+        The budget does not cover the run. Nothing is drawn.
     TrainingInterrupted
         By the keyboard. Nothing is released.
     TrainingDiverged
@@ -94,6 +101,7 @@ def train(
             start=start,
             keep_iterates=keep_iterates,
             progress=progress,
+            ledger=ledger,
         )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)
@@ -110,7 +118,8 @@ def train(
     generator = SecureGenerator() if generator is None else generator
     parts = chunks(run, shape, arithmetic, average, generator)
     work = partial(_run_chunks, run, loss, data, first, arithmetic, parts, keep_iterates, progress)
-    weights, iterates = uninterrupted(work)
+    with charged(ledger, run):
+        weights, iterates = uninterrupted(work)
     arithmetic.check(weights)
     return result_of(run, loss, generator, weights, iterates, dtype)
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
+from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start, records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.errors import uninterrupted
@@ -40,6 +41,7 @@ def train_one_pass(
     start: ArrayLike | None = None,
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    ledger: Budgeted | None = None,
 ) -> TrainResult:
     """Train a generalised linear model in one pass over records that need not fit in memory, exactly as ``run`` says.
 
@@ -55,7 +57,7 @@ def train_one_pass(
     blocks : iterable of (features, target)
         The records in their public order, in pieces of any lengths: arrays of shapes (k, d) and (k,), ``run.n`` rows in all. The
         order and the lengths must not depend on what the records say.
-    l2, generator, dtype, momentum, average, start, keep_iterates
+    l2, generator, dtype, momentum, average, start, keep_iterates, ledger
         See ``train``.
     progress : callable, optional
         Called with the records done and their total; see ``dplateau.training.progress_bar``.
@@ -83,6 +85,7 @@ def train_one_pass(
         start=start,
         keep_iterates=keep_iterates,
         progress=progress,
+        ledger=ledger,
     )
 
 
@@ -100,6 +103,7 @@ def in_passes(
     start: ArrayLike | None,
     keep_iterates: bool,
     progress: Callable[[int, int], None] | None,
+    ledger: Budgeted | None,
 ) -> TrainResult:
     """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them."""
     check_options(run, dtype, momentum, average, keep_iterates)
@@ -111,7 +115,8 @@ def in_passes(
     check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
     generator = SecureGenerator() if generator is None else generator
     steps = kind(run, records, shape, arithmetic, average, generator)
-    weights, iterates = uninterrupted(partial(_pass, loss, steps, first, arithmetic, coefficients, keep_iterates, progress))
+    with charged(ledger, run):
+        weights, iterates = uninterrupted(partial(_pass, loss, steps, first, arithmetic, coefficients, keep_iterates, progress))
     arithmetic.check(weights)
     return result_of(run, loss, generator, weights, iterates, dtype)
 

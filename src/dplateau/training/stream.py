@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
+from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_of, rounded_up, stretched
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import Blocks, Records, Steps, in_passes
@@ -43,6 +44,7 @@ def train_stream(
     start: ArrayLike | None = None,
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    ledger: Budgeted | None = None,
 ) -> TrainResult:
     """Train a generalised linear model by random allocation on records that need not fit in memory, exactly as ``run`` says.
 
@@ -60,7 +62,7 @@ def train_stream(
     rows : int, optional
         About how many records are kept in memory, by default as many as take 1 GiB; one batch at least. Memory is needed
         for two to three times as many.
-    l2, generator, dtype, momentum, average, start, keep_iterates
+    l2, generator, dtype, momentum, average, start, keep_iterates, ledger
         See ``train``.
     progress : callable, optional
         Called with the records done and their total, every one counted once an epoch; see ``dplateau.training.progress_bar``. Of
@@ -89,6 +91,7 @@ def train_stream(
         start=start,
         keep_iterates=keep_iterates,
         progress=progress,
+        ledger=ledger,
     )
 
 

@@ -1,0 +1,34 @@
+"""What a training costs is written into a ledger before the training draws its first random number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from dplateau.spec import Run, Runs
+
+
+class Reserved(Protocol):
+    """What was taken out of a budget for one training, and is never given back."""
+
+    def commit(self, certificate: Any = None) -> object:
+        """Note that the training ended, and with which certificate."""
+        ...
+
+
+class Budgeted(Protocol):
+    """The account of a data set in a ledger; ``dplateau.Ledger.account`` gives one."""
+
+    def reserve(self, run: Run | Runs) -> Reserved:
+        """Take what ``run`` costs out of the budget; an error where it is not covered."""
+        ...
+
+
+@contextmanager
+def charged(ledger: Budgeted | None, run: Run | Runs) -> Iterator[None]:
+    """Reserve what ``run`` costs, and note that it ended if it did. What is interrupted stays spent."""
+    reserved = None if ledger is None else ledger.reserve(run)
+    yield
+    if reserved is not None:
+        reserved.commit()
