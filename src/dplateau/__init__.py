@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dplateau.spec import BudgetError as BudgetError
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize
 from dplateau.spec import FullBatch as FullBatch
 from dplateau.spec import InputError as InputError
+from dplateau.spec import LedgerError as LedgerError
 from dplateau.spec import OnePass as OnePass
 from dplateau.spec import Poisson as Poisson
 from dplateau.spec import PrivacyWarning as PrivacyWarning
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
     from dplateau.estimators import load_model as load_model
     from dplateau.filter import Filter as Filter
+    from dplateau.ledger.ledger import Ledger as Ledger
     from dplateau.planning import Plan as Plan
     from dplateau.planning import plan as plan
 
@@ -45,6 +48,7 @@ __getattr__, __dir__ = loaded(
         "calibration": ("calibrate",),
         "estimators": ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"),
         "filter": ("Filter",),
+        "ledger.ledger": ("Ledger",),
         "planning": ("Plan", "plan"),
     },
 )

@@ -7,15 +7,17 @@ import warnings
 from typing import Final
 
 from dplateau._account import checked_delta, leading_analyses
-from dplateau.accounting import gdp_epsilon, gdp_mu
+from dplateau.accounting import Bound, Guarantee, gdp_epsilon, gdp_mu
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum
-from dplateau.spec import InputError, Run, UncertifiedError
+from dplateau.analyses.composed import composed
+from dplateau.spec import InputError, Run, Runs, UncertifiedError
 from dplateau.spec.run import ADJACENCIES
+from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import integer, real
 
 NOTIONS: Final = ("renyi", "gaussian")
-_ROOM: Final = 1e-9
+ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
 
 
@@ -85,10 +87,10 @@ class Filter:
                 raise InputError('order is for notion="renyi": leave it out.')
             self.order = None
             # The largest mu whose epsilon is certified not to exceed the target.
-            self.budget = (mu * (1 - _ROOM) if gdp_epsilon(mu, self.delta) > self.epsilon * (1 - _ROOM) else mu) ** 2
+            self.budget = (mu * (1 - ROOM) if gdp_epsilon(mu, self.delta) > self.epsilon * (1 - ROOM) else mu) ** 2
         else:
             self.order = _best_order(mu, self.delta) if order is None else real("order", order, low=1.0)
-            self.budget = (self.epsilon - convert(self.order, 0.0, self.delta, classical=False)) * (1 - _ROOM)
+            self.budget = (self.epsilon - convert(self.order, 0.0, self.delta, classical=False)) * (1 - ROOM)
             if self.budget <= 0:
                 raise InputError(f"order {self.order:g} leaves no budget at epsilon {epsilon:g} and delta {delta:g}: raise order.")
         self._runs: list[tuple[Run, float]] = []
@@ -101,7 +103,7 @@ class Filter:
     @property
     def spent(self) -> float:
         """What the admitted runs cost, in units of ``budget``: a Renyi divergence or a squared mu."""
-        return math.fsum(cost for _, cost in self._runs) * (1 + _ROOM)
+        return math.fsum(cost for _, cost in self._runs) * (1 + ROOM)
 
     @property
     def left(self) -> float:
@@ -121,17 +123,14 @@ class Filter:
         for name in ("n", "adjacency"):
             if getattr(run, name) != getattr(self, name):
                 raise InputError(f"the run has {name} {getattr(run, name)}, the filter {getattr(self, name)}: they must agree.")
-        found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
-        if self.order is None:
-            return min((one.mu**2 for one in found if one.mu is not None), default=math.inf)
-        return min((one.divergence(self.order) for one in found), default=math.inf)
+        return cost_of(run, self.order)
 
     def allows(self, run: Run) -> bool:
         """Whether the budget covers one more run. The answer may be used for the choice of the next one."""
         return self._covers(self.cost(run))
 
     def _covers(self, cost: float) -> bool:
-        return math.fsum([*(paid for _, paid in self._runs), cost]) * (1 + _ROOM) <= self.budget
+        return math.fsum([*(paid for _, paid in self._runs), cost]) * (1 + ROOM) <= self.budget
 
     def spend(self, run: Run) -> None:
         """Take a run out of the budget. Call it before the run draws its first noise.
@@ -144,13 +143,49 @@ class Filter:
         cost = self.cost(run)
         if not self._covers(cost):
             if math.isinf(cost):
-                what = "a GDP bound" if self.order is None else f"a finite Renyi divergence of order {self.order:.4g}"
-                other = "draw Poisson batches instead" if run.sampling.allocated else 'use notion="renyi", or raise the noise'
-                raise UncertifiedError(f"no proved bound gives the run {what}: {other}.")
+                raise UncertifiedError(no_cost(run, self.order))
             raise UncertifiedError(
                 f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
             )
         self._runs.append((run, cost))
+
+
+def cost_of(run: Run | Runs, order: float | None) -> float:
+    """The least that a proved bound says a run costs; of several, fixed in advance, of them together or one by one.
+
+    Parameters
+    ----------
+    run : Run or Runs
+        What is to be paid for.
+    order : float or None
+        Of the Renyi divergence; None for squared mu.
+
+    Returns
+    -------
+    float
+        A Renyi divergence or a squared mu; infinite where no bound has one.
+    """
+    if isinstance(run, Run):
+        found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
+        return min((_read(one, order) for one in found), default=math.inf)
+    # A sum of the larger directions may exceed the larger of the sums by direction, which one composition has.
+    each = math.fsum(cost_of(one, order) for one in run.runs) * (1 + ROOM)
+    bounds = [bound for analysis in leading_analyses() if isinstance(bound := composed(analysis, run), Bound)]
+    return min([each, *(_read(bound.guarantee, order) for bound in bounds)])
+
+
+def no_cost(run: Run | Runs, order: float | None) -> str:
+    """Why a run with an infinite cost cannot be paid for, and what to do."""
+    what = "a GDP bound" if order is None else f"a finite Renyi divergence of order {order:.4g}"
+    allocated = any(one.sampling.allocated for one in runs_of(run))
+    other = "draw Poisson batches instead" if allocated else 'use notion="renyi", or raise the noise'
+    return f"no proved bound gives the run {what}: {other}."
+
+
+def _read(guarantee: Guarantee, order: float | None) -> float:
+    if order is not None:
+        return guarantee.divergence(order)
+    return math.inf if guarantee.mu is None else guarantee.mu**2
 
 
 def _best_order(mu: float, delta: float) -> float:

@@ -15,6 +15,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.ledger import ledger
 from dplateau.cli.once import Once
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 for command in (train, demo, report, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
     app.command(cls=Once)(command)
+app.add_typer(ledger)
 
 
 def _version(wanted: bool) -> None:

@@ -1,8 +1,10 @@
 """``Run`` and its parts: frozen records of what was computed and what was released."""
 
 from dplateau.spec.assumption import Assumption as Assumption
+from dplateau.spec.errors import BudgetError as BudgetError
 from dplateau.spec.errors import ContradictionError as ContradictionError
 from dplateau.spec.errors import InputError as InputError
+from dplateau.spec.errors import LedgerError as LedgerError
 from dplateau.spec.errors import PrivacyWarning as PrivacyWarning
 from dplateau.spec.errors import UncertifiedError as UncertifiedError
 from dplateau.spec.facts import By as By

@@ -14,8 +14,16 @@ class ContradictionError(InputError):
     """Entries of a certificate, or a certificate and the model beside it, contradict each other: somebody has changed them."""
 
 
+class LedgerError(InputError):
+    """A ledger cannot be reached, read or written, or is of another version. Nothing was reserved that anyone may rely on."""
+
+
 class UncertifiedError(RuntimeError):
     """No ``Proved`` bound covers what was asked for, so there is no epsilon to report."""
+
+
+class BudgetError(UncertifiedError):
+    """The budget of an account does not cover a run, or the account is closed. Nothing was reserved."""
 
 
 class PrivacyWarning(UserWarning):

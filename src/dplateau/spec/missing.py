@@ -8,6 +8,7 @@ from typing import Final
 
 INSTALLS: Final = {
     **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'dplateau[train]'"),
+    **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'dplateau[ledger]'"),
     "matplotlib": "'dplateau[plots]'",
     "dplateau_papers": "dplateau-papers",
 }

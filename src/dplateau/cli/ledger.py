@@ -1,0 +1,196 @@
+"""``dplateau ledger``: what all trainings on the same people have cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.once import Once
+from dplateau.cli.output import show as show_text
+from dplateau.cli.output import show_json
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    from dplateau.ledger.entry import Head
+    from dplateau.ledger.ledger import Ledger
+
+PANEL: Final = "The ledger"
+BUDGET: Final = "The budget"
+NOTIONS: Final = ("renyi", "gaussian")
+
+ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="rich")
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="DPLATEAU_LEDGER",
+        show_envvar=False,
+        metavar="URL",
+        rich_help_panel=PANEL,
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; or set DPLATEAU_LEDGER.",
+    ),
+]
+Name = Annotated[str, typer.Argument(help="The account.", show_default=False)]
+AnyName = Annotated[str | None, typer.Argument(help="An account; all by default.", show_default=False)]
+DEFAULT: Final = "sqlite:///privacy.db"
+
+
+@ledger.callback()
+def about() -> None:
+    """Keep a ledger: what all trainings on the same people have cost.
+
+    The account of a data set has a budget. Each training takes its share out of
+    it before it starts; what is taken stays spent. Entries are added, never
+    changed, and each holds the digest of the one before.
+    """
+
+
+@ledger.command(cls=Once)
+def create(
+    name: Name,
+    n: Annotated[int, o.option("Number of records (public).", BUDGET, "--n")],
+    epsilon: Annotated[float, o.option("What all trainings together may cost.", BUDGET, "--epsilon")],
+    delta: Annotated[float, o.option("delta, well below 1/n.", BUDGET, "--delta")],
+    *,
+    adjacency: o.Adjacency = None,
+    unit: Annotated[str, o.option("What a record is: row, person.", BUDGET, "--unit")] = "row",
+    notion: Annotated[str, o.choice(NOTIONS, "In what the budget is kept.", BUDGET, "--notion")] = "renyi",
+    order: Annotated[float | None, o.option("Order of the Renyi divergence (default: the best).", BUDGET, "--order")] = None,
+    n_is: Annotated[str, o.option("Why n is public.", BUDGET, "--n-is", metavar="TEXT")] = "public by declaration",
+    url: Url = DEFAULT,
+    json: o.Json = False,
+) -> None:
+    """Open the account of a data set, with a budget.
+
+    The first one makes the ledger.
+
+    [bold]Example[/]
+
+    dplateau ledger create patients --n 60000 --epsilon 2 --delta 1e-6
+    """
+    found = _ledger(url)
+    found.create(
+        name, n=n, epsilon=epsilon, delta=delta, adjacency=adjacency or "add-remove", unit=unit, notion=notion, order=order, n_is=n_is
+    )
+    _show_account(found, name, json)
+
+
+@ledger.command(cls=Once)
+def show(name: AnyName = None, *, url: Url = DEFAULT, json: o.Json = False) -> None:
+    """Show all accounts, or one with its entries: what is spent, and what is left."""
+    from dplateau.report.ledger import accounts_text
+
+    found = _ledger(url)
+    if name is not None:
+        _show_account(found, name, json)
+        return
+    states = found.accounts()
+    if json:
+        show_json({"accounts": [state.to_dict() for state in states]})
+    else:
+        show_text(accounts_text(states))
+
+
+@ledger.command(cls=Once)
+def verify(
+    head: Annotated[
+        str | None, o.option("What verify printed earlier, NUMBER:DIGEST.", PANEL, "--head", metavar="NUMBER:DIGEST")
+    ] = None,
+    *,
+    url: Url = DEFAULT,
+    json: o.Json = False,
+) -> int:
+    """Look for entries that were changed, moved, inserted or removed, and for wrong sums.
+
+    Exit status 1 if there are any. It prints the head, the number and digest of
+    the last entry: keep it elsewhere and give it as --head the next time. Without
+    one, nobody can tell whether the end was cut off or all was written again.
+    """
+    from dplateau.report.ledger import verified_text
+
+    found = _ledger(url)
+    known = None if head is None else _head(head)
+    last = found.head()  # before the entries: then it is one of them
+    problems = found.verify(known)
+    if json:
+        show_json({"agrees": not problems, "head": f"{last.number}:{last.digest}", "problems": problems})
+    else:
+        show_text(verified_text(problems, last, known))
+    return 1 if problems else 0
+
+
+@ledger.command(cls=Once)
+def export(
+    name: AnyName = None,
+    *,
+    url: Url = DEFAULT,
+    as_csv: Annotated[bool, typer.Option("--csv", metavar="", help="A table, one entry a line.", rich_help_panel=o.RESULT)] = False,
+    json: Annotated[bool, typer.Option("--json", metavar="", help="JSON (default).", rich_help_panel=o.RESULT)] = False,
+    output: Annotated[
+        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
+    ] = None,
+) -> None:
+    """Write all entries, or those of an account, as JSON or CSV."""
+    from dplateau.files import write_file
+
+    if as_csv and json:
+        raise InputError("--csv and --json are both given: give one of them.")
+    if output is not None and output.exists():
+        raise InputError(f"{output} exists already: name a new file, or remove it first.")
+    entries = _ledger(url).entries(name)
+    text = _csv(entries) if as_csv else json_text.dumps({"entries": [entry.to_dict() for entry in entries]}, indent=1) + "\n"
+    if output is None:
+        print(text, end="")
+        return
+    write_file(output, text)
+    print(f"{len(entries):,} entries are written to {output}.")
+
+
+@ledger.command(cls=Once)
+def close(name: Name, *, url: Url = DEFAULT, json: o.Json = False) -> None:
+    """Close an account: nothing more can be reserved from it."""
+    found = _ledger(url)
+    found.close(name)
+    _show_account(found, name, json)
+
+
+def _ledger(url: str) -> Ledger:
+    from dplateau.ledger import Ledger
+
+    return Ledger(url)
+
+
+def _show_account(found: Ledger, name: str, json: bool) -> None:
+    from dplateau.report.ledger import account_text
+
+    state, entries = found.account(name).state(), found.entries(name)
+    if json:
+        show_json({"account": state.to_dict(), "entries": [entry.to_dict() for entry in entries]})
+    else:
+        show_text(account_text(state, entries))
+
+
+def _head(text: str) -> Head:
+    from dplateau.ledger.entry import Head
+
+    number, _, digest = text.partition(":")
+    if not (number.isdecimal() and digest):
+        raise InputError(f"--head is {text!r:.40}: expected NUMBER:DIGEST, as dplateau ledger verify prints it.")
+    return Head(int(number), digest)
+
+
+def _csv(entries: list[Any]) -> str:
+    from dplateau.ledger.entry import NAMES
+
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(NAMES)
+    table.writerows([getattr(entry, name) for name in NAMES] for entry in entries)
+    return lines.getvalue()

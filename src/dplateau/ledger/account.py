@@ -1,0 +1,265 @@
+"""``Account``: the budget of one data set, and what is reserved from it before anybody trains."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from dplateau.certificate import Certificate
+from dplateau.filter import ROOM, cost_of, no_cost
+from dplateau.ledger import book
+from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.database import connected
+from dplateau.ledger.hint import what_fits
+from dplateau.ledger.sums import Sums, covers
+from dplateau.ledger.words import part_of
+from dplateau.spec import BudgetError, InputError, Run, Runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What an account has spent.
+
+    Attributes
+    ----------
+    name : str
+        The account.
+    n : int
+        Number of records.
+    n_is : str
+        Why n is public.
+    unit : str
+        What a record is: a row, or all rows of a person.
+    adjacency : str
+        Of all runs.
+    epsilon, delta : float
+        What all runs together satisfy, however they are chosen.
+    notion : str
+        The privacy notion in which the budget is kept.
+    order : float or None
+        Of the Renyi divergence.
+    budget, spent : float
+        Renyi divergences or squared mus, as ``Filter`` counts them.
+    left : float
+        The share of the budget that is left, from 1 to 0.
+    reserved, committed : int
+        Reservations, and how many of them ended with a result.
+    parts : tuple of (str, str, float)
+        Partitions, their parts, and the share of the budget that runs on the part cost.
+    closed : bool
+        Whether nothing more can be reserved.
+    """
+
+    name: str
+    n: int
+    n_is: str
+    unit: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    notion: str
+    order: float | None
+    budget: float
+    spent: float
+    left: float
+    reserved: int
+    committed: int
+    parts: tuple[tuple[str, str, float], ...]
+    closed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        parts = [{"partition": partition, "part": part, "share": share} for partition, part, share in self.parts]
+        return {**vars(self), "parts": parts}
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of a data set, seen by somebody who trains on it. ``Ledger.account`` makes it.
+
+    It holds an address and names only, and connects when it is used: it can be pickled, copied and sent to other processes.
+
+    Attributes
+    ----------
+    url : str
+        The ledger's address, with a password where it has one.
+    name : str
+        The account.
+    who : str
+        Who trains.
+    purpose : str
+        What for.
+    """
+
+    url: str = field(repr=False)
+    name: str
+    who: str
+    purpose: str = ""
+
+    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None) -> Reservation:
+        """Take a run out of the budget, before its first noise is drawn. It stays spent, whether or not the training ends.
+
+        Of several processes that reserve at once, each sees what the others took. A run that goes on while others are reserved may
+        use nothing that they release: its parameters and its start are fixed here. **Proved** (``docs/proofs/ledger.md``).
+
+        Parameters
+        ----------
+        run : Run or Runs
+            What will be computed. ``Runs``, fixed in advance, are one reservation, at what they cost together.
+        part : (str, str), optional
+            The names of a partition and of its part, where the run sees only the records of that part, and n is its number of
+            records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule.
+
+        Returns
+        -------
+        Reservation
+            Commit it when the training ended.
+
+        Raises
+        ------
+        BudgetError
+            The budget does not cover it, or the account is closed. Nothing is reserved.
+        InputError
+            The run is not on these records, or the ledger cannot be used (``LedgerError``). Nothing is reserved.
+        """
+        where = part_of(part)
+        with connected(self.url) as connection:
+            terms = book.terms(connection, self.name)
+        _check(run, where, terms)
+        cost = cost_of(run, terms.order)
+        if not math.isfinite(cost):
+            raise BudgetError(no_cost(run, terms.order))
+        body = {"run": run.to_dict(), "purpose": self.purpose}
+        with connected(self.url, write=True) as connection:
+            if book.exists(connection, self.name, "closed"):
+                raise BudgetError(f"the account {self.name!r} is closed: nothing was reserved. Ask who keeps the ledger.")
+            before = book.sums(connection, self.name, where)
+            after = before.after(cost, whole=where is None)
+            if covers(terms.budget, after):
+                numbers = {} if where is None else {"partition_spent": after.partition, "part_spent": after.part, **where._asdict()}
+                what = {"account": self.name, "who": self.who, "cost": cost, "spent": after.total, **numbers}
+                entry = book.append(connection, kind="reserved", body=body, **what)
+                number: int | None = entry.number
+            else:
+                number = None
+        if number is None:
+            raise BudgetError(_refusal(self.name, run, where, cost, before, terms))
+        return Reservation(self, number, run, cost, where)
+
+    def state(self) -> State:
+        """What is spent, and what is left.
+
+        Raises
+        ------
+        InputError
+            There is no such account, or the ledger cannot be used (``LedgerError``).
+        """
+        with connected(self.url) as connection:
+            terms = book.terms(connection, self.name)
+            total = book.sums(connection, self.name, None).total * (1 + ROOM)
+            used = book.parts(connection, self.name)
+            return State(
+                name=self.name,
+                **vars(terms),
+                spent=total,
+                left=max(1 - total / terms.budget, 0.0),
+                reserved=book.count(connection, self.name, "reserved"),
+                committed=book.count(connection, self.name, "committed"),
+                parts=tuple((part.partition, part.part, spent / terms.budget) for part, spent in used.items()),
+                closed=book.exists(connection, self.name, "closed"),
+            )
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A run that is paid for.
+
+    Attributes
+    ----------
+    account : Account
+        Who reserved it, and where.
+    number : int
+        The entry's number.
+    run : Run or Runs
+        What may be computed, once.
+    cost : float
+        What it costs, in units of the budget.
+    part : (str, str) or None
+        The partition and the part whose records it sees.
+    """
+
+    account: Account
+    number: int
+    run: Run | Runs
+    cost: float
+    part: tuple[str, str] | None = None
+
+    def commit(self, certificate: Certificate | None = None) -> None:
+        """Write down that the training ended. It gives nothing back.
+
+        Parameters
+        ----------
+        certificate : Certificate, optional
+            Of the release. Its SHA-256 is written down, and the digest of the weights that it is about.
+
+        Raises
+        ------
+        InputError
+            The certificate is about another run, the reservation is committed already, or the ledger cannot be used
+            (``LedgerError``).
+        """
+        if certificate is not None and not isinstance(certificate, Certificate):
+            raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
+        if certificate is not None and certificate.run.digest != self.run.digest:
+            raise InputError(f"the certificate is about another run than reservation {self.number}: commit the one of its release.")
+        body = {} if certificate is None else _digests(certificate)
+        account = self.account
+        with connected(account.url, write=True) as connection:
+            if not book.is_reservation(connection, account.name, self.number):
+                raise InputError(f"the account {account.name!r} has no reservation {self.number}: check the ledger's address.")
+            if book.is_committed(connection, self.number):
+                raise InputError(f"reservation {self.number} is committed already: reserve again to train again.")
+            what = {"account": account.name, "who": account.who, "reservation": self.number}
+            book.append(connection, kind="committed", body=body, **what)
+
+
+def _digests(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "certificate_sha256": hashlib.sha256(certificate.to_json().encode()).hexdigest(),
+        "weights_sha256": certificate.weights_sha256,
+        "certifies": certificate.certifies,
+    }
+
+
+def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
+    """Raise unless the run is on these records."""
+    if not isinstance(run, (Run, Runs)):
+        raise InputError(f"expected a run, got {type(run).__name__}.")
+    if run.adjacency != terms.adjacency:
+        raise InputError(f"the run has adjacency {run.adjacency}, the account {terms.adjacency}: they must agree.")
+    if part is None and run.n != terms.n:
+        raise InputError(f"the run has n {run.n:,}, the account {terms.n:,}: they must agree, or name the part that the run sees.")
+    if part is None:
+        return
+    if terms.adjacency != "add-remove":
+        raise InputError(
+            f"part is for add-remove, and the account is kept under {terms.adjacency}: there a record may move from one part to "
+            "another, and no bound on a run says what that costs. Leave part out: the run then counts as one on all records."
+        )
+    if run.n > terms.n:
+        raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: a part has no more.")
+
+
+def _refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
+    """What is left, and what would fit."""
+    whole = part is None
+    room = max(before.room(terms.budget, whole=whole), 0.0)
+    where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
+    said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room / terms.budget:.3g} of it is left{where}"
+
+    def fits(cost: float) -> bool:
+        return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
+
+    return f"{said}: nothing was reserved.{what_fits(run, terms.order, fits) if isinstance(run, Run) else ''}"

@@ -1,0 +1,141 @@
+"""What is read from the table of entries, and the one way to add to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, func, insert, select
+
+from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
+from dplateau.ledger.schema import entries
+from dplateau.ledger.sums import Sums
+from dplateau.spec import InputError
+
+_BLOCK = 1000
+
+
+class Part(NamedTuple):
+    """A part of a public partition of the records."""
+
+    partition: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the opening of an account fixed: the records, the budget, and in which privacy notion it is kept."""
+
+    n: int
+    n_is: str
+    unit: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    notion: str
+    order: float | None
+    budget: float
+
+
+def head(connection: Connection) -> Head:
+    """Number and digest of the last entry."""
+    row = connection.execute(select(entries.c.number, entries.c.digest).order_by(entries.c.number.desc()).limit(1)).first()
+    return Head(0, NOTHING) if row is None else Head(*row)
+
+
+def append(connection: Connection, **fields: Any) -> Entry:
+    """Add an entry at the end. The connection must write: then nobody else adds one meanwhile."""
+    last = head(connection)
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    body = canonical(fields.pop("body"))
+    entry = Entry(number=last.number + 1, time=now, previous=last.digest, body=body, **fields)
+    entry = replace(entry, digest=entry.computed())
+    connection.execute(insert(entries).values({name: getattr(entry, name) for name in NAMES}))
+    return entry
+
+
+def read(connection: Connection, account: str | None = None) -> Iterator[Entry]:
+    """Entries in their order, some at a time."""
+    wanted = select(entries).order_by(entries.c.number)
+    if account is not None:
+        wanted = wanted.where(entries.c.account == account)
+    for row in connection.execution_options(yield_per=_BLOCK).execute(wanted):
+        yield Entry(**row._mapping)  # type: ignore[arg-type]
+
+
+def terms(connection: Connection, account: str) -> Terms:
+    """The terms of an account.
+
+    Raises
+    ------
+    InputError
+        There is no such account.
+    """
+    body = connection.execute(_of(account, "opened").with_only_columns(entries.c.body)).scalar()
+    if body is None:
+        known = ", ".join(names(connection)) or "it has none yet"
+        raise InputError(f"the ledger has no account {account!r} (accounts: {known}): check the name, or create it.")
+    return Terms(**json.loads(body))
+
+
+def exists(connection: Connection, account: str, kind: str) -> bool:
+    """Whether the account has an entry of this kind."""
+    return connection.execute(_of(account, kind).with_only_columns(entries.c.number).limit(1)).first() is not None
+
+
+def is_reservation(connection: Connection, account: str, number: int) -> bool:
+    """Whether the account reserved something by this entry."""
+    wanted = _of(account, "reserved").with_only_columns(entries.c.number).where(entries.c.number == number)
+    return connection.execute(wanted).first() is not None
+
+
+def is_committed(connection: Connection, reservation: int) -> bool:
+    """Whether a reservation has been committed."""
+    return connection.execute(select(entries.c.number).where(entries.c.reservation == reservation)).first() is not None
+
+
+def count(connection: Connection, account: str, kind: str) -> int:
+    """How many entries of this kind the account has."""
+    return connection.execute(_of(account, kind).with_only_columns(func.count())).scalar_one()
+
+
+def names(connection: Connection) -> Sequence[str]:
+    """All accounts, in the order in which they were opened."""
+    opened = select(entries.c.account).where(entries.c.kind == "opened").order_by(entries.c.number)
+    return connection.execute(opened).scalars().all()
+
+
+def sums(connection: Connection, account: str, part: Part | None) -> Sums:
+    """What is spent, from the last entries that say so: nothing is summed up again."""
+    e = entries.c
+    reserved = _of(account, "reserved")
+    total = _last(connection, reserved.with_only_columns(e.spent))
+    if part is None:
+        return Sums(total)
+    of_partition = select(e.partition_spent).where(e.account == account, e.partition == part.partition)
+    of_part = select(e.part_spent).where(e.account == account, e.partition == part.partition, e.part == part.part)
+    return Sums(total, _last(connection, of_partition), _last(connection, of_part))
+
+
+def parts(connection: Connection, account: str) -> dict[Part, float]:
+    """The sum of every part that has one."""
+    e = entries.c
+    wanted = (
+        select(e.partition, e.part, func.max(e.part_spent))
+        .where(e.account == account, e.partition.is_not(None))
+        .group_by(e.partition, e.part)
+        .order_by(e.partition, e.part)
+    )
+    return {Part(partition, part): spent for partition, part, spent in connection.execute(wanted)}
+
+
+def _of(account: str, kind: str) -> Select[Any]:
+    return select(entries).where(entries.c.account == account, entries.c.kind == kind)
+
+
+def _last(connection: Connection, wanted: Select[Any]) -> float:
+    found = connection.execute(wanted.order_by(entries.c.number.desc()).limit(1)).scalar()
+    return 0.0 if found is None else found

@@ -1,0 +1,188 @@
+"""Where the ledger lives: one connection an operation, one transaction a connection, and one plain line where that fails.
+
+Connections are not kept: a ledger survives ``fork``, pickling and a server that was restarted, and no lock outlives an operation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from dplateau.ledger.schema import OLDER, VERSION, VERSION_TABLE
+from dplateau.spec import InputError, LedgerError
+
+PATIENCE: Final = 30
+"""Seconds to wait for other writers."""
+_LOCK: Final = 0x6470_6C61_7465_6175
+"""The number of the advisory lock that writers on PostgreSQL hold: "dplateau" in ASCII."""
+_WRITES: Final = "ledger_writes"
+_REMEDIES: Final = (
+    ("file is not a database", "name another file"),
+    ("full", "free some space"),
+    ("readonly", "ask for permission to write"),
+    ("read-only", "ask for permission to write"),
+    ("permission denied", "ask for permission"),
+    ("unable to open", "check that its folder exists and that you may write there"),
+    ("locked", "another process holds it: try again"),
+    ("lock timeout", "another process holds it: try again"),
+    ("neither changed nor removed", "write a new entry"),
+)
+
+
+def normal(url: str) -> str:
+    """The address of a database as ``Ledger`` keeps it: the file of SQLite by its whole path, PostgreSQL with its driver.
+
+    Raises
+    ------
+    InputError
+        It is no address of a database that can hold a ledger.
+    """
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError):
+        raise InputError("this is no address of a database: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE.") from None
+    backend = found.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise InputError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}: name another database.")
+    if backend == "postgresql":
+        return found.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    if not found.database or found.database == ":memory:":
+        raise InputError("a ledger in memory forgets what was spent: name a file, such as sqlite:///privacy.db.")
+    if not found.database.startswith("file:"):
+        found = found.set(database=str(Path(found.database).absolute()))
+    return found.set(drivername="sqlite").render_as_string(hide_password=False)
+
+
+def shown(url: str) -> str:
+    """The address without a password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+@contextmanager
+def connected(url: str, *, write: bool = False, fresh: bool = False) -> Iterator[Connection]:
+    """A connection in a transaction, committed if the block ends well. Of several that write, one goes on at a time.
+
+    Parameters
+    ----------
+    url : str
+        As ``normal`` gives it.
+    write : bool
+        Whether the block writes. Its transaction then holds the only right to do so from its beginning.
+    fresh : bool
+        Whether the database may lack our tables, or have older ones.
+
+    Raises
+    ------
+    LedgerError
+        It cannot be reached, read or written, or holds no ledger that this version can use.
+    """
+    ending = False
+    try:
+        if not fresh:
+            _check_file(url)
+        with _engine(url).connect().execution_options(**{_WRITES: write}) as connection:
+            transaction = connection.begin()
+            if not fresh:
+                _check_version(url, connection)
+            yield connection
+            ending = write
+            transaction.commit()
+    except SQLAlchemyError as error:
+        raise _told(url, error, ending) from None
+
+
+def upgrade(url: str) -> None:
+    """Make our tables, or bring older ones up to date, in one transaction.
+
+    Raises
+    ------
+    LedgerError
+        The database cannot be written, or its schema is newer than this version.
+    """
+    with connected(url, write=True, fresh=True) as connection:
+        version = _version(connection)
+        if version == VERSION:
+            return
+        if version is not None and version not in OLDER:
+            raise _newer(url, version)
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, VERSION)
+
+
+@cache
+def _engine(url: str) -> Engine:
+    sqlite = make_url(url).get_backend_name() == "sqlite"
+    limits: dict[str, Any] = {"timeout": PATIENCE} if sqlite else {"connect_timeout": 10}
+    engine = create_engine(url, poolclass=NullPool, connect_args=limits)
+    if sqlite:
+
+        @event.listens_for(engine, "connect")
+        def _(connection: Any, _: Any) -> None:
+            # We say when transactions begin. EXTRA: as FULL, and a power failure right after a commit does not undo it.
+            connection.isolation_level = None
+            connection.execute("PRAGMA synchronous=EXTRA")
+
+        @event.listens_for(engine, "begin")
+        def _(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITES) else "BEGIN")
+
+    else:
+
+        @event.listens_for(engine, "begin")
+        def _(connection: Connection) -> None:
+            if connection.get_execution_options().get(_WRITES):
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    return engine
+
+
+def _check_file(url: str) -> None:
+    """SQLite would make an empty file where there is none."""
+    found = make_url(url)
+    if found.get_backend_name() == "sqlite" and not Path((found.database or "").removeprefix("file:")).is_file():
+        raise LedgerError(f"there is no ledger at {shown(url)}: check the address, or make one with dplateau ledger create.")
+
+
+def _check_version(url: str, connection: Connection) -> None:
+    version = _version(connection)
+    if version is None:
+        raise LedgerError(f"the database at {shown(url)} holds no ledger: make one with dplateau ledger create.")
+    if version in OLDER:
+        raise LedgerError(f"the ledger at {shown(url)} has the older schema {version}: call Ledger(url).upgrade() once.")
+    if version != VERSION:
+        raise _newer(url, version)
+
+
+def _newer(url: str, version: str) -> LedgerError:
+    return LedgerError(f"the ledger at {shown(url)} has schema {version}, and this version knows {VERSION}: update dplateau.")
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def _told(url: str, error: SQLAlchemyError, ending: bool) -> LedgerError:
+    """What the database said, as one line, and what to do."""
+    said = " ".join(str(getattr(error, "orig", None) or error).split())
+    said = re.split(r" CONTEXT: | Is the server running| LINE \d", said)[0].rstrip(".")
+    remedy = next((remedy for word, remedy in _REMEDIES if word in said.lower()), "check the address, the server and the file")
+    known = "It is not known whether the entry was written; if it was, it stays" if ending else "Nothing was written"
+    return LedgerError(f"the ledger at {shown(url)} cannot be used ({said}): {remedy}. {known}.")

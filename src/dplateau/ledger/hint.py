@@ -1,0 +1,68 @@
+"""What would fit where a run does not: more noise, or fewer steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from dplateau.filter import cost_of
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import constant, is_constant
+
+_MOST: Final = 2.0**20
+"""More times the noise is no advice."""
+_CLOSE: Final = 1.001
+
+
+def what_fits(run: Run, order: float | None, fits: Callable[[float], bool]) -> str:
+    """A sentence on what the budget would cover; empty where nothing was found.
+
+    Parameters
+    ----------
+    run : Run
+        What it does not cover.
+    order : float or None
+        Of the Renyi divergence; None for squared mu.
+    fits : callable
+        Whether the budget covers such a cost.
+    """
+    options = [found for found in (_noise(run, order, fits), _steps(run, order, fits)) if found]
+    return f" What would fit: {', or '.join(options)}." if options else ""
+
+
+def _noise(run: Run, order: float | None, fits: Callable[[float], bool]) -> str | None:
+    def louder(times: float) -> Run:
+        z = run.noise_multiplier
+        return run.replace(noise_multiplier=tuple(times * one for one in z) if isinstance(z, tuple) else times * z)
+
+    low, high = 1.0, 2.0
+    while not fits(cost_of(louder(high), order)):
+        low, high = high, 2 * high
+        if high > _MOST:
+            return None
+    while high / low > _CLOSE:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(cost_of(louder(middle), order)) else (middle, high)
+    if not is_constant(run.noise_multiplier):
+        times = _rounded_up(high)
+        return f"{times:g} times its noise" if fits(cost_of(louder(times), order)) else None
+    z = _rounded_up(high * constant(run.noise_multiplier))
+    return f"noise_multiplier {z:g}" if fits(cost_of(run.replace(noise_multiplier=z), order)) else None
+
+
+def _steps(run: Run, order: float | None, fits: Callable[[float], bool]) -> str | None:
+    low, high = 0, run.steps
+    try:
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(cost_of(run.part(0, middle), order)) else (low, middle)
+    except InputError:
+        return None
+    return f"the first {low:,} of its {run.steps:,} steps" if low else None
+
+
+def _rounded_up(value: float) -> float:
+    """Four digits."""
+    digits = 3 - math.floor(math.log10(value))
+    return math.ceil(value * 10**digits) / 10**digits

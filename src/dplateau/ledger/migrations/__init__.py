@@ -1,0 +1,1 @@
+"""Migrations of the ledger's table, run by Alembic."""

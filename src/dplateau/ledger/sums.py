@@ -1,0 +1,54 @@
+"""What an account has spent: whole runs, and of every partition the part that spent most. Proof: ``docs/proofs/ledger.md``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dplateau.filter import ROOM
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of an account that one more run may change, rounded up.
+
+    Attributes
+    ----------
+    total : float
+        What is spent: the costs of runs on all records, and for each partition the largest sum of one of its parts.
+    partition : float
+        The largest sum of a part of the run's partition; 0 for a run on all records.
+    part : float
+        The sum of the run's part; 0 for a run on all records.
+    """
+
+    total: float = 0.0
+    partition: float = 0.0
+    part: float = 0.0
+
+    def after(self, cost: float, *, whole: bool) -> Sums:
+        """The sums with one more run, on all records or on the part."""
+        if whole:
+            return Sums(added(self.total, cost))
+        part = added(self.part, cost)
+        if part <= self.partition:
+            return Sums(self.total, self.partition, part)
+        return Sums(added(self.total, added(part, -self.partition)), part, part)
+
+    def room(self, budget: float, *, whole: bool) -> float:
+        """About what one more run may cost; ``covers`` decides."""
+        free = budget / (1 + ROOM) - self.total
+        return free if whole else free + self.partition - self.part
+
+
+def covers(budget: float, sums: Sums) -> bool:
+    """Whether a budget covers what is spent, as ``Filter`` decides it."""
+    return sums.total * (1 + ROOM) <= budget
+
+
+def added(one: float, other: float) -> float:
+    """The sum of two finite numbers, rounded up where it is not exact."""
+    total = one + other
+    most = total - one
+    error = (one - (total - most)) + (other - most)  # exactly what the addition lost (Knuth)
+    return math.nextafter(total, math.inf) if error > 0 else total

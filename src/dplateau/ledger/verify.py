@@ -1,0 +1,144 @@
+"""Whether the entries of a ledger are what was written, and whether their sums are right."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from dplateau.filter import Filter
+from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
+from dplateau.ledger.sums import Sums, covers
+from dplateau.spec import InputError, PrivacyWarning
+
+_ROUNDED: Final = 1e-9
+"""Share by which a sum that was rounded up at every entry may exceed the exact one."""
+_RECOMPUTED: Final = 1e-6
+"""Share by which a budget may exceed what this version computes."""
+
+
+def problems(entries: Iterable[Entry], head: Head | None) -> list[str]:
+    """What is wrong, in sentences.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        All, by their numbers.
+    head : Head or None
+        An entry that is known.
+    """
+    found: list[str] = []
+    books: dict[str, _Account] = {}
+    last = Head(0, NOTHING)
+    for entry in entries:
+        found += _chain(entry, last)
+        found += _content(entry, books)
+        if head is not None and entry.number == head.number and entry.digest != head.digest:
+            found.append(f"entry {entry.number} has not the digest that is known: it, or one before it, was written again.")
+        last = Head(entry.number, entry.digest)
+    if head is not None and last.number < head.number:
+        found.append(f"the ledger ends with entry {last.number}, and entry {head.number} is known: the last ones were cut off.")
+    return found
+
+
+def _chain(entry: Entry, last: Head) -> Iterator[str]:
+    if entry.number != last.number + 1:
+        yield f"entry {entry.number} follows entry {last.number}: what was between them is gone."
+    elif entry.previous != last.digest:
+        yield f"entry {entry.number} does not follow entry {last.number}: one of them was changed, moved, inserted or removed."
+    if entry.digest != entry.computed():
+        yield f"entry {entry.number} has not the digest of what it says: it was changed."
+
+
+@dataclass
+class _Account:
+    """An account as its entries tell it, with exact sums."""
+
+    terms: Terms
+    total: Fraction = Fraction(0)
+    partitions: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
+    parts: dict[Part, Fraction] = field(default_factory=dict[Part, Fraction])
+    reserved: set[int] = field(default_factory=set[int])
+    committed: set[int] = field(default_factory=set[int])
+    closed: bool = False
+
+    def add(self, part: Part | None, cost: float) -> tuple[Fraction, ...]:
+        """The sums after one more run."""
+        if part is None:
+            self.total += Fraction(cost)
+            return (self.total,)
+        self.parts[part] = self.parts.get(part, Fraction(0)) + Fraction(cost)
+        largest = self.partitions.get(part.partition, Fraction(0))
+        self.partitions[part.partition] = max(largest, self.parts[part])
+        self.total += self.partitions[part.partition] - largest
+        return self.total, self.partitions[part.partition], self.parts[part]
+
+
+def _content(entry: Entry, books: dict[str, _Account]) -> Iterator[str]:
+    """What an entry says against what those before it allow."""
+    where = f"entry {entry.number}"
+    try:
+        data = entry.data
+    except ValueError:
+        yield f"{where} has a body that is no JSON."
+        return
+    book = books.get(entry.account)
+    if entry.kind not in KINDS:
+        yield f"{where} is of no known kind."
+    elif entry.kind == "opened":
+        if book is not None:
+            yield f"{where} opens the account {entry.account!r} again."
+            return
+        try:
+            terms = Terms(**data)
+            wrong = terms.budget > _budget(terms) * (1 + _RECOMPUTED)
+        except (TypeError, InputError):
+            yield f"{where} opens an account with terms that are none."
+            return
+        books[entry.account] = _Account(terms)
+        if wrong:
+            yield f"{where} has a larger budget than epsilon and delta allow."
+    elif book is None:
+        yield f"{where} is of the account {entry.account!r}, which was not opened."
+    elif entry.kind == "reserved":
+        yield from _reserved(entry, book, data)
+    elif entry.kind == "committed":
+        if entry.reservation not in book.reserved:
+            yield f"{where} commits entry {entry.reservation}, which reserved nothing from {entry.account!r}."
+        elif entry.reservation in book.committed:
+            yield f"{where} commits entry {entry.reservation} again."
+        else:
+            book.committed.add(entry.reservation)
+    else:
+        book.closed = True
+
+
+def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[str]:
+    where = f"entry {entry.number}"
+    if book.closed:
+        yield f"{where} reserves from the account {entry.account!r}, which is closed."
+    if entry.cost is None or not 0 <= entry.cost < math.inf or (entry.partition is None) != (entry.part is None):
+        yield f"{where} reserves a run without a cost, or a part without a partition."
+        return
+    if "run" not in data:
+        yield f"{where} names no run."
+    book.reserved.add(entry.number)
+    part = None if entry.partition is None or entry.part is None else Part(entry.partition, entry.part)
+    stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
+    for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
+        if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
+            yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
+    if not covers(book.terms.budget, Sums(float(book.total))):
+        yield f"{where} exceeds the budget of {entry.account!r}."
+
+
+def _budget(terms: Terms) -> float:
+    """The budget that epsilon and delta allow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        names = ("n", "epsilon", "delta", "adjacency", "notion", "order")
+        return Filter(**{name: getattr(terms, name) for name in names}).budget
