@@ -10,6 +10,7 @@ import typer
 
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
+from dplateau.cli.keys import key_of
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
@@ -48,6 +49,7 @@ def train(
     output: Annotated[
         Path | None, o.option("New folder for the model (default: FILE's name and -model).", o.RESULT, "--output", metavar="FOLDER")
     ] = None,
+    sign: Annotated[str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign")] = None,
     json: o.Json = False,
 ) -> None:
     """Train a model on private rows, and certify what it costs.
@@ -68,6 +70,7 @@ def train(
     from dplateau.files import check_new_folder
 
     check_new_folder(output)
+    key = None if sign is None else key_of(sign)
     public = load_schema(schema)
     if target is not None and target != public.target.name:
         raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
@@ -85,11 +88,11 @@ def train(
         adjacency=adjacency,
         insecure_seed=insecure_seed,
     )
-    trained.save(output)
+    trained.save(output, sign=key)
     if json:
         show_json(summary(trained, holdout, output))
     else:
-        show_model(trained, holdout, None if test is None else test.name, output)
+        show_model(trained, holdout, None if test is None else test.name, output, signed=key is not None)
 
 
 def fit(
@@ -161,7 +164,9 @@ def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -
     return result if trained.classes else {**result, "test_rmse": None if holdout is None else trained.rmse(holdout)}
 
 
-def show_model(trained: TableModel, holdout: Dataset | None, test: str | None, output: Path | None) -> None:
+def show_model(
+    trained: TableModel, holdout: Dataset | None, test: str | None, output: Path | None, *, signed: bool = False
+) -> None:
     """What is printed for a person."""
     from rich.text import Text
 
@@ -178,7 +183,8 @@ def show_model(trained: TableModel, holdout: Dataset | None, test: str | None, o
             ("test", Text.assemble((quality, "bold"), f" on {len(holdout.target):,} rows of {test}, public by declaration"))
         )
     if output is not None:
-        lines.append(("written to", f"{output}/ (certificate.json, model.json, weights.npz, schema.toml)"))
+        signature = "certificate.sig.json, " if signed else ""
+        lines.append(("written to", f"{output}/ (certificate.json, {signature}model.json, weights.npz, schema.toml)"))
     show(facts(*lines))
     show("")
     show(certificate_text(trained.certificate))

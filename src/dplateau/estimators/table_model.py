@@ -6,7 +6,7 @@ import json
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model, check_schema, read_weights
 from dplateau.certificate.read import certificate_at
+from dplateau.certificate.signature import Signature
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.linear_regression import PrivateLinearRegression
@@ -22,6 +23,9 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.files import new_folder
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning
 from dplateau.spec.assumption import Features, PublicSchema
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KIND: Final = "dplateau model"
 FORMAT: Final = 2
@@ -156,10 +160,17 @@ class TableModel:
             return None
         return float(np.sqrt(np.mean((self.predict(rows) - rows.target) ** 2)))
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, sign: Ed25519PrivateKey | None = None) -> None:
         """Write a new folder, whole or not at all: ``model.json``, ``weights.npz``, ``schema.toml`` and ``certificate.json``.
 
         It can be read without unpickling anything, and holds no seed.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The new folder.
+        sign : Ed25519PrivateKey, optional
+            What ``dplateau.certificate.signing_key`` returns: the certificate is signed with it, in ``certificate.sig.json``.
 
         Raises
         ------
@@ -179,7 +190,10 @@ class TableModel:
         with new_folder(folder) as part:
             (part / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
             (part / "schema.toml").write_text(schema_to_toml(self.schema), encoding="utf-8")
-            (part / "certificate.json").write_text(self.certificate.to_json(), encoding="utf-8")
+            certificate = self.certificate.to_json().encode()
+            (part / "certificate.json").write_bytes(certificate)
+            if sign is not None:
+                (part / "certificate.sig.json").write_bytes(Signature.of(certificate, sign).to_json().encode())
             np.savez(part / "weights.npz", coefficients=self.estimator.coef_, intercept=self.estimator.intercept_)
 
     @classmethod
@@ -191,12 +205,13 @@ class TableModel:
         InputError
             A file of the folder is missing or damaged.
         ContradictionError
-            They contradict each other: the certificate is about other weights, or another schema.
+            They contradict each other: the certificate is about other weights, or another schema, or its signature does not match.
         """
         folder = Path(folder)
         about = _about(folder / "model.json")
         schema = load_schema(folder / "schema.toml")
-        certificate = certificate_at(folder / "certificate.json")
+        certificate, signed = certificate_at(folder / "certificate.json")
+        signed.check(folder / "certificate.json")
         names, target = _names(schema), schema.target
         says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
         if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
