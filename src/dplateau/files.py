@@ -12,7 +12,7 @@ from pathlib import Path
 from dplateau.spec import InputError
 
 
-def write_file(path: str | Path, content: str | bytes) -> None:
+def write_file(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> None:
     """Write a file: into a hidden one beside it first, which is then renamed.
 
     Parameters
@@ -21,6 +21,8 @@ def write_file(path: str | Path, content: str | bytes) -> None:
         The file; one that exists is replaced.
     content : str or bytes
         A text, which is written as UTF-8, or bytes.
+    mode : int
+        Permissions of the new file, of which the process may take some away.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     path = Path(path)
     part = _beside(path)
     try:
-        with part.open("xb") as file:
+        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())

@@ -1,10 +1,19 @@
-"""Certificates: what a release costs, on what that rests, and whether a recomputation agrees."""
+"""Certificates: what a release costs, on what that rests, whether a recomputation agrees, and who has signed it."""
 
 from dplateau.certificate.certificate import Certificate as Certificate
+from dplateau.certificate.keys import KnownKey as KnownKey
+from dplateau.certificate.keys import create_key as create_key
+from dplateau.certificate.keys import known_keys as known_keys
+from dplateau.certificate.keys import signing_key as signing_key
+from dplateau.certificate.keys import trust as trust
 from dplateau.certificate.make import DeclaredTraining as DeclaredTraining
 from dplateau.certificate.make import make_certificate as make_certificate
 from dplateau.certificate.read import certificate_schema as certificate_schema
 from dplateau.certificate.read import read_certificate as read_certificate
+from dplateau.certificate.read import read_signed as read_signed
+from dplateau.certificate.signature import Signature as Signature
+from dplateau.certificate.signed import Signed as Signed
+from dplateau.certificate.signing import sign as sign
 from dplateau.certificate.verification import Difference as Difference
 from dplateau.certificate.verification import Verdict as Verdict
 from dplateau.certificate.verification import verify as verify

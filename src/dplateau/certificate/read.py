@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from dplateau.certificate.beside import check_beside
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate, run_from_dict
+from dplateau.certificate.signed import Signed, signed_by
 from dplateau.certificate.strict_json import strict_json
 from dplateau.spec import InputError, Run, Runs
 
@@ -36,38 +37,65 @@ def read_certificate(path: str | Path) -> Certificate:
     InputError
         It cannot be read, or is no certificate.
     ContradictionError
-        It contradicts itself, or the model that lies beside it: that has other weights, or another schema.
+        It contradicts itself, the signature that lies beside it, or the model: that has other weights, or another schema.
     """
-    path = _file(Path(path))
-    certificate = certificate_at(path)
-    check_beside(certificate, path)
+    path = certificate_file(path)
+    certificate, signed = read_signed(path)
+    signed.check(path)
     return certificate
 
 
-def certificate_at(path: Path) -> Certificate:
-    """The certificate in a file, whatever lies beside it."""
-    return _in_file(path, Certificate.from_json, _read_text(path))
+def read_signed(path: str | Path) -> tuple[Certificate, Signed]:
+    """Read a certificate as ``read_certificate`` does, and say who has signed it.
+
+    A signature that does not match is no error here: ``Signed.matches`` tells.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the folder of a model with its certificate.
+    """
+    path = certificate_file(path)
+    found = certificate_at(path)
+    check_beside(found[0], path)
+    return found
+
+
+def certificate_at(path: Path) -> tuple[Certificate, Signed]:
+    """The certificate in a file, and who has signed these very bytes."""
+    content = content_of(path)
+    return certificate_in(path, content), signed_by(path, content)
+
+
+def certificate_in(path: Path, content: bytes) -> Certificate:
+    """The certificate that these bytes of a file are."""
+    return _in_file(path, Certificate.from_json, _text(path, content))
 
 
 def read_run_or_certificate(path: str | Path) -> Run | Runs | Certificate:
     """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does."""
-    path = _file(Path(path))
-    data = _in_file(path, strict_json, _read_text(path))
+    path = certificate_file(path)
+    data = _in_file(path, strict_json, _text(path, content_of(path)))
     return read_certificate(path) if is_certificate(data) else _in_file(path, run_from_dict, data)
 
 
-def _file(path: Path) -> Path:
+def certificate_file(path: str | Path) -> Path:
     """The certificate in a folder, if it is one of a model."""
-    inside = path / "certificate.json"
-    return inside if inside.is_file() else path
+    inside = Path(path) / "certificate.json"
+    return inside if inside.is_file() else Path(path)
 
 
-def _read_text(path: Path) -> str:
-    """The text of a file; raises ``InputError`` if it has none."""
+def content_of(path: Path) -> bytes:
+    """The bytes of a file; raises ``InputError`` if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+
+
+def _text(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
-
-if TYPE_CHECKING:
-    from dplateau.certificate import Certificate
 
 
 @o.describes_a_run
@@ -22,9 +19,10 @@ def account(
 ) -> int:
     """Say what a run costs: every bound, its status, and the least proved epsilon.
 
-    With --run and a certificate, recompute it and say whether it agrees: exit
-    status 1 if not. With several, say what all of them cost together, at the
-    least of their deltas.
+    With --run and a certificate, recompute it, and say whether it agrees and
+    who has signed it: exit status 1 if not, or if its signature does not match.
+    With several, say what all of them cost together, at the least of their
+    deltas.
 
     [bold]Examples[/]
 
@@ -42,7 +40,7 @@ def account(
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
             raise InputError("a certificate says everything about its run: leave out all options but --run and --json.")
-        return _verify(start, json)
+        return _verify((run or [])[0], json)
     report = account(o.run_of(start, **given), usual if delta is None else delta)
     if json:
         show_json(report.to_dict())
@@ -51,13 +49,14 @@ def account(
     return 0
 
 
-def _verify(certificate: Certificate, json: bool) -> int:
-    from dplateau.certificate import verify
+def _verify(file: Path, json: bool) -> int:
+    from dplateau.certificate import read_signed, verify
     from dplateau.report.text import verdict_text
 
+    certificate, signed = read_signed(file)
     verdict = verify(certificate)
     if json:
-        show_json(verdict.to_dict())
+        show_json({**verdict.to_dict(), "signature": signed.to_dict()})
     else:
-        show(verdict_text(certificate, verdict))
-    return 0 if verdict.certifies else 1
+        show(verdict_text(certificate, verdict, signed))
+    return 0 if verdict.certifies and signed.matches else 1

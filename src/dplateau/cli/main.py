@@ -15,6 +15,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.keys import keys, sign
 from dplateau.cli.ledger import ledger
 from dplateau.cli.once import Once
 from dplateau.cli.plan import plan
@@ -44,9 +45,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, report, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
+for command in (train, demo, report, sign, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
     app.command(cls=Once)(command)
 app.add_typer(ledger)
+app.add_typer(keys, name="keys")
 
 
 def _version(wanted: bool) -> None:

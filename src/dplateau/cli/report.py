@@ -31,41 +31,43 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
 
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
-    does not agree or certifies nothing; the page is written all the same, and
-    says so at its top. A file whose entries contradict each other gets none,
+    does not agree, certifies nothing, or was changed after it was signed; the
+    page is written all the same, and says so at its top. A file whose entries contradict each other gets none,
     nor one beside a model that it is not about.
 
     [bold]Example[/]
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
-    from dplateau.certificate import read_certificate
+    from dplateau.certificate import read_signed
     from dplateau.report.page import check_page, write_page
-    from dplateau.report.text import headline, verdict_line
+    from dplateau.report.text import headline, signature_line, verdict_line
 
-    read = read_certificate(certificate)
+    read, signed = read_signed(certificate)
     if certificate.is_dir():
         certificate /= "certificate.json"
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
     with Console(stderr=True).status("recomputing the certificate"):
-        verdict = write_page(read, path)
+        verdict = write_page(read, path, signed)
+    certifies = verdict.certifies and signed.matches
     if json:
         show_json(
             {
                 "page": str(path),
                 "agrees": verdict.agrees,
-                "certifies": verdict.certifies,
+                "certifies": certifies,
                 "epsilon": verdict.recomputed,
                 "delta": verdict.delta,
                 "differences": verdict.to_dict()["differences"],
+                "signature": signed.to_dict(),
             }
         )
     else:
         size = path.stat().st_size / 1e6
-        lines = [verdict_line(read, verdict), Text(f"written to {path}, {size:.1f} MB", "dim")]
-        if verdict.certifies:
+        lines = [verdict_line(read, verdict), signature_line(signed), Text(f"written to {path}, {size:.1f} MB", "dim")]
+        if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
         show(Group(*lines))
-    return 0 if verdict.certifies else 1
+    return 0 if certifies else 1

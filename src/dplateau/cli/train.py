@@ -10,6 +10,7 @@ import typer
 
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
+from dplateau.cli.keys import key_of
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
@@ -17,6 +18,7 @@ from dplateau.spec.schedule import integer, real
 if TYPE_CHECKING:
     from dplateau.data import Dataset
     from dplateau.estimators.table_model import TableModel
+    from dplateau.ledger import Account
 
 DATA = "The data"
 MODEL = "The model"
@@ -45,9 +47,15 @@ def train(
     insecure_seed: Annotated[
         int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
     ] = None,
+    ledger: Annotated[
+        str | None, o.option("The ledger that is charged, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL")
+    ] = None,
+    dataset: Annotated[str | None, o.option("Its account.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
+    purpose: Annotated[str, o.option("What the model is for, for the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")] = "",
     output: Annotated[
         Path | None, o.option("New folder for the model (default: FILE's name and -model).", o.RESULT, "--output", metavar="FOLDER")
     ] = None,
+    sign: Annotated[str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign")] = None,
     json: o.Json = False,
 ) -> None:
     """Train a model on private rows, and certify what it costs.
@@ -68,6 +76,8 @@ def train(
     from dplateau.files import check_new_folder
 
     check_new_folder(output)
+    key = None if sign is None else key_of(sign)
+    account = _account(ledger, dataset, purpose)
     public = load_schema(schema)
     if target is not None and target != public.target.name:
         raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
@@ -84,12 +94,28 @@ def train(
         rows=rows,
         adjacency=adjacency,
         insecure_seed=insecure_seed,
+        ledger=account,
     )
-    trained.save(output)
+    trained.save(output, sign=key)
     if json:
         show_json(summary(trained, holdout, output))
     else:
-        show_model(trained, holdout, None if test is None else test.name, output)
+        show_model(trained, holdout, None if test is None else test.name, output, signed=key is not None)
+
+
+def _account(url: str | None, dataset: str | None, purpose: str) -> Account | None:
+    """The account to charge, whose ledger is known to be there."""
+    if url is None and dataset is None:
+        if purpose:
+            raise InputError("--purpose is for a ledger: give --ledger and --dataset, or leave it out.")
+        return None
+    if url is None or dataset is None:
+        raise InputError("--ledger and --dataset go together: give both, or none.")
+    from dplateau.ledger import Ledger
+
+    account = Ledger(url).account(dataset, purpose=purpose)
+    account.state()
+    return account
 
 
 def fit(
@@ -106,6 +132,7 @@ def fit(
     rows: int | None = None,
     adjacency: str | None = None,
     insecure_seed: int | None = None,
+    ledger: Account | None = None,
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     real("epsilon", epsilon)
@@ -129,6 +156,7 @@ def fit(
             n=rows,
             adjacency=adjacency or "add-remove",
             insecure_seed=insecure_seed,
+            ledger=ledger,
             verbose=True,
         )
     except TrainingDiverged as error:
@@ -161,7 +189,9 @@ def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -
     return result if trained.classes else {**result, "test_rmse": None if holdout is None else trained.rmse(holdout)}
 
 
-def show_model(trained: TableModel, holdout: Dataset | None, test: str | None, output: Path | None) -> None:
+def show_model(
+    trained: TableModel, holdout: Dataset | None, test: str | None, output: Path | None, *, signed: bool = False
+) -> None:
     """What is printed for a person."""
     from rich.text import Text
 
@@ -178,7 +208,8 @@ def show_model(trained: TableModel, holdout: Dataset | None, test: str | None, o
             ("test", Text.assemble((quality, "bold"), f" on {len(holdout.target):,} rows of {test}, public by declaration"))
         )
     if output is not None:
-        lines.append(("written to", f"{output}/ (certificate.json, model.json, weights.npz, schema.toml)"))
+        signature = "certificate.sig.json, " if signed else ""
+        lines.append(("written to", f"{output}/ (certificate.json, {signature}model.json, weights.npz, schema.toml)"))
     show(facts(*lines))
     show("")
     show(certificate_text(trained.certificate))

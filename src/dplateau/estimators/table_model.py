@@ -6,7 +6,7 @@ import json
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,19 @@ from numpy.typing import NDArray
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model, check_schema, read_weights
 from dplateau.certificate.read import certificate_at
+from dplateau.certificate.signature import Signature
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.files import new_folder
-from dplateau.spec import ContradictionError, InputError, PrivacyWarning
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
+from dplateau.training.charged import Budgeted
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KIND: Final = "dplateau model"
 FORMAT: Final = 2
@@ -62,6 +67,7 @@ class TableModel:
         model: str | None = None,
         stream: bool = False,
         n: int | None = None,
+        ledger: Budgeted | None = None,
         **options: Any,
     ) -> TableModel:
         """Train on the private rows of a file.
@@ -82,9 +88,11 @@ class TableModel:
             batches that are drawn, and the order does not matter.
         n : int, optional
             The public number of rows: a file with another number is refused. By default the file's own.
+        ledger : Account, optional
+            The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
+            random number is drawn.
         **options
-            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``,
-            ``ledger``.
+            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
         Raises
         ------
@@ -93,7 +101,8 @@ class TableModel:
         """
         public = load_schema(schema)
         model = model or ("logistic" if public.target.classes else "linear")
-        estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, **options)
+        charged = None if ledger is None else _Charged(ledger)
+        estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         if stream:
             estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(public)))
         else:
@@ -104,6 +113,9 @@ class TableModel:
             assumptions=tuple(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),
             schema_sha256=schema_digest(public),
         )
+        if charged is not None:
+            charged.end(estimator.certificate_)
+            estimator.set_params(ledger=None)
         return cls(model, estimator, public)
 
     @property
@@ -157,10 +169,17 @@ class TableModel:
             return None
         return float(np.sqrt(np.mean((self.predict(rows) - rows.target) ** 2)))
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, sign: Ed25519PrivateKey | None = None) -> None:
         """Write a new folder, whole or not at all: ``model.json``, ``weights.npz``, ``schema.toml`` and ``certificate.json``.
 
         It can be read without unpickling anything, and holds no seed.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The new folder.
+        sign : Ed25519PrivateKey, optional
+            What ``dplateau.certificate.signing_key`` returns: the certificate is signed with it, in ``certificate.sig.json``.
 
         Raises
         ------
@@ -180,7 +199,10 @@ class TableModel:
         with new_folder(folder) as part:
             (part / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
             (part / "schema.toml").write_text(schema_to_toml(self.schema), encoding="utf-8")
-            (part / "certificate.json").write_text(self.certificate.to_json(), encoding="utf-8")
+            certificate = self.certificate.to_json().encode()
+            (part / "certificate.json").write_bytes(certificate)
+            if sign is not None:
+                (part / "certificate.sig.json").write_bytes(Signature.of(certificate, sign).to_json().encode())
             np.savez(part / "weights.npz", coefficients=self.estimator.coef_, intercept=self.estimator.intercept_)
 
     @classmethod
@@ -192,12 +214,13 @@ class TableModel:
         InputError
             A file of the folder is missing or damaged.
         ContradictionError
-            They contradict each other: the certificate is about other weights, or another schema.
+            They contradict each other: the certificate is about other weights, or another schema, or its signature does not match.
         """
         folder = Path(folder)
         about = _about(folder / "model.json")
         schema = load_schema(folder / "schema.toml")
-        certificate = certificate_at(folder / "certificate.json")
+        certificate, signed = certificate_at(folder / "certificate.json")
+        signed.check(folder / "certificate.json")
         names, target = _names(schema), schema.target
         says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
         if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
@@ -221,6 +244,23 @@ class TableModel:
 
     def _features(self, rows: Dataset | str | Path) -> NDArray[Any]:
         return (rows if isinstance(rows, Dataset) else self.read(rows)).features
+
+
+class _Charged:
+    """An account whose reservation is committed with the certificate that names the schema, too."""
+
+    def __init__(self, ledger: Budgeted) -> None:
+        self.ledger = ledger
+
+    def reserve(self, run: Run | Runs) -> _Charged:
+        self.reserved = self.ledger.reserve(run)
+        return self
+
+    def commit(self, certificate: Any = None) -> None:
+        """The estimator's certificate does not name the schema yet."""
+
+    def end(self, certificate: Certificate) -> None:
+        self.reserved.commit(certificate)
 
 
 def load_model(folder: str | Path) -> TableModel:

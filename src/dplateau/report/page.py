@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate import Certificate, Verdict, verify
+from dplateau.certificate import Certificate, Signed, Verdict, verify
+from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.words import by_whom, guessing_accuracy
 from dplateau.files import check_file, write_file
 from dplateau.report import page_figures as figures
@@ -20,11 +21,12 @@ from dplateau.spec import InputError
 ENDINGS: Final = (".html", ".htm")
 SHOWN: Final = 12
 """Differences that are written out."""
+UNSIGNED: Final = Signed()
 LITTLE: Final = 0.9
 """From so many right answers of an attacker on, a reader is told that a proved number is not a small one."""
 
 
-def certificate_page(certificate: Certificate, report: Report | None = None) -> str:
+def certificate_page(certificate: Certificate, report: Report | None = None, signed: Signed = UNSIGNED) -> str:
     """A page that says what is protected, against whom, and on what that rests; for readers who know no differential privacy.
 
     Every number on it is computed from the certificate's run, and not taken from what the certificate claims. The same certificate
@@ -36,6 +38,8 @@ def certificate_page(certificate: Certificate, report: Report | None = None) -> 
         Whatever its origin: what it says is checked, and shown as text.
     report : Report, optional
         What ``dplateau.account`` says of its run at its delta, if that is known already.
+    signed : Signed, optional
+        Who has signed its file, as ``read_signed`` says; by default nobody.
 
     Returns
     -------
@@ -49,10 +53,10 @@ def certificate_page(certificate: Certificate, report: Report | None = None) -> 
     ValueError
         The report is about another run, or another delta.
     """
-    return _page(certificate, report)[0]
+    return _page(certificate, report, signed)[0]
 
 
-def write_page(certificate: Certificate, path: str | Path) -> Verdict:
+def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSIGNED) -> Verdict:
     """Write the page of a certificate: whole, or not at all.
 
     Parameters
@@ -61,6 +65,8 @@ def write_page(certificate: Certificate, path: str | Path) -> Verdict:
         What the page is about.
     path : str or Path
         An ``.html`` file; one that exists is replaced.
+    signed : Signed, optional
+        Who has signed its file, as ``read_signed`` says; by default nobody.
 
     Returns
     -------
@@ -75,7 +81,7 @@ def write_page(certificate: Certificate, path: str | Path) -> Verdict:
         The run has no finite proved epsilon at all.
     """
     path = check_page(path)
-    page, verdict = _page(certificate)
+    page, verdict = _page(certificate, None, signed)
     write_file(path, page)
     return verdict
 
@@ -89,7 +95,7 @@ def check_page(path: str | Path) -> Path:
     return path
 
 
-def _page(certificate: Certificate, report: Report | None = None) -> tuple[str, Verdict]:
+def _page(certificate: Certificate, report: Report | None, signed: Signed) -> tuple[str, Verdict]:
     if report is None:
         report = account(certificate.run, certificate.delta)
     if report.run != certificate.run or report.delta != certificate.delta:
@@ -103,6 +109,8 @@ def _page(certificate: Certificate, report: Report | None = None) -> tuple[str, 
         certificate=certificate,
         run=certificate.run,
         verdict=_verdict(certificate, verdict),
+        signed=signed,
+        fingerprint=fingerprint,
         who=_who(certificate),
         epsilon=rounded_up(report.epsilon),
         delta=f"{report.delta:g}",

@@ -13,7 +13,7 @@ from rich.text import Text
 from dplateau._account import Report
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
-from dplateau.certificate import Certificate, Verdict
+from dplateau.certificate import Certificate, Signed, Verdict
 from dplateau.certificate.words import SECRET, by_whom, run_facts, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
@@ -158,12 +158,20 @@ def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
     return Text(first, f"bold {colour}")
 
 
-def verdict_text(certificate: Certificate, verdict: Verdict) -> RenderableType:
+def signature_line(signed: Signed) -> Text:
+    """Who has signed it, and when by their own word."""
+    style = {"known": "green", "unknown": "yellow", "unsigned": "dim", "mismatch": "bold red"}[signed.state]
+    when = f"; signed at {signed.signature.signed_at}, as the signer says" if signed.signature and signed.matches else ""
+    return Text.assemble((signed.who, style), when)
+
+
+def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed) -> RenderableType:
     """What ``dplateau account --run certificate.json`` shows."""
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
         *certificate.model_facts,
+        ("signature", signature_line(signed)),
     )
     lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
     if verdict.differences:

@@ -1,0 +1,156 @@
+"""``dplateau keys``: keys to sign with, and keys that are known."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.once import Once
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from dplateau.certificate import KnownKey
+
+PASSPHRASE: Final = "DPLATEAU_PASSPHRASE"
+"""The environment variable that is read in place of a question on the terminal."""
+Name = Annotated[str, typer.Argument(help="The name of the key.", show_default=False)]
+
+keys = typer.Typer(help="Make keys to sign certificates with, and say whose keys you know.", no_args_is_help=True)
+
+
+@keys.command(cls=Once)
+def create(
+    name: Name,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", metavar="", help=f"Encrypt it: asked for, or from {PASSPHRASE}.")
+    ] = False,
+    json: o.Json = False,
+) -> None:
+    """Make a key to sign with. Its public half is among the known ones from then on."""
+    from dplateau.certificate import create_key
+
+    _show_key(create_key(name, _passphrase(f"A passphrase for {name}", new=True) if passphrase else None), json)
+
+
+@keys.command("list", cls=Once)
+def list_(json: o.Json = False) -> None:
+    """Name the keys that are known, and since when."""
+    from rich.table import Table
+
+    from dplateau.certificate import known_keys
+    from dplateau.certificate.keys import has_private, keys_folder
+
+    found = known_keys()
+    if json:
+        show_json({"folder": str(keys_folder()), "keys": [_data(one) for one in found]})
+        return
+    table = Table("name", "known since", "fingerprint", "signs here", box=None, pad_edge=False, header_style="dim")
+    for one in found:
+        table.add_row(one.name, one.known_since, one.fingerprint, "yes" if has_private(one.name) else "no")
+    show(table if found else f"no keys are known in {keys_folder()}: see dplateau keys create and dplateau keys trust.")
+
+
+@keys.command(cls=Once)
+def trust(
+    key: Annotated[str, typer.Argument(help="A public key, or a file that holds one.", show_default=False, metavar="KEY")],
+    name: Annotated[str, typer.Option("--name", help="What to call its owner.", show_default=False)],
+    json: o.Json = False,
+) -> None:
+    """Declare whose a public key is. Ask its owner for it, and compare fingerprints.
+
+    A key that came with a certificate proves nothing: anybody can make one.
+    """
+    from dplateau.certificate import trust
+
+    _show_key(trust(_public_key(key), name), json)
+
+
+@keys.command(cls=Once)
+def export(name: Name, json: o.Json = False) -> None:
+    """Print a public key, for others to trust."""
+    from dplateau.certificate.keys import known_key
+
+    found = known_key(name)
+    if json:
+        show_json(_data(found))
+    else:
+        print(found.public_key)
+
+
+def sign(
+    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)],
+    key: Annotated[str, typer.Option("--key", help="The name of the key to sign with.", show_default=False, metavar="NAME")],
+    json: o.Json = False,
+) -> None:
+    """Sign a certificate, after it was recomputed: certificate.sig.json beside it.
+
+    [bold]Example[/]
+
+    dplateau sign adult-model/certificate.json --key anna
+    """
+    from dplateau.certificate import read_signed
+    from dplateau.certificate import sign as sign_file
+    from dplateau.certificate.read import certificate_file
+    from dplateau.certificate.signed import signature_path
+
+    sign_file(certificate, key_of(key))
+    written, (_, signed) = signature_path(certificate_file(certificate)), read_signed(certificate)
+    if json:
+        show_json({"written": str(written), "signature": signed.to_dict()})
+    else:
+        show(f"{signed.who}\nwritten to {written}")
+
+
+def key_of(name: str) -> Ed25519PrivateKey:
+    """The private key of a name; asks for its passphrase where it has one."""
+    from dplateau.certificate.keys import is_locked, signing_key
+
+    return signing_key(name, _passphrase(f"The passphrase of {name}") if is_locked(name) else None)
+
+
+def _passphrase(question: str, *, new: bool = False) -> str:
+    """From the environment, or from a person at a terminal."""
+    if (found := os.environ.get(PASSPHRASE)) is not None:
+        return found
+    if not sys.stdin.isatty():
+        raise InputError(f"a passphrase is needed, and there is no terminal to ask on: set {PASSPHRASE}.")
+    return typer.prompt(question, hide_input=True, confirmation_prompt=new, err=True)
+
+
+def _public_key(text: str) -> str:
+    """A public key, or the one in the file of that name."""
+    path = Path(text)
+    if not path.is_file():
+        return text
+    with path.open("rb") as file:
+        return file.read(100).decode("utf-8", "replace").strip()
+
+
+def _data(known: KnownKey) -> dict[str, Any]:
+    from dplateau.certificate.keys import has_private
+
+    return {
+        "name": known.name,
+        "public_key": known.public_key,
+        "fingerprint": known.fingerprint,
+        "known_since": known.known_since,
+        "private": has_private(known.name),
+    }
+
+
+def _show_key(known: KnownKey, json: bool) -> None:
+    from dplateau.report.text import facts
+
+    if json:
+        show_json(_data(known))
+    else:
+        lines = ("key", known.name), ("fingerprint", known.fingerprint), ("known since", known.known_since)
+        show(facts(*lines))
