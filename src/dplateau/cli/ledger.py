@@ -77,7 +77,15 @@ def create(
     """
     found = _ledger(url)
     found.create(
-        name, n=n, epsilon=epsilon, delta=delta, adjacency=adjacency or "add-remove", unit=unit, notion=notion, order=order, n_is=n_is
+        name,
+        n=n,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency or "add-remove",
+        unit=unit,
+        notion=notion,
+        order=order,
+        n_is=n_is,
     )
     _show_account(found, name, json)
 

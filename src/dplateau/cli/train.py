@@ -48,7 +48,8 @@ def train(
         int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
     ] = None,
     ledger: Annotated[
-        str | None, o.option("The ledger that is charged, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL")
+        str | None,
+        o.option("The ledger that is charged, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
     ] = None,
     dataset: Annotated[str | None, o.option("Its account.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
     purpose: Annotated[str, o.option("What the model is for, for the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")] = "",

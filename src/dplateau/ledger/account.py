@@ -107,7 +107,9 @@ class Account:
         Parameters
         ----------
         run : Run or Runs
-            What will be computed. ``Runs``, fixed in advance, are one reservation, at what they cost together.
+            What will be computed, on all records or on some of them that were chosen without looking at what they say, such as a
+            fold of a cross-validation: n is their number. ``Runs``, fixed in advance, are one reservation, at what they cost
+            together.
         part : (str, str), optional
             The names of a partition and of its part, where the run sees only the records of that part, and n is its number of
             records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule.
@@ -239,8 +241,8 @@ def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
         raise InputError(f"expected a run, got {type(run).__name__}.")
     if run.adjacency != terms.adjacency:
         raise InputError(f"the run has adjacency {run.adjacency}, the account {terms.adjacency}: they must agree.")
-    if part is None and run.n != terms.n:
-        raise InputError(f"the run has n {run.n:,}, the account {terms.n:,}: they must agree, or name the part that the run sees.")
+    if run.n > terms.n:
+        raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: name the account of these records.")
     if part is None:
         return
     if terms.adjacency != "add-remove":
@@ -248,8 +250,6 @@ def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
             f"part is for add-remove, and the account is kept under {terms.adjacency}: there a record may move from one part to "
             "another, and no bound on a run says what that costs. Leave part out: the run then counts as one on all records."
         )
-    if run.n > terms.n:
-        raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: a part has no more.")
 
 
 def _refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
