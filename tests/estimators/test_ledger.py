@@ -45,10 +45,14 @@ def model(ledger: Any, epsilon: float = 0.5, **given: Any) -> PrivateLogisticReg
 
 
 def test_fits_are_refused_when_the_budget_is_spent(ledger: dp.Ledger) -> None:
-    fitted = [model(ledger).fit(ROWS, TARGET)]
-    with pytest.raises(dp.BudgetError, match="nothing was reserved"):
+    fitted: list[PrivateLogisticRegression] = []
+
+    def fit_often() -> None:
         for _ in range(20):
             fitted.append(model(ledger).fit(ROWS, TARGET))
+
+    with pytest.raises(dp.BudgetError, match="nothing was reserved"):
+        fit_often()
     state = ledger.account("people").state()
     assert state.reserved == state.committed == len(fitted) > 2
     assert ledger.verify() == []
