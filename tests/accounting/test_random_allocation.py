@@ -281,7 +281,7 @@ def test_moments_of_a_presence_are_bounded_and_nearly_met(batches: int, count: i
     exact = math.log(_moment(power, mu, count, batches))
     found = AllocationRemove(1 / batches, mu, 0.0, ((mu, count),), batches, True).log_moment(power - 1)
     assert found is not None
-    assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-8)
+    assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-7)
 
 
 def test_moments_of_an_absence_are_those_of_a_simulation() -> None:

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import comb
 
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
@@ -153,9 +152,8 @@ class _Allocated(StepLaw):
             left_out = float(np.log(s.infinite * power / end if up else s.zero * (1 - power)))
             rare = s.mass[-1] + s.infinite / (end - next_to) if up else s.mass[0] + s.zero * next_to / (next_to - end)
             share = power / further
-            rest = (
-                np.where(share < 1, share * log_moment + (1 - share) * math.log(rare), math.inf).min() if 0 < rare < 1 else math.inf
-            )
+            beyond = np.where(share < 1, share * log_moment + (1 - share) * np.log(rare), math.inf)
+            rest = float(beyond.min()) if 0 < rare < 1 else math.inf
             terms = np.append(np.log(s.mass) + power * np.log(s.x), [left_out + power * math.log(end), rest])
             top = float(terms.max())
             found = top + math.log(float(np.exp(terms - top).sum())) + self._room + 8 * ULP * (np.abs(terms).max() + terms.size)
@@ -169,7 +167,7 @@ class _Allocated(StepLaw):
         """Whole t from 1 on, and log E S^t, rounded up, as far as they do not overflow."""
         most = int(min(_POWERS, 1 + math.sqrt(2 * _LARGE) / self.mu))
         t = np.arange(most + 1.0)
-        choose = comb(t[:, None], t[None, :])
+        choose: Array = np.array([[math.comb(k, i) for i in range(most + 1)] for k in range(most + 1)], dtype=float)
 
         def plus(one: Array, other: Array) -> Array:
             """The moments of a sum of two independent variables: nothing is subtracted."""
