@@ -236,9 +236,9 @@ def test_the_old_name_of_the_notion_warns() -> None:
     assert old.notion == "gaussian"
 
 
-def test_random_allocation_has_no_divergence_and_the_error_says_what_to_do() -> None:
-    budget = dp.Filter(n=6000, epsilon=3.0, delta=1e-5)
-    run = dp.Run(n=6000, sampling=dp.RandomAllocation(100), steps=120, noise_multiplier=2.0)
+def test_replacement_in_random_allocation_has_no_divergence_and_the_error_says_what_to_do() -> None:
+    budget = dp.Filter(n=6000, epsilon=3.0, delta=1e-5, adjacency="replace")
+    run = dp.Run(n=6000, sampling=dp.RandomAllocation(100), steps=120, noise_multiplier=2.0, adjacency="replace")
     with pytest.raises(dp.UncertifiedError, match=r"no proved bound gives the run a finite Renyi divergence.*draw Poisson batches"):
         budget.spend(run)
     assert budget.left == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import dplateau as dp
-from dplateau.accounting import ExactComposition, compositions
+from dplateau.accounting import ExactComposition, RenyiDP, compositions
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, AllocationReplace
 from dplateau.analyses import ExactCompositionBound, MomentsAccountantBound, RenyiCompositionBound
@@ -261,7 +262,59 @@ def test_runs_compose() -> None:
 def test_divergences_are_not_claimed() -> None:
     for analysis in (RenyiCompositionBound(), MomentsAccountantBound()):
         assert "random allocation" in str(analysis.why_not(run(1.0)))
-    assert ExactComposition(compositions(run(1.0))[0]).divergence(2.0) == math.inf
+    replaced = run(1.0).replace(adjacency="replace")
+    assert ExactComposition(compositions(replaced)[0]).divergence(2.0) == math.inf
+
+
+def _moment(power: int, mu: float, count: int, batches: int) -> float:
+    """``E S^power`` for a whole power, exactly: sums of k log-normals have moments that follow from those of k - 1."""
+    of_one = [math.exp(k * (k - 1) * mu**2 / 2) for k in range(power + 1)]
+    moments = [float((batches - count) ** k) for k in range(power + 1)]
+    for _ in range(count):
+        moments = [sum(math.comb(k, i) * moments[i] * of_one[k - i] for i in range(k + 1)) for k in range(power + 1)]
+    return moments[power] / batches**power
+
+
+@pytest.mark.parametrize(("batches", "count", "mu"), [(2, 2, 0.5), (10, 10, 1.0), (100, 100, 0.3), (100, 30, 1.0), (5, 3, 0.8)])
+@pytest.mark.parametrize("power", [2, 3, 5, 8])
+def test_moments_of_a_presence_are_bounded_and_nearly_met(batches: int, count: int, mu: float, power: int) -> None:
+    exact = math.log(_moment(power, mu, count, batches))
+    found = AllocationRemove(1 / batches, mu, 0.0, ((mu, count),), batches, True).log_moment(power - 1)
+    assert found is not None
+    assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-7)
+
+
+def test_moments_of_an_absence_are_those_of_a_simulation() -> None:
+    batches, mu, c = 20, 0.7, 2.5
+    rng = np.random.default_rng(4)
+    ratio = np.exp(mu * rng.normal(size=(400_000, batches)) - mu**2 / 2).mean(axis=1)
+    powers = ratio**-c
+    error = powers.std() / math.sqrt(powers.size) / powers.mean()
+    found = AllocationAdd(1 / batches, mu, 0.0, ((mu, batches),), batches, True).log_moment(c)
+    assert found is not None
+    assert abs(found - math.log(powers.mean())) < 4 * error
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("kind", [AllocationRemove, AllocationAdd])
+def test_moments_are_never_above_those_of_a_record_that_is_used_for_certain(kind: Any, c: float) -> None:
+    for batches, mu in ((2, 3.0), (1000, 1.5), (50, 0.01)):
+        found = kind(1 / batches, mu, 0.0, ((mu, batches),), batches, True).log_moment(c)
+        assert 0 < found <= c * (c + 1) / 2 * mu**2 * (1 + 1e-12)
+        assert kind(1 / batches, mu, 0.0, ((mu, batches),), batches, False).log_moment(c) is None
+
+
+def test_divergences_agree_with_the_exact_composition() -> None:
+    """What they say of epsilon is never less, and a filter takes the run."""
+    allocated = run(1.5, epochs=3)
+    exact = ExactComposition(compositions(allocated)[0])
+    renyi = RenyiDP(compositions(allocated)[0], orders=(5.0, 10.0, 15.0, 20.0, 30.0)).epsilon(1e-6).upper
+    assert exact.epsilon(1e-6).lower <= renyi < 1.5 * exact.epsilon(1e-6).upper
+    drawn = allocated.replace(sampling=dp.Poisson(allocated.n / allocated.sampling.epoch_length(allocated.n)))
+    assert exact.divergence(3.0) == pytest.approx(ExactComposition(compositions(drawn)[0]).divergence(3.0), rel=0.1)
+    budget = dp.Filter(n=allocated.n, epsilon=4.0, delta=1e-6)
+    budget.spend(allocated)
+    assert 0 < budget.left < 1
 
 
 def test_calibration_meets_the_target() -> None:

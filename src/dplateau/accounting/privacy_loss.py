@@ -121,6 +121,10 @@ class StepLaw(ABC):
         """A bound on ``log |m(c + i w) / m(c)|`` that holds for every ``w >= omega``; never positive."""
         return math.log1p(-self.decay(c, omega))
 
+    def log_moment(self, c: float) -> float | None:
+        """``log m(c)`` for c > 0, rounded up, of a law that has no ``nodes``; None where it has, or nothing is known."""
+        return None
+
     @abstractmethod
     def log_delta(self, epsilon: Array) -> Array:
         """``log delta`` of this one step at every ``epsilon`` (any sign), in closed form."""

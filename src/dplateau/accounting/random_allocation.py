@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -42,6 +42,10 @@ _SMALLEST: Final = -60.0
 _WEIGHT: Final = 0.3
 ALLOCATED: Final = 2e-5
 """Aim for the width of an enclosure of epsilon: the laws of S have a width of this order."""
+_POWERS: Final = 64
+"""Most whole powers of S whose means are computed."""
+_LARGE: Final = 300.0
+"""Their logs stay below this."""
 _LAWS: Final = 40
 """Greatest number of pairs of a noise level and an epoch that has it, equal epochs counted once."""
 
@@ -50,10 +54,11 @@ class _Ratio(NamedTuple):
     """S under Q, rounded one way: its values x in ascending order, and at each of them, shape (k,), ``E (S - x)_+``,
     ``E (x - S)_+``, the mass from there on, and the mass up to there, of Q and of P.
 
-    ``zero`` is the mass at 0, ``infinite`` the mean at infinity, ``error`` bounds the relative errors.
+    ``mass`` is that at each value, ``zero`` that at 0, ``infinite`` the mean at infinity, ``error`` bounds the relative errors.
     """
 
     x: Array
+    mass: Array
     above: Array
     below: Array
     right: Array
@@ -73,7 +78,7 @@ def _ratio(parts: Parts, batches: int, *, safe: bool) -> _Ratio:
     gap = np.diff(x)
     above = infinite + np.append(np.cumsum((gap * right[1:])[::-1])[::-1], 0.0)
     below = zero * x[0] + np.append(0.0, np.cumsum(gap * left[:-1]))
-    return _Ratio(x, above, below, right, left, np.cumsum(mass * x), zero, infinite, law.error)
+    return _Ratio(x, mass, above, below, right, left, np.cumsum(mass * x), zero, infinite, law.error)
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,64 @@ class _Allocated(StepLaw):
         """Values that are rounded down are good to a relative error too, which is that of a larger epsilon."""
         return np.asarray(epsilon, dtype=float) + (0.0 if self.safe else -2 * self._room)
 
+    def _log_power(self, power: float) -> float:
+        """``log E S^power`` under Q for a power > 1 or < 0, rounded up.
+
+        Up to an end of S's values, S^power is below a convex function that goes on as its tangent there. What is beyond the end is
+        rare: ``E S^power 1(S beyond) <= (E S^t)^(power/t) P(S beyond)^(1 - power/t)`` for t further than power (Hoelder).
+        """
+        s, up = self._ratio, power > 0
+        further, log_moment = self._known_moments if up else self._roots_of_products(power)
+        end, next_to = (s.x[-1], s.x[-2]) if up else (s.x[0], s.x[1])
+        with np.errstate(all="ignore"):
+            # The tangent counts for the mean at infinity, or for the mass at 0. Markov's inequality says how rare the rest is.
+            left_out = float(np.log(s.infinite * power / end if up else s.zero * (1 - power)))
+            rare = s.mass[-1] + s.infinite / (end - next_to) if up else s.mass[0] + s.zero * next_to / (next_to - end)
+            share = power / further
+            beyond = np.where(share < 1, share * log_moment + (1 - share) * np.log(rare), math.inf)
+            rest = float(beyond.min()) if 0 < rare < 1 else math.inf
+            terms = np.append(np.log(s.mass) + power * np.log(s.x), [left_out + power * math.log(end), rest])
+            top = float(terms.max())
+            found = top + math.log(float(np.exp(terms - top).sum())) + self._room + 8 * ULP * (np.abs(terms).max() + terms.size)
+        # log E S^t is convex in t: below its chords.
+        chord = float(np.interp(power, further, log_moment, right=math.inf)) if up else math.inf
+        known = [one for one in (found, chord, power * (power - 1) * self.mu**2 / 2) if math.isfinite(one)]
+        return float(min(known)) * (1 + 1e-14)
+
+    @cached_property
+    def _known_moments(self) -> tuple[Array, Array]:
+        """Whole t from 1 on, and log E S^t, rounded up, as far as they do not overflow."""
+        most = int(min(_POWERS, 1 + math.sqrt(2 * _LARGE) / self.mu))
+        t = np.arange(most + 1.0)
+        choose: Array = np.array([[math.comb(k, i) for i in range(most + 1)] for k in range(most + 1)], dtype=float)
+
+        def plus(one: Array, other: Array) -> Array:
+            """The moments of a sum of two independent variables: nothing is subtracted."""
+            return np.array([(choose[k, : k + 1] * one[: k + 1] * other[k::-1]).sum() for k in range(most + 1)])
+
+        total = np.append(1.0, np.zeros(most))
+        constant = 1 - sum(count for _, count in self.parts) / self.batches
+        for mu, count in [*self.parts, (0.0, 0)]:
+            power = np.exp(t * (t - 1) * mu**2 / 2 - t * math.log(self.batches)) if count else constant**t
+            left = max(count, 1)
+            while left:
+                total = plus(total, power) if left % 2 else total
+                left //= 2
+                power = plus(power, power) if left else power
+        error = 8 * ULP * (self.batches + 64) * (most + 4)
+        return t[1:], np.log(total[1:]) + error
+
+    def _roots_of_products(self, power: float) -> tuple[Array, Array]:
+        """Some t below a negative power, and bounds on log E S^t: a mean is at least the root of the product."""
+        t = power * np.geomspace(1.05, 100.0, 60)
+        return t, t * (t / self.batches - 1) * self.mu**2 / 2
+
 
 class AllocationRemove(_Allocated):
     """P is the mixture (the data set with the record), Q is N(0, 1)."""
+
+    def log_moment(self, c: float) -> float | None:
+        return self._log_power(1 + c) if self.safe else None
 
     def log_delta(self, epsilon: Array) -> Array:
         return self._log_above(self._safe(epsilon))
@@ -158,6 +218,9 @@ class AllocationRemove(_Allocated):
 
 class AllocationAdd(_Allocated):
     """P is N(0, 1) (the data set without the record), Q is the mixture."""
+
+    def log_moment(self, c: float) -> float | None:
+        return self._log_power(-c) if self.safe else None
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = self._safe(epsilon)

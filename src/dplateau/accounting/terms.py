@@ -121,6 +121,11 @@ class Term(ABC):
         ``at`` holds equally spaced frequencies, the first of them 0.
         """
 
+    def bound(self, c: float, log_tolerance: float) -> float:
+        """``log M(c)``, rounded up by about the tolerance."""
+        value, error = self.log_transform(c, np.zeros(1), log_tolerance)
+        return float(value[0].real) + float(error[0])
+
 
 @dataclass(frozen=True)
 class Repeated(Term):
@@ -147,6 +152,10 @@ class Repeated(Term):
 
     def variation(self) -> float:
         return self.count * math.exp(float(self.law.log_delta(np.array(0.0))))
+
+    def bound(self, c: float, log_tolerance: float) -> float:
+        known = self.law.log_moment(c)
+        return super().bound(c, log_tolerance) if known is None else self.count * known
 
     def cumulants(self, reach: float) -> Cumulants:
         return cumulants([self.law], np.array([float(self.count)]), reach)
@@ -188,10 +197,9 @@ class Composition:
         with np.errstate(all="ignore"):
             for term in self.terms:
                 try:
-                    value, error = term.log_transform(c, np.zeros(1), math.log(tolerance))
+                    total += term.bound(c, math.log(tolerance))
                 except (ArithmeticError, ValueError):
                     return math.inf
-                total += float(value[0].real) + float(error[0])
         return total * (1 + 1e-12) if 0 <= total < math.inf else math.inf
 
 
