@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dplateau as dp
-from dplateau.certificate import DeclaredTraining, make_certificate
+from dplateau.certificate import DeclaredTraining, KnownKey, Signature, Signed, make_certificate
 from dplateau.report import write_page
 from dplateau.spec import Generator
 from dplateau.spec import assumption as a
@@ -22,6 +22,12 @@ ASSUMPTIONS = (
 )
 DESKTOP, PHONE = (1280, 900), (390, 844)
 PAGES = ("good", "seeded")
+SIGNATURE = Signature(64 * "a", "2026-01-31T12:00:00Z", 128 * "b")
+SIGNED = {
+    "known": (Signed(SIGNATURE, KnownKey(64 * "n", SIGNATURE.public_key, "2026-01-31")), "good", "Signed by nnn"),
+    "unknown": (Signed(SIGNATURE), "warn", "Signed by an unknown key"),
+    "mismatch": (Signed(SIGNATURE, matches=False), "bad", "The signature does NOT match."),
+}
 OTHER = {"light": "dark", "dark": "light"}
 
 
@@ -32,7 +38,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, generator in zip(PAGES, generators, strict=True):
         certificate = make_certificate(dp.account(RUN), DeclaredTraining(RUN, ASSUMPTIONS, generator))
         write_page(certificate, folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in PAGES}
+        if name == "good":
+            for state, (signed, *_) in SIGNED.items():
+                write_page(certificate, folder / f"{state}.html", signed)
+    return {name: folder / f"{name}.html" for name in (*PAGES, *SIGNED)}
 
 
 def colours(page: Any) -> list[str]:
@@ -89,6 +98,18 @@ def test_a_page_that_certifies_nothing_can_be_read_too(visit, pages, violations,
         summary.click()
     assert '"noise_multiplier": 80.0' in page.inner_text("details pre")
     for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
+        assert violations(page) == []
+        assert overflow(page) == 0
+
+
+@pytest.mark.parametrize("state", SIGNED)
+def test_who_has_signed_can_be_read_on_a_telephone(visit, pages, violations, overflow, state):
+    _, colour, words = SIGNED[state]
+    page = visit(pages[state], "light", PHONE)
+    assert any(words in one.inner_text() for one in page.query_selector_all(f".verdict.{colour}"))
+    assert bool(page.query_selector(".verdict.good")) is (state != "mismatch")
+    for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         assert violations(page) == []
         assert overflow(page) == 0

@@ -39,7 +39,8 @@ def test_a_page_beside_the_certificate(dplateau, file):
     lines = out.splitlines()
     assert lines[0].startswith("epsilon 1.")
     assert lines[1] == "the certificate agrees with what follows from its run"
-    assert "".join(lines[2:]).replace(" ", "").startswith(f"writtento{page}")
+    assert lines[2] == "not signed"
+    assert "".join(lines[3:]).replace(" ", "").startswith(f"writtento{page}")
     assert out.rstrip().endswith("MB")
 
 
@@ -61,6 +62,7 @@ def test_json(dplateau, file, tmp_path):
         "epsilon": dp.account(RUN, 1e-6).epsilon,
         "delta": 1e-6,
         "differences": [],
+        "signature": {"state": "unsigned", "name": None, "known_since": None, "public_key": None, "signed_at": None},
     }
 
 

@@ -99,6 +99,7 @@ def compare(expected: str, printed: str, page: Path, line: int) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if with_code(page)], ids=name)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPLATEAU_KEYS", str(tmp_path / "keys"))
     namespace: dict[str, object] = {"__name__": "page"}
     printed = ""
     with warnings.catch_warnings():
@@ -137,8 +138,13 @@ def test_command_line_page_lists_every_option() -> None:
     page = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for command, parts in re.findall(r"^## dplateau ([\w-]+)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S):
+        parts_of = [commands[command], *getattr(commands[command], "commands", {}).values()]
         flags = {
-            flag for option in commands[command].params for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--")
+            flag
+            for one in parts_of
+            for option in one.params
+            for flag in (*option.opts, *option.secondary_opts)
+            if flag.startswith("--")
         } - {"--help"}
         # What several commands share is described once, under its own heading.
         shared = page[page.index("## What ran") : page.index("## Exit status")]

@@ -134,8 +134,10 @@ def known_keys() -> tuple[KnownKey, ...]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ()
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path} cannot be read: expected the list that 'dplateau keys' keeps.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
     try:
         data = keys("the list of keys", strict_json(text), {"kind", "format", "keys"})
         if (data["kind"], data["format"]) != (KIND, FORMAT):
@@ -172,7 +174,8 @@ def trust(public_key: str, name: str) -> KnownKey:
 
 def known_key(name: str) -> KnownKey:
     """The public key of a name; raises ``InputError`` where none is known."""
-    found = next((one for one in known_keys() if one.name == _name(name)), None)
+    _name(name)
+    found = next((one for one in known_keys() if one.name == name), None)
     if found is None:
         raise InputError(f"no key is known as {name}: 'dplateau keys list' names those that are.")
     return found

@@ -75,6 +75,9 @@ class Signed:
         }
 
 
+UNSIGNED: Final = Signed()
+
+
 def signature_path(path: Path) -> Path:
     """Where the signature of a certificate file lies: ``certificate.sig.json`` beside ``certificate.json``."""
     return path.with_suffix(".sig.json")

@@ -10,6 +10,7 @@ from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
+from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import by_whom, guessing_accuracy
 from dplateau.files import check_file, write_file
 from dplateau.report import page_figures as figures
@@ -21,7 +22,6 @@ from dplateau.spec import InputError
 ENDINGS: Final = (".html", ".htm")
 SHOWN: Final = 12
 """Differences that are written out."""
-UNSIGNED: Final = Signed()
 LITTLE: Final = 0.9
 """From so many right answers of an attacker on, a reader is told that a proved number is not a small one."""
 

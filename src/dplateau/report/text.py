@@ -14,6 +14,7 @@ from dplateau._account import Report
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.certificate import Certificate, Signed, Verdict
+from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import SECRET, by_whom, run_facts, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
@@ -165,7 +166,7 @@ def signature_line(signed: Signed) -> Text:
     return Text.assemble((signed.who, style), when)
 
 
-def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed) -> RenderableType:
+def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UNSIGNED) -> RenderableType:
     """What ``dplateau account --run certificate.json`` shows."""
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),

@@ -1,0 +1,185 @@
+"""The folder of keys: private ones are private, and a key is known only because somebody said so."""
+
+import json
+import os
+import stat
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed448
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dplateau.certificate import create_key, known_keys, read_signed, sign, signing_key, trust
+from dplateau.certificate.keys import keys_folder, known_key
+from dplateau.spec import InputError
+
+from .ed25519 import VECTORS
+
+STRANGER = VECTORS[1][1]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPLATEAU_KEYS", str(tmp_path / "keys"))
+    return tmp_path / "keys"
+
+
+def mode(path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("passphrase", [None, "correct horse ä"])
+def test_a_key_is_made_and_found(folder, passphrase):
+    umask = os.umask(0)
+    try:
+        known = create_key("anna", passphrase)
+    finally:
+        os.umask(umask)
+    assert known_keys() == (known,)
+    assert signing_key("anna", passphrase).public_key().public_bytes_raw().hex() == known.public_key
+    assert (mode(folder), mode(folder / "anna.pem"), mode(folder / "known.json")) == (0o700, 0o600, 0o600)
+    assert sorted(path.name for path in folder.iterdir()) == ["anna.pem", "known.json"]
+    start = b"-----BEGIN PRIVATE" if passphrase is None else b"-----BEGIN ENCRYPTED PRIVATE"
+    assert (folder / "anna.pem").read_bytes().startswith(start)
+    assert len(known.fingerprint) == 39
+
+
+def test_a_passphrase_is_needed_and_must_be_right():
+    create_key("anna", "right")
+    for passphrase, message in ((None, "give its passphrase"), ("", "give its passphrase"), ("wrong", "passphrase is wrong")):
+        with pytest.raises(InputError, match=message):
+            signing_key("anna", passphrase)
+    with pytest.raises(InputError, match="passphrase is empty"):
+        create_key("ben", "")
+    create_key("ben")
+    assert signing_key("ben", "superfluous")
+
+
+def test_nothing_is_overwritten(folder):
+    create_key("anna")
+    before = (folder / "anna.pem").read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        create_key("anna")
+    trust(STRANGER, "ben")
+    with pytest.raises(InputError, match="known as ben already"):
+        create_key("ben")
+    with pytest.raises(InputError, match="known as anna already"):
+        trust(Ed25519PrivateKey.generate().public_key().public_bytes_raw().hex(), "anna")
+    with pytest.raises(InputError, match="known already, as ben"):
+        trust(STRANGER, "carl")
+    assert (folder / "anna.pem").read_bytes() == before
+    assert [one.name for one in known_keys()] == ["anna", "ben"]
+    assert not (folder / "ben.pem").exists()
+
+
+@pytest.mark.parametrize("name", ["", "../anna", "a/b", ".anna", "-a", "a b", "anna\n", "a" * 65, "änna"])
+def test_names_are_names_of_files(folder, name):
+    for call in (create_key, signing_key, known_key, lambda name: trust(STRANGER, name)):
+        with pytest.raises(InputError, match="name of a key"):
+            call(name)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("text", ["", "ab", "AB" * 32, STRANGER + "\n", "g" * 64])
+def test_only_public_keys_are_trusted(folder, text):
+    with pytest.raises(InputError, match="a public key is 64"):
+        trust(text, "eve")
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("bits", [0o640, 0o604, 0o622])
+def test_a_key_that_others_can_reach_is_refused(folder, bits):
+    create_key("anna")
+    (folder / "anna.pem").chmod(bits)
+    with pytest.raises(InputError, match="can be read by other people"):
+        signing_key("anna")
+
+
+def pem(key) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is damaged"),
+        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "is damaged"),
+        (b"\x00\xff", "is damaged"),
+        (pem(ed448.Ed448PrivateKey.generate()), "key of another kind"),
+    ],
+    ids=["empty", "no key", "binary", "another kind"],
+)
+def test_damaged_private_keys(folder, content, message):
+    create_key("anna")
+    (folder / "anna.pem").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        signing_key("anna")
+
+
+def test_a_missing_key_says_how_to_make_one():
+    with pytest.raises(InputError, match="make one with 'dplateau keys create anna'"):
+        signing_key("anna")
+    with pytest.raises(InputError, match="no key is known as anna"):
+        known_key("anna")
+
+
+def entry(**fields):
+    return {"name": "ben", "public_key": STRANGER, "known_since": "2026-01-31", **fields}
+
+
+def listed(*entries, **fields):
+    return json.dumps({"kind": "dplateau known keys", "format": 1, "keys": list(entries), **fields})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "empty"),
+        ("[", "not JSON"),
+        (listed(format=2), "no list of keys of format 1"),
+        (listed(keys={}), "no JSON list"),
+        (listed(entry(name="a b")), "name of a key"),
+        (listed(entry(public_key="00" * 32)), "everybody can sign"),
+        (listed(entry(known_since="yesterday")), "no date"),
+        (listed(entry(extra=1)), "unknown keys"),
+        (listed(entry(), entry()), "known as ben already"),
+        (listed(entry(), entry(name="carl")), "known already, as ben"),
+    ],
+)
+def test_a_damaged_list_is_one_error_and_is_left_alone(folder, content, message):
+    folder.mkdir()
+    (folder / "known.json").write_text(content)
+    for call in (known_keys, lambda: create_key("anna"), lambda: trust(STRANGER, "dora")):
+        with pytest.raises(InputError, match=message) as caught:
+            call()
+        assert "known.json" in str(caught.value)
+    assert (folder / "known.json").read_text() == content
+    assert not (folder / "anna.pem").exists()
+
+
+def test_nothing_is_known_by_being_seen(certificate, tmp_path, folder):
+    certificate.write(tmp_path / "certificate.json")
+    sign(tmp_path / "certificate.json", Ed25519PrivateKey.generate())
+    for _ in range(2):
+        assert read_signed(tmp_path / "certificate.json")[1].state == "unknown"
+    assert not folder.exists()
+
+
+def test_the_folder(monkeypatch, tmp_path):
+    assert keys_folder() == tmp_path / "keys"
+    monkeypatch.delenv("DPLATEAU_KEYS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    if os.uname().sysname == "Linux":
+        assert keys_folder() == tmp_path / "config" / "dplateau" / "keys"
+    assert keys_folder().name == "keys"
+
+
+def test_a_folder_that_cannot_be(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name, message in (("file/keys", "Not a directory"), ("link", "cannot be created: File exists. Set DPLATEAU_KEYS")):
+        monkeypatch.setenv("DPLATEAU_KEYS", str(tmp_path / name))
+        for call in (lambda: trust(STRANGER, "ben"), lambda: create_key("anna")):
+            with pytest.raises(InputError, match=message):
+                call()
