@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 import dplateau as dp
@@ -310,6 +310,28 @@ def test_entries_are_neither_changed_nor_removed(ledger, account, full):
             connection.execute(text(statement))
     engine.dispose()
     assert ledger.verify() == []
+
+
+def test_who_trains_needs_to_select_and_insert_only(postgres, full):
+    owner = dp.Ledger(postgres)
+    owner.create(NAME, n=1000, epsilon=2.0, delta=1e-6)
+    engine = create_engine(owner.url)
+    role = f"trainer_{make_url(owner.url).database}"
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE ROLE {role} LOGIN"))
+        connection.execute(text(f"GRANT SELECT, INSERT ON ledger_entries TO {role}"))
+        connection.execute(text(f"GRANT SELECT ON ledger_version TO {role}"))
+    try:
+        mine = dp.Ledger(make_url(owner.url).set(username=role).render_as_string(hide_password=False))
+        mine.account(NAME).reserve(full()).commit()
+        assert mine.verify() == []
+        with pytest.raises(DBAPIError), create_engine(mine.url).begin() as connection:
+            connection.execute(text("ALTER TABLE ledger_entries DISABLE TRIGGER USER"))
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP OWNED BY {role}"))
+            connection.execute(text(f"DROP ROLE {role}"))
+        engine.dispose()
 
 
 def test_migrations_make_the_table_that_queries_see(ledger):
