@@ -3,13 +3,15 @@
     python benchmarks/ledger.py [--entries 100000] [--repeats 50] [--url postgresql://USER@HOST/DATABASE]
 
 A reservation is timed with its cost known: it opens a connection, reads the terms, takes the lock, reads the sums, writes, and
-waits for the disk. Entries are added in one transaction to make a long ledger, by the functions that reserve. Without ``--url`` it is a
-file of SQLite in a temporary folder. Then ``state`` and ``verify``, which reads everything.
+waits for the disk: how long a disk takes is printed, too. Entries are added in one transaction to make a long ledger, by the
+functions that reserve. Without ``--url`` it is a file of SQLite in a temporary folder. Then ``state``, and ``verify``, which reads
+everything.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -53,6 +55,17 @@ def timed(work: Callable[[], object], repeats: int) -> list[float]:
     return times[1:]
 
 
+def disk(folder: str, repeats: int) -> list[float]:
+    """Seconds to write 4 KB and wait for the disk."""
+    file = os.open(os.path.join(folder, "disk"), os.O_CREAT | os.O_WRONLY)
+
+    def write() -> None:
+        os.write(file, bytes(4096))
+        os.fsync(file)
+
+    return timed(write, repeats)
+
+
 def measured(account: Account, repeats: int) -> tuple[str, ...]:
     """Times to reserve, on all records and on a part, to commit, and to see the state."""
     reservations: list[accounts.Reservation] = []
@@ -78,8 +91,8 @@ def main() -> None:
         account, rows = ledger.account("benchmark", who="benchmark"), []
         for entries in (1, options.entries // 100, options.entries):
             fill(account, entries)
-            rows.append((f"{entries:,}", *measured(account, options.repeats)))
-        print(table(("entries", "reserve", "reserve, a part", "commit", "state"), rows))
+            rows.append((f"{entries:,}", *measured(account, options.repeats), seconds(disk(folder, options.repeats))))
+        print(table(("entries", "reserve", "reserve, a part", "commit", "state", "one write to the disk"), rows))
         begin = time.perf_counter()
         found = ledger.verify(ledger.head())
         took = seconds([time.perf_counter() - begin])
