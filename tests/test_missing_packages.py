@@ -59,6 +59,17 @@ def test_a_name_that_trains_names_the_extra():
     assert "ModuleNotFoundError: this needs sklearn: pip install 'dplateau[train]'." in done.stderr
 
 
+@pytest.mark.parametrize("package", ["sqlalchemy", "alembic", "psycopg"])
+def test_a_ledger_names_the_extra(package, tmp_path):
+    create = ("--n", "1000", "--epsilon", "1", "--delta", "1e-5", "--ledger")
+    url = "postgresql://nobody@/none" if package == "psycopg" else f"sqlite:///{tmp_path}/privacy.db"
+    done = command("ledger", "create", "rows", *create, url, missing=[package])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"dplateau: this needs {package}: pip install 'dplateau[ledger]'.\n"
+    made = python(f"import dplateau as dp; dp.Ledger({url!r}).create('a', n=1000, epsilon=1.0, delta=1e-5)", [package])
+    assert f"ModuleNotFoundError: this needs {package}: pip install 'dplateau[ledger]'." in made.stderr
+
+
 def test_other_missing_modules_are_told_as_they_are():
     done = python("from dplateau.spec.missing import explained\nwith explained():\n    import no_such_module")
     assert "No module named 'no_such_module'" in done.stderr

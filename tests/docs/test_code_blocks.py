@@ -138,16 +138,12 @@ def test_command_line_page_lists_every_option() -> None:
     page = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     commands = get_command(app).commands  # type: ignore[attr-defined]
     for command, parts in re.findall(r"^## dplateau ([\w-]+)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S):
-        parts_of = [commands[command], *getattr(commands[command], "commands", {}).values()]
-        flags = {
-            flag
-            for one in parts_of
-            for option in one.params
-            for flag in (*option.opts, *option.secondary_opts)
-            if flag.startswith("--")
-        } - {"--help"}
+        parsers = [commands[command], *getattr(commands[command], "commands", {}).values()]  # a group has commands of its own
+        params = [option for parser in parsers for option in parser.params]
+        flags = {flag for option in params for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--")} - {"--help"}
         # What several commands share is described once, under its own heading.
         shared = page[page.index("## What ran") : page.index("## Exit status")]
         assert not {flag for flag in flags if f"`{flag}`" not in parts + shared}, command
         assert not set(re.findall(r"`(--[a-z][a-z0-9-]*)`", parts)) - flags, command
+        assert {parser.name for parser in parsers[1:]} == set(re.findall(rf"^### dplateau {command} ([\w-]+)$", parts, flags=re.M))
     assert set(commands) == set(re.findall(r"^## dplateau ([\w-]+)$", page, flags=re.M))

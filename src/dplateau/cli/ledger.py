@@ -76,17 +76,8 @@ def create(
     dplateau ledger create patients --n 60000 --epsilon 2 --delta 1e-6
     """
     found = _ledger(url)
-    found.create(
-        name,
-        n=n,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency or "add-remove",
-        unit=unit,
-        notion=notion,
-        order=order,
-        n_is=n_is,
-    )
+    protects = adjacency or "add-remove"
+    found.create(name, n=n, epsilon=epsilon, delta=delta, adjacency=protects, unit=unit, notion=notion, order=order, n_is=n_is)
     _show_account(found, name, json)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from dplateau.ledger.schema import OLDER, VERSION, VERSION_TABLE
 from dplateau.spec import InputError, LedgerError
+from dplateau.spec.missing import explained
 
 PATIENCE: Final = 30
 """Seconds to wait for other writers."""
@@ -114,8 +115,9 @@ def upgrade(url: str) -> None:
             return
         if version is not None and version not in OLDER:
             raise _newer(url, version)
-        from alembic import command
-        from alembic.config import Config
+        with explained():
+            from alembic import command
+            from alembic.config import Config
 
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
@@ -127,7 +129,8 @@ def upgrade(url: str) -> None:
 def _engine(url: str) -> Engine:
     sqlite = make_url(url).get_backend_name() == "sqlite"
     limits: dict[str, Any] = {"timeout": PATIENCE} if sqlite else {"connect_timeout": 10}
-    engine = create_engine(url, poolclass=NullPool, connect_args=limits)
+    with explained():  # The driver is imported here.
+        engine = create_engine(url, poolclass=NullPool, connect_args=limits)
     if sqlite:
 
         @event.listens_for(engine, "connect")

@@ -21,7 +21,7 @@ SHOWN: Final = 20
 """Entries of an account, the last ones, and problems, the first ones."""
 _MINUTES: Final = 16
 """Characters of a time up to its minutes."""
-_PROTECTS: Final = dict(zip(ADJACENCIES, ("added or removed", "replaced by another"), strict=True))
+_PROTECTS: Final[dict[str, str]] = dict(zip(ADJACENCIES, ("added or removed", "replaced by another"), strict=True))
 
 
 def accounts_text(states: Sequence[State]) -> RenderableType:

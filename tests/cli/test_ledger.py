@@ -1,0 +1,118 @@
+import csv
+import json
+import sqlite3
+
+import pytest
+
+import dplateau as dp
+
+CREATE = ("ledger", "create", "patients", "--n", 1000, "--epsilon", 2, "--delta", 1e-6)
+RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0)
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch, dplateau):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = dplateau(*CREATE)
+    assert (code, err) == (0, "")
+    assert out.startswith("patients\n100 % of the budget is left\n")
+    return dp.Ledger()
+
+
+def test_show(dplateau, ledger):
+    ledger.account("patients", who="north", purpose="readmissions").reserve(RUN).commit()
+    ledger.account("patients", who="south").reserve(RUN.replace(n=10), part=("shards", "south"))
+    ledger.account("patients", who="south").reserve(dp.compose(RUN, RUN))
+    code, out, err = dplateau("ledger", "show", "patients")
+    assert (code, err) == (0, "")
+    for said in ("reserved: 3 steps; readmissions", "committed 2", "shards: south", "2 runs, 6 steps", "3 reserved, 1 of them"):
+        assert said in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, out, _ = dplateau("ledger", "show")
+    assert out.splitlines()[1].split()[:2] == ["patients", "1,000"]
+    code, out, _ = dplateau("ledger", "show", "patients", "--json")
+    data = json.loads(out)
+    assert data["account"]["reserved"] == 3
+    assert dp.Run.from_dict(data["entries"][1]["body"]["run"]) == RUN
+    assert json.loads(dplateau("ledger", "show", "--json")[1])["accounts"][0]["name"] == "patients"
+
+
+def test_many_entries_are_not_all_shown(dplateau, ledger):
+    for _ in range(25):
+        ledger.account("patients").reserve(RUN.replace(noise_multiplier=500.0))
+    out = dplateau("ledger", "show", "patients")[1]
+    assert "and 6 earlier entries" in out
+
+
+def test_verify(dplateau, ledger):
+    code, out, err = dplateau("ledger", "verify")
+    assert (code, err) == (0, "")
+    assert "no head was given" in out
+    head = "1:" + ledger.head().digest
+    assert head in out
+    ledger.account("patients").reserve(RUN)
+    code, out, _ = dplateau("ledger", "verify", "--head", head)
+    assert code == 0
+    assert "entry 1" in out
+    assert dplateau("ledger", "verify", "--head", "5:aa")[0] == 1
+    assert dplateau("ledger", "verify", "--head", "5")[::2] == (
+        2,
+        "dplateau: --head is '5': expected NUMBER:DIGEST, as dplateau ledger verify prints it.\n",
+    )
+    with sqlite3.connect("privacy.db") as connection:
+        connection.execute("DROP TRIGGER ledger_entries_no_update")
+        connection.execute("UPDATE ledger_entries SET who = 'nobody' WHERE number = 2")
+    code, out, err = dplateau("ledger", "verify")
+    assert (code, err) == (1, "")
+    assert "NOT what was written" in out
+    assert "entry 2 has not the digest" in out
+    code, out, _ = dplateau("ledger", "verify", "--json")
+    assert code == 1
+    assert json.loads(out)["agrees"] is False
+
+
+def test_export(dplateau, ledger, tmp_path):
+    ledger.account("patients", purpose='a "quote", a comma').reserve(RUN)
+    code, out, err = dplateau("ledger", "export", "--json")
+    assert (code, err) == (0, "")
+    assert [entry["kind"] for entry in json.loads(out)["entries"]] == ["opened", "reserved"]
+    assert dplateau("ledger", "export")[1] == out
+    assert dplateau("ledger", "export", "patients", "--csv", "--output", "all.csv")[1] == "2 entries are written to all.csv.\n"
+    rows = list(csv.DictReader((tmp_path / "all.csv").open()))
+    assert json.loads(rows[1]["body"])["purpose"] == 'a "quote", a comma'
+    assert rows[1]["digest"] == ledger.head().digest
+    assert dplateau("ledger", "export", "--csv", "--output", "all.csv")[0] == 2
+    assert dplateau("ledger", "export", "--csv", "--json")[0] == 2
+
+
+def test_close(dplateau, ledger):
+    code, out, _ = dplateau("ledger", "close", "patients")
+    assert code == 0
+    assert "the account is closed" in out
+    assert dplateau("ledger", "close", "patients") == (2, "", "dplateau: the account 'patients' is closed already.\n")
+    assert "closed" in dplateau("ledger", "show")[1]
+
+
+def test_the_address_may_come_from_the_environment(dplateau, ledger, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPLATEAU_LEDGER", f"sqlite:///{tmp_path}/privacy.db")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert dplateau("ledger", "show")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "--ledger", "sqlite:///none.db"), "there is no ledger at"),
+        (("show", "--ledger", "privacy.db"), "no address of a database"),
+        (("show", "nobody"), "no account 'nobody' (accounts: patients)"),
+        (CREATE[1:], "has an account 'patients' already"),
+        (("show", "--ledger", "a", "--ledger", "b"), "--ledger is given 2 times"),
+        (("spend",), "No such command 'spend'. Try 'dplateau ledger --help'"),
+    ],
+)
+def test_bad_input_is_one_line(dplateau, ledger, arguments, said):
+    code, out, err = dplateau(*(arguments if arguments[0] == "ledger" else ("ledger", *arguments)))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1

@@ -1,0 +1,194 @@
+"""``verify`` finds what somebody who owns the database did, and says nothing where nothing was done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import create_engine, delete, insert, select
+
+import dplateau as dp
+from dplateau.ledger import Entry
+from dplateau.ledger.entry import NAMES, NOTHING, Head, canonical
+from dplateau.ledger.schema import entries as table
+from dplateau.ledger.verify import problems
+
+
+@pytest.fixture
+def busy(ledger, account, full):
+    """Nine entries."""
+    account.reserve(full(9.0)).commit()
+    account.reserve(full(9.0, n=500), part=("shards", "north"))
+    ledger.create("other", n=1000, epsilon=1.0, delta=1e-6)
+    ledger.account("other", who="east").reserve(full(20.0)).commit()
+    account.reserve(full(9.0)).commit()
+    assert ledger.verify() == []
+    assert len(ledger.entries()) == 9
+    return ledger
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("time", "'2020-01-01T00:00:00+00:00'"),
+        ("kind", "'closed'"),
+        ("account", "'elsewhere'"),
+        ("who", "'somebody'"),
+        ("reservation", "77"),
+        ("partition", "'years'"),
+        ("part", "'south'"),
+        ("cost", "0.001"),
+        ("spent", "0.001"),
+        ("partition_spent", "0.001"),
+        ("part_spent", "0.001"),
+        ("body", "'{}'"),
+        ("previous", f"'{NOTHING[1:]}1'"),
+        ("digest", f"'{NOTHING}'"),
+    ],
+)
+def test_a_changed_entry_is_found(tmp_path, full, raw, column, value, number):
+    ledger = dp.Ledger(f"sqlite:///{tmp_path}/privacy.db")
+    ledger.create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    account = ledger.account("patients")
+    ledger.create("other", n=1000, epsilon=2.0, delta=1e-6)
+    for _ in range(3):
+        account.reserve(full(20.0, n=500), part=("shards", "north"))
+    for _ in range(2):
+        ledger.account("other").reserve(full(20.0)).commit()
+    assert ledger.verify() == []
+    before = ledger.entries()[number - 1]
+    raw(ledger.url, f"UPDATE ledger_entries SET {column} = {value} WHERE number = {number}")
+    changed = getattr(ledger.entries()[number - 1], column) != getattr(before, column)
+    found = ledger.verify()
+    assert bool(found) == changed
+    if changed:
+        assert any(f"entry {number} has not the digest of what it says" in one for one in found)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 8])
+def test_a_removed_entry_is_found(busy, url, raw, number):
+    raw(url, f"DELETE FROM ledger_entries WHERE number = {number}")
+    assert any(f"entry {number + 1} follows entry {number - 1}" in one for one in busy.verify())
+
+
+def test_a_removed_entry_is_found_where_the_others_were_numbered_again(busy, url, raw):
+    raw(
+        url,
+        "DELETE FROM ledger_entries WHERE number = 5",
+        *(f"UPDATE ledger_entries SET number={n - 1} WHERE number={n}" for n in range(6, 10)),
+    )
+    assert any("entry 5 does not follow entry 4" in one for one in busy.verify())
+
+
+def test_entries_that_changed_places_are_found(busy, url, raw):
+    moves = ((4, 99), (6, 4), (99, 6))
+    raw(url, *(f"UPDATE ledger_entries SET number = {new} WHERE number = {old}" for old, new in moves))
+    found = busy.verify()
+    assert any("entry 4 does not follow entry 3" in one for one in found)
+    assert any("entry 6 has not the digest of what it says" in one for one in found)
+
+
+def test_an_inserted_entry_is_found(busy, url, raw):
+    """One that follows the entry before it, as if it had always been there."""
+    raw(url, *(f"UPDATE ledger_entries SET number = {n + 1} WHERE number = {n}" for n in range(9, 4, -1)))
+    entries = busy.entries()
+    inserted = replace(entries[1], number=5, previous=entries[3].digest)
+    inserted = replace(inserted, digest=inserted.computed())
+    write(url, insert(table).values(dict(zip(NAMES, (getattr(inserted, name) for name in NAMES), strict=True))))
+    assert any("entry 6 does not follow entry 5" in one for one in busy.verify())
+
+
+def test_a_truncated_end_is_found_with_a_head_only(busy, url, raw):
+    head = busy.head()
+    raw(url, "DELETE FROM ledger_entries WHERE number > 6")
+    assert busy.verify() == []
+    assert busy.verify(head) == ["the ledger ends with entry 6, and entry 9 is known: the last ones were cut off."]
+    assert busy.verify(busy.head()) == []
+
+
+def test_what_was_written_again_from_the_beginning_is_found_with_a_head_only(busy, url, raw):
+    head = busy.head()
+    rewritten, last = [], NOTHING
+    for entry in busy.entries():
+        who = "somebody" if entry.number == 1 else entry.who
+        new = replace(entry, who=who, previous=last)
+        rewritten.append(replace(new, digest=new.computed()))
+        last = rewritten[-1].digest
+    raw(url)
+    rows = [{name: getattr(entry, name) for name in NAMES} for entry in rewritten]
+    write(url, delete(table), insert(table).values(rows))
+    assert busy.verify() == []
+    assert busy.verify(tuple(head)) == ["entry 9 has not the digest that is known: it, or one before it, was written again."]
+
+
+def write(url, *statements):
+    engine = create_engine(dp.Ledger(url).url)
+    with engine.begin() as connection:
+        for one in statements:
+            connection.execute(one)
+        connection.execute(select(table)).all()
+    engine.dispose()
+
+
+# Entries that follow from each other, written by somebody who knows how, and that say what cannot be.
+
+
+def chained(*changes: dict, entries: list[Entry]) -> list[Entry]:
+    last = Head(entries[-1].number, entries[-1].digest)
+    for one in changes:
+        what = {"account": "patients", "who": "x", "time": "t", "body": "{}"} | one
+        entry = Entry(number=last.number + 1, previous=last.digest, **what)
+        entry = replace(entry, digest=entry.computed())
+        entries = [*entries, entry]
+        last = Head(entry.number, entry.digest)
+    return entries
+
+
+@pytest.fixture
+def first(tmp_path):
+    ledger = dp.Ledger(f"sqlite:///{tmp_path}/one.db")
+    ledger.create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    return ledger.entries()
+
+
+RUN = canonical({"run": {}, "purpose": ""})
+RESERVED = {"kind": "reserved", "cost": 0.25, "spent": 0.25, "body": RUN}
+
+
+def test_what_is_right_is_right(first):
+    assert problems(chained(RESERVED, {"kind": "committed", "reservation": 2}, {"kind": "closed"}, entries=first), None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([RESERVED, RESERVED], "says that 0.25 is spent, and the costs add up to 0.5"),
+        ([RESERVED | {"spent": 0.2500001}], "and the costs add up to 0.25"),
+        ([RESERVED | {"spent": None}], "says that None is spent"),
+        ([RESERVED | {"cost": -1.0, "spent": -1.0}], "reserves a run without a cost"),
+        ([RESERVED | {"cost": 5.0, "spent": 5.0}], "exceeds the budget of 'patients'"),
+        ([RESERVED | {"body": "{}"}], "names no run"),
+        ([RESERVED | {"partition": "s"}], "a part without a partition"),
+        ([RESERVED | {"partition": "s", "part": "a"}], "says that None is spent"),
+        ([RESERVED | {"account": "other"}], "which was not opened"),
+        ([{"kind": "closed"}, RESERVED], "which is closed"),
+        ([{"kind": "committed", "reservation": 1}], "which reserved nothing"),
+        ([RESERVED, *2 * [{"kind": "committed", "reservation": 2}]], "commits entry 2 again"),
+        ([{"kind": "refunded"}], "is of no known kind"),
+        ([{"kind": "opened"}], "opens the account 'patients' again"),
+        ([{"kind": "opened", "account": "b"}], "terms that are none"),
+        ([{"kind": "closed", "body": "{"}], "no JSON"),
+    ],
+)
+def test_what_cannot_be_is_found(first, changes, said):
+    found = problems(chained(*changes, entries=first), None)
+    assert any(said in one for one in found), found
+
+
+def test_a_raised_budget_is_found(first):
+    terms = first[0].data
+    assert problems(chained({"kind": "opened", "account": "b", "body": canonical(terms)}, entries=first), None) == []
+    terms["budget"] *= 1.01
+    found = problems(chained({"kind": "opened", "account": "b", "body": canonical(terms)}, entries=first), None)
+    assert found == ["entry 2 has a larger budget than epsilon and delta allow."]
