@@ -188,7 +188,8 @@ class _Allocated(StepLaw):
     def _roots_of_products(self, power: float) -> tuple[Array, Array]:
         """Some t below a negative power, and bounds on log E S^t: a mean is at least the root of the product."""
         t = power * np.geomspace(1.05, 100.0, 60)
-        return t, t * (t / self.batches - 1) * self.mu**2 / 2
+        used = sum(count for _, count in self.parts) / self.batches
+        return t, used * t * (t / self.batches - 1) * self.mu**2 / 2
 
 
 class AllocationRemove(_Allocated):
