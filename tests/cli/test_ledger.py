@@ -54,6 +54,7 @@ def test_verify(dplateau, ledger):
     code, out, _ = dplateau("ledger", "verify", "--head", head)
     assert code == 0
     assert "entry 1" in out
+    assert dplateau("ledger", "verify", "--costs")[0] == 0
     assert dplateau("ledger", "verify", "--head", "5:aa")[0] == 1
     assert dplateau("ledger", "verify", "--head", "5")[::2] == (
         2,

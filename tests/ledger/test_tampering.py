@@ -192,3 +192,37 @@ def test_a_raised_budget_is_found(first):
     terms["budget"] *= 1.01
     found = problems(chained({"kind": "opened", "account": "b", "body": canonical(terms)}, entries=first), None)
     assert found == ["entry 2 has a larger budget than epsilon and delta allow."]
+
+
+def test_a_run_that_is_called_cheap_is_found_when_costs_are_asked(busy, full):
+    """Whoever writes to the database may append an entry that fits the chain, and whose sums fit its cost."""
+    assert busy.verify(costs=True) == []
+    last = busy.entries()[-1]
+    spent = busy.account("patients").state()
+    body = canonical({"run": full(0.5).to_dict(), "purpose": ""})
+    before = next(one for one in reversed(busy.entries("patients")) if one.spent is not None)
+    cheap = replace(
+        before,
+        number=last.number + 1,
+        previous=last.digest,
+        cost=1e-6,
+        spent=before.spent + 1.001e-6,
+        body=body,
+        partition=None,
+        part=None,
+        partition_spent=None,
+        part_spent=None,
+    )
+    entries = [*busy.entries(), replace(cheap, digest=cheap.computed())]
+    assert spent.left > 0
+    assert not any("costs" in one and "it costs" in one for one in problems(entries, None))
+    assert any("says that its run costs 1e-06, and it costs" in one for one in problems(entries, None, costs=True))
+
+
+@pytest.mark.parametrize(("run", "says"), [({"n": 3}, "no run that can be read"), (None, "no run that can be read")])
+def test_a_run_that_is_none_is_found_when_costs_are_asked(busy, run, says):
+    entries = busy.entries()
+    number = next(one.number for one in entries if one.kind == "reserved")
+    one = entries[number - 1]
+    entries[number - 1] = replace(one, body=canonical({"run": run, "purpose": ""}))
+    assert any(says in problem for problem in problems(entries, None, costs=True))

@@ -103,6 +103,7 @@ def verify(
         str | None, o.option("What verify printed earlier, NUMBER:DIGEST.", PANEL, "--head", metavar="NUMBER:DIGEST")
     ] = None,
     *,
+    costs: Annotated[bool, typer.Option("--costs", metavar="", help="Account for every run again.", rich_help_panel=PANEL)] = False,
     url: Url = DEFAULT,
     json: o.Json = False,
 ) -> int:
@@ -117,7 +118,7 @@ def verify(
     found = _ledger(url)
     known = None if head is None else _head(head)
     last = found.head()  # before the entries: then it is one of them
-    problems = found.verify(known)
+    problems = found.verify(known, costs=costs)
     if json:
         show_json({"agrees": not problems, "head": f"{last.number}:{last.digest}", "problems": problems})
     else:

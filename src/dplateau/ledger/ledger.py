@@ -167,16 +167,19 @@ class Ledger:
         with connected(self.url) as connection:
             return book.head(connection)
 
-    def verify(self, head: tuple[int, str] | None = None) -> list[str]:
+    def verify(self, head: tuple[int, str] | None = None, *, costs: bool = False) -> list[str]:
         """What is wrong with the entries, in sentences; empty where all is well.
 
-        Found is every entry that was changed, moved, inserted or removed, a sum that is wrong, and a budget that was exceeded.
+        Found is every entry that was changed, moved, inserted or removed, a sum that is wrong, and a budget that was exceeded; with
+        ``costs`` also a run that is said to cost less than it does.
 
         Parameters
         ----------
         head : (int, str), optional
             What ``head()`` said earlier. Without it nobody can tell whether the last entries were cut off, or everything was
             written again.
+        costs : bool, default False
+            Account for every run again, equal ones once. It may take some tenths of a second each.
 
         Raises
         ------
@@ -185,7 +188,7 @@ class Ledger:
         """
         known = None if head is None else _checked(head)
         with connected(self.url) as connection:
-            return problems(book.read(connection), known)
+            return problems(book.read(connection), known, costs=costs)
 
 
 def _checked(head: object) -> Head:

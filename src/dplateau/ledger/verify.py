@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from dplateau.filter import Filter
+from dplateau.certificate.fields import run_from_dict
+from dplateau.filter import Filter, cost_of
 from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
 from dplateau.ledger.sums import Sums, covers
@@ -21,7 +22,7 @@ _RECOMPUTED: Final = 1e-6
 """Share by which a budget may exceed what this version computes."""
 
 
-def problems(entries: Iterable[Entry], head: Head | None) -> list[str]:
+def problems(entries: Iterable[Entry], head: Head | None, *, costs: bool = False) -> list[str]:
     """What is wrong, in sentences.
 
     Parameters
@@ -30,13 +31,16 @@ def problems(entries: Iterable[Entry], head: Head | None) -> list[str]:
         All, by their numbers.
     head : Head or None
         An entry that is known.
+    costs : bool
+        Whether to account for every run again.
     """
     found: list[str] = []
+    costs_of: dict[tuple[str, float | None], float] | None = {} if costs else None
     books: dict[str, _Account] = {}
     last = Head(0, NOTHING)
     for entry in entries:
         found += _chain(entry, last)
-        found += _content(entry, books)
+        found += _content(entry, books, costs_of)
         if head is not None and entry.number == head.number and entry.digest != head.digest:
             found.append(f"entry {entry.number} has not the digest that is known: it, or one before it, was written again.")
         last = Head(entry.number, entry.digest)
@@ -78,7 +82,7 @@ class _Account:
         return self.total, self.partitions[part.partition], self.parts[part]
 
 
-def _content(entry: Entry, books: dict[str, _Account]) -> Iterator[str]:
+def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, float | None], float] | None) -> Iterator[str]:
     """What an entry says against what those before it allow."""
     where = f"entry {entry.number}"
     try:
@@ -106,6 +110,8 @@ def _content(entry: Entry, books: dict[str, _Account]) -> Iterator[str]:
         yield f"{where} is of the account {entry.account!r}, which was not opened."
     elif entry.kind == "reserved":
         yield from _reserved(entry, book, data)
+        if costs is not None and entry.cost is not None:
+            yield from _cost(entry.number, entry.cost, book.terms, data, costs)
     elif entry.kind == "committed":
         if entry.reservation not in book.reserved:
             yield f"{where} commits entry {entry.reservation}, which reserved nothing from {entry.account!r}."
@@ -134,6 +140,25 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
             yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
     if not covers(book.terms.budget, Sums(float(book.total))):
         yield f"{where} exceeds the budget of {entry.account!r}."
+
+
+def _cost(
+    number: int, said: float, terms: Terms, data: dict[str, Any], known: dict[tuple[str, float | None], float]
+) -> Iterator[str]:
+    """Whether a run costs what its entry says, by the bounds of this version; sharper ones than those of then may say less."""
+    try:
+        run = run_from_dict(data.get("run"))
+    except InputError:
+        yield f"entry {number} names no run that can be read."
+        return
+    if run.adjacency != terms.adjacency or run.n > terms.n:
+        yield f"entry {number} reserves a run that is not on these records."
+        return
+    key = run.digest, terms.order
+    if key not in known:
+        known[key] = cost_of(run, terms.order)
+    if said < known[key] * (1 - _RECOMPUTED):
+        yield f"entry {number} says that its run costs {said:.6g}, and it costs {known[key]:.6g}."
 
 
 def _budget(terms: Terms) -> float:
