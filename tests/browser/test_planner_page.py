@@ -79,12 +79,12 @@ def test_random_batches_are_answered_like_all_others(open_page, scheme):
     said = answer(Settings(n=6000, d=10, sampling=scheme, batch=100, epochs=20, delta=1e-5), "noise")
     assert page.text_content("#noise") == said["shown"]
     assert f"--sampling {scheme} " in page.text_content("#command") == said["command"]
-    last = scheme == "poisson"
-    assert (page.text_content("#risk") == "no bound") is not last
-    assert page.locator("#plateau .scatterlayer .trace").count() == (3 if last else 2)
-    assert ("grows with every epoch" in page.text_content("#plateau-words")) is not last
-    assert ("Poisson batches of the same size" in page.text_content("#worth-words")) is not last
-    assert ("Nothing" in page.text_content("#worth")) is not last
+    allocated = scheme == "random-allocation"
+    assert (page.text_content("#risk") == "no bound") is allocated
+    assert page.locator("#plateau .scatterlayer .trace").count() == 3
+    assert "grows with every step" in page.text_content("#plateau-words")
+    assert ("Poisson batches of the same size" in page.text_content("#worth-words")) is allocated
+    assert "Nothing" not in page.text_content("#worth")
 
 
 def test_sliders_move_the_answer(open_page):

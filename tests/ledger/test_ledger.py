@@ -208,8 +208,8 @@ def test_a_reservation_is_of_its_ledger(account, ledger, tmp_path, full):
 
 def test_runs_on_other_records_are_refused(account, full):
     for run, part, said in (
-        (full(n=999), None, "the run has n 999, the account 1,000"),
-        (full(n=1001), ("s", "a"), "a part has no more"),
+        (full(n=1001), None, "the run has n 1,001, and the account 1,000 records in all"),
+        (full(n=1001), ("s", "a"), "the run has n 1,001, and the account 1,000 records in all"),
         (full(adjacency="replace"), None, "adjacency replace, the account add-remove"),
         ("run", None, "expected a run, got str"),
         (full(), "north", "part is no pair"),
@@ -219,6 +219,11 @@ def test_runs_on_other_records_are_refused(account, full):
         with pytest.raises(dp.InputError, match=said):
             account.reserve(run, part=part)
     assert account.state().reserved == 0
+
+
+def test_a_run_on_some_of_the_records_counts_as_one_on_all(account, full):
+    assert account.reserve(full(n=999)).cost == account.reserve(full()).cost
+    assert account.state().parts == ()
 
 
 def test_names(ledger):

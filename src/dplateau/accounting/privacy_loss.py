@@ -37,16 +37,14 @@ from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_
 from dplateau.accounting.gaussian import ULP, Array, log_subtract, symmetric_log_delta
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
-ANGLES: Final = np.linspace(0.05, 3.0, 24)
-_SHIFTS: Final = np.linspace(2.0, 16.0, 8)
+ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
 _HIGHEST: Final = 2.2
 """Largest angle of a bent path; at pi the factors of the integrand vanish."""
 _FARTHEST: Final = 5.0
 """Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
 MOST: Final = 100_000  # quadrature nodes of one step
 _FAR: Final = 1e300
-_CELLS: Final = 4096
-_ROUNDS: Final = 8
+_CELLS, _ROUNDS = 4096, 8
 
 
 class TooSlowError(ArithmeticError):
