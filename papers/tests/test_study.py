@@ -95,8 +95,8 @@ def test_the_printed_noise_is_the_papers_and_the_certified_one_costs_what_it_say
     )
     s2 = 8 * printed.run.clip_norm**2 * (1 + 2 * math.log(1e5)) / (0.01 * 60_000**2)
     assert printed.noise == pytest.approx(math.sqrt(s2))
-    assert study_langevin.costs(certified)["replace"] == pytest.approx(1, rel=1e-6)
-    assert study_langevin.costs(dp_sgd)["add-remove"] == pytest.approx(1, rel=1e-6)
+    assert study_langevin.costs(certified)["replace"] == pytest.approx(1, rel=1e-5)
+    assert study_langevin.costs(dp_sgd)["add-remove"] == pytest.approx(1, rel=1e-5)
     assert study_langevin.costs(free) == {}
     assert len({(one.run.steps, one.run.step_size, one.run.sampling.divisors(60_000)) for one in (printed, certified, free)}) == 1
     assert (dp_sgd.run.steps, dp_sgd.run.step_size) == (printed.run.steps, printed.run.step_size)
