@@ -159,7 +159,8 @@ class _Allocated(StepLaw):
             found = top + math.log(float(np.exp(terms - top).sum())) + self._room + 8 * ULP * (np.abs(terms).max() + terms.size)
         # log E S^t is convex in t: below its chords.
         chord = float(np.interp(power, further, log_moment, right=math.inf)) if up else math.inf
-        known = [one for one in (found, chord, power * (power - 1) * self.mu**2 / 2) if math.isfinite(one)]
+        whole = (power * (power - 1) + 4 * ULP * abs(power)) * self.mu**2 / 2  # the power is rounded itself
+        known = [one for one in (found, chord, whole) if math.isfinite(one)]
         return float(min(known)) * (1 + 1e-14)
 
     @cached_property
