@@ -74,21 +74,21 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
 
         return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
 
-    def composed(x: float) -> float:
+    def by_composition(x: float) -> float:
         return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
 
     near = _ALLOCATED if run.sampling.allocated else _LOOKING
     if any(one.family for one in said):  # They need no more noise than composition does, and are slow where there is too little.
-        return 0.0, [composed, lambda x: spent.about(_louder(run, math.exp(x)))], near
+        return 0.0, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
     if run.sampling.allocated:
-        return 0.0, [composed], near
+        return 0.0, [by_composition], near
     if not all(isinstance(one, ExactComposition) for one in said):
         return 0.0, [], _NEAR
 
     def wide(x: float) -> float:
         return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon).upper(delta)
 
-    return 0.0, [composed, wide], _COMPOSED
+    return 0.0, [by_composition, wide], _COMPOSED
 
 
 class _Spent:

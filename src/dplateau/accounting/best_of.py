@@ -60,7 +60,7 @@ class BestOf(Guarantee):
     rough: Callable[[int, float], float]
 
     def epsilon(self, delta: float) -> Enclosure:
-        return min((member.epsilon(delta) for member in self.among(delta)), key=lambda enclosure: enclosure.upper)
+        return min((member.epsilon(delta) for member in self._among(delta)), key=lambda enclosure: enclosure.upper)
 
     def upper(self, delta: float) -> float:
         about, number = self._found(delta)
@@ -70,11 +70,13 @@ class BestOf(Guarantee):
         return min(best, self.member(self.most).upper(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(
-            lambda delta: min((member.delta(epsilon) for member in self.among(delta)), key=lambda enclosure: enclosure.upper)
-        )
+        return least_delta(lambda delta: self.read(delta, epsilon))
 
-    def among(self, delta: float) -> list[Guarantee]:
+    def read(self, delta: float, epsilon: float) -> Enclosure:
+        """The delta at ``epsilon`` of the members among which the search ends at ``delta``."""
+        return min((member.delta(epsilon) for member in self._among(delta)), key=lambda enclosure: enclosure.upper)
+
+    def _among(self, delta: float) -> list[Guarantee]:
         """The members of which one is the best that the search finds at ``delta``."""
         return [self.member(number) for number in sorted({self._found(delta)[1], self.most})]
 
@@ -87,7 +89,7 @@ class BestOf(Guarantee):
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
-        return min(self.among(delta), key=lambda member: member.epsilon(delta).upper)
+        return min(self._among(delta), key=lambda member: member.epsilon(delta).upper)
 
     def _tried(self, cost: Callable[[int], float]) -> list[int]:
         """All numbers where they are few; else ``limit``, its half, and so on, until they cost more and more."""

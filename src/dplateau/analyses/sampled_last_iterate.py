@@ -99,10 +99,7 @@ class _LookBack(Guarantee):
         return self._best(delta).upper(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        def least(delta: float) -> Enclosure:
-            return min((member.delta(epsilon) for member in self._best(delta).among(delta)), key=lambda one: one.upper)
-
-        return least_delta(least)
+        return least_delta(lambda delta: self._best(delta).read(delta, epsilon))
 
     def chosen(self, delta: float) -> Guarantee:
         return self._best(delta).chosen(delta)

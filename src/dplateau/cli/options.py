@@ -109,7 +109,7 @@ def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, 
         if not one.certifies:
             raise InputError(f"{file} certifies nothing, so its run is not what was protected: compose what was certified.")
     delta = min((one.delta for _, one in certificates), default=DELTA)
-    return compose(*(one.run if isinstance(one, Certificate) else one for _, one in found)), delta
+    return compose(*(one for _, one in found)), delta
 
 
 def describes_a_run(command: Callable[..., _Result]) -> Callable[..., _Result]:
