@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_an_interrupt_says_that_nothing_was_released(dplateau, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["dplateau._account"], "account", interrupted)
+    monkeypatch.setattr(import_module("dplateau._account"), "account", interrupted)
     code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (130, "")
     assert err == "dplateau: interrupted; nothing was released.\n"
@@ -59,7 +60,7 @@ def test_a_bug_is_no_bad_input(dplateau, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError(quoted)
 
-    monkeypatch.setattr(sys.modules["dplateau._account"], "account", broken)
+    monkeypatch.setattr(import_module("dplateau._account"), "account", broken)
     code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (1, "")
     assert err.endswith("dplateau: ZeroDivisionError, a mistake in dplateau: please report the lines above.\n")
