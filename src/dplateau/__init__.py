@@ -19,6 +19,7 @@ from dplateau.spec import PrivacyWarning as PrivacyWarning
 from dplateau.spec import RandomAllocation as RandomAllocation
 from dplateau.spec import Run as Run
 from dplateau.spec import Runs as Runs
+from dplateau.spec import Selection as Selection
 from dplateau.spec import Shuffled as Shuffled
 from dplateau.spec import UncertifiedError as UncertifiedError
 from dplateau.spec.lazy import loaded
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dplateau._account import compose as compose
     from dplateau.accounting import Enclosure as Enclosure
     from dplateau.calibration import calibrate as calibrate
+    from dplateau.estimators import PrivateGridSearch as PrivateGridSearch
     from dplateau.estimators import PrivateLinearRegression as PrivateLinearRegression
     from dplateau.estimators import PrivateLinearSVC as PrivateLinearSVC
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
@@ -46,7 +48,13 @@ __getattr__, __dir__ = loaded(
         "_account": ("Report", "account", "compose"),
         "accounting": ("Enclosure",),
         "calibration": ("calibrate",),
-        "estimators": ("PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "load_model"),
+        "estimators": (
+            "PrivateGridSearch",
+            "PrivateLinearRegression",
+            "PrivateLinearSVC",
+            "PrivateLogisticRegression",
+            "load_model",
+        ),
         "filter": ("Filter",),
         "ledger.ledger": ("Ledger",),
         "planning": ("Plan", "plan"),

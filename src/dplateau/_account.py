@@ -15,7 +15,8 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff, maximum, trade_off
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
-from dplateau.spec import InputError, PrivacyWarning, Run, Runs
+from dplateau.analyses.private_selection import best_of_candidates
+from dplateau.spec import InputError, PrivacyWarning, Run, Runs, Selection
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 
@@ -208,7 +209,11 @@ def leading_analyses() -> list[Analysis]:
 
 
 def _bounds(run: Run | Runs, delta: float) -> Iterator[Bound | NotApplicable]:
-    """What every analysis says; of several runs first what their own best bounds say together."""
+    """What every analysis says; of several runs first what their own best bounds say together, of a selection what it costs to tell
+    the best one only.
+    """
+    if isinstance(run, Selection):
+        yield best_of_candidates(run, leading_analyses(), delta)
     if isinstance(run, Runs):
         yield each_by_its_best(run, leading_analyses(), delta)
     for analysis in ANALYSES:

@@ -14,7 +14,8 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.exact_composition import ExactCompositionBound
-from dplateau.spec import InputError, Run, Runs
+from dplateau.analyses.private_selection import best_of_candidates
+from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import is_constant, largest, real, scaled
 
@@ -50,6 +51,8 @@ _LEAST: Final = 1e-12
 
 
 def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
+    if isinstance(run, Selection):
+        return Selection((_scaled(one, factor) for one in run.candidates), run.probability)
     return Runs(_louder(one, factor) for one in run.runs) if isinstance(run, Runs) else _louder(run, factor)
 
 
@@ -114,6 +117,8 @@ class _Spent:
 
     def _composed(self, candidate: Runs) -> float:
         found = [each_by_its_best(candidate, self.leading, self.delta), *(composed(one, candidate) for one in self.leading)]
+        if isinstance(candidate, Selection):
+            found.append(best_of_candidates(candidate, self.leading, self.delta))
         return min(one.guarantee.upper(self.delta) for one in found if not isinstance(one, NotApplicable))
 
     def _least(self, candidate: Run, *, about: bool = False) -> float:

@@ -11,7 +11,8 @@ from dplateau.accounting import Bound, Guarantee, gdp_epsilon, gdp_mu
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum
 from dplateau.analyses.composed import composed
-from dplateau.spec import InputError, Run, Runs, UncertifiedError
+from dplateau.analyses.private_selection import best_of_candidates
+from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.run import ADJACENCIES
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import integer, real
@@ -19,6 +20,8 @@ from dplateau.spec.schedule import integer, real
 NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
+_SHARE: Final = 1e-6
+"""The delta at which the bounds of candidates are compared."""
 
 
 class Filter:
@@ -168,6 +171,8 @@ def cost_of(run: Run | Runs, order: float | None) -> float:
     if isinstance(run, Run):
         found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
         return min((_read(one, order) for one in found), default=math.inf)
+    if isinstance(run, Selection) and isinstance(best := best_of_candidates(run, leading_analyses(), _SHARE), Bound):
+        return min(_read(best.guarantee, order), cost_of(Runs(run.runs), order))
     # A sum of the larger directions may exceed the larger of the sums by direction, which one composition has.
     each = math.fsum(cost_of(one, order) for one in run.runs) * (1 + ROOM)
     bounds = [bound for analysis in leading_analyses() if isinstance(bound := composed(analysis, run), Bound)]

@@ -8,9 +8,10 @@ from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.certificate import format_1
 from dplateau.certificate.parts import arithmetic_of, digest_of, enclosure_of, keys, list_of, number, object_of, text_of
-from dplateau.spec import ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
+from dplateau.spec import ContradictionError, Estimator, Generator, InputError, Training
 from dplateau.spec.assumption import assumption_from_dict
 from dplateau.spec.facts import Key, member
+from dplateau.spec.selection import run_from_dict
 
 KIND: Final = "dplateau certificate"
 FORMAT: Final = 2
@@ -55,11 +56,6 @@ def fields_of(data: object) -> dict[str, Any]:
         "run_digest": digest_of("run_digest", data["run_digest"]),
         "format": int(version),
     }
-
-
-def run_from_dict(data: object) -> Run | Runs:
-    """The run, or the several composed ones, that ``to_dict`` wrote; raises ``InputError`` on anything else."""
-    return Runs.from_dict(data) if isinstance(data, dict) and "runs" in data else Run.from_dict(data)
 
 
 def _facts(data: dict[str, Any]) -> dict[str, Any]:

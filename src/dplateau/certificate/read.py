@@ -9,10 +9,11 @@ from typing import Any, Final, TypeVar
 
 from dplateau.certificate.beside import check_beside
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.fields import is_certificate, run_from_dict
+from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.signed import Signed, signed_by
 from dplateau.certificate.strict_json import strict_json
 from dplateau.spec import InputError, Run, Runs
+from dplateau.spec.selection import run_from_dict
 
 T = TypeVar("T")
 LONGEST: Final = 600

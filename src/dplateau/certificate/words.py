@@ -9,7 +9,8 @@ from typing import Final
 from scipy.special import ndtr
 
 from dplateau.certificate.format_1 import Stated
-from dplateau.spec import Assumption, By, How, Run, Runs, UncertifiedError
+from dplateau.spec import Assumption, By, How, Run, Runs, Selection, UncertifiedError
+from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import Schedule, largest, smallest
 
 BATCHES = {
@@ -50,20 +51,24 @@ def _count(value: float) -> str:
 
 def run_facts(run: Run | Runs) -> list[tuple[str, str]]:
     """What ran, in words."""
+    if isinstance(run, Selection):
+        tried = f"{len(run.candidates):,} candidates, each trained with probability {run.probability:g}; only the best is told"
+        named = [(f"candidate {k}", one) for k, candidate in enumerate(run.candidates, start=1) for one in runs_of(candidate)]
+        return [_protects(run), ("selection", tried), *(fact for name, one in named for fact in _phase(name, one))]
     if isinstance(run, Runs):
-        return [_protects(run), *(fact for number, one in enumerate(run.runs, start=1) for fact in _phase(number, one))]
-    return [_protects(run), *_phase(0, run)]
+        return [_protects(run), *(fact for k, one in enumerate(run.runs, start=1) for fact in _phase(f"run {k}", one))]
+    return [_protects(run), *_phase("training", run)]
 
 
 def _protects(run: Run | Runs) -> tuple[str, str]:
     return "protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"
 
 
-def _phase(number: int, run: Run) -> list[tuple[str, str]]:
-    """One run; of several, with its number."""
+def _phase(name: str, run: Run) -> list[tuple[str, str]]:
+    """One run, and which one of several it is."""
     steps = "phases" if run.is_phased else "steps"
     return [
-        (f"run {number}" if number else "training", f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches(run)}"),
+        (name, f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches(run)}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]

@@ -1,5 +1,6 @@
 """scikit-learn estimators that train privately and carry their certificate."""
 
+from dplateau.estimators.grid_search import PrivateGridSearch as PrivateGridSearch
 from dplateau.estimators.linear_regression import PrivateLinearRegression as PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC as PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression as PrivateLogisticRegression

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from dplateau._account import account
-from dplateau.algorithms import SOLVERS, Budget, Problem, Solver, solver_named
+from dplateau.algorithms import SOLVERS, Algorithm, Budget, Problem, Solver, solver_named
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
@@ -53,6 +53,19 @@ class Stream(Protocol):
     def blocks(self) -> Iterable[tuple[NDArray[Any], NDArray[Any]]]:
         """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row."""
         ...
+
+
+class Ready(NamedTuple):
+    """Checked data, and what a fit does with them."""
+
+    rows: NDArray[Any]
+    target: NDArray[Any]
+    loss: GeneralisedLinearLoss
+    residual_clip: float | None
+    assumptions: tuple[Assumption, ...]
+    uncertified: str | None
+    finished: Callable[[Weights], Any]
+    """Sets the fitted attributes."""
 
 
 class PrivateLinearModel(BaseEstimator):
@@ -152,24 +165,33 @@ class PrivateLinearModel(BaseEstimator):
     def _bar(self, unit: str) -> AbstractContextManager[Any]:
         return progress_bar(unit=unit) if self.verbose else nullcontext()
 
-    def _fit_weights(
-        self,
-        X: NDArray[Any],
-        target: NDArray[Any],
-        loss: GeneralisedLinearLoss,
-        *,
-        residual_clip: float | None = None,
-        assumptions: tuple[Assumption, ...] = (),
-        uncertified: str | None = None,
-    ) -> Weights:
-        """Train, set the attributes that all estimators have, and return coefficients (d,) or (d, K) and intercepts () or (K,)."""
-        delta = self._delta(len(X))
-        solver, problem, options = self._solver(len(X), X.shape[1], loss, residual_clip, False)
+    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
+        """Check the arguments and the data, and take nothing out of any budget."""
+        raise NotImplementedError
+
+    def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
+        """How right the predictions for checked rows are, each from 0 to 1."""
+        raise NotImplementedError
+
+    def _planned(self, ready: Ready) -> tuple[Algorithm, Callable[..., TrainResult]]:
+        """The plan for checked data, and what carries it out."""
+        rows, delta = ready.rows, self._delta(len(ready.rows))
+        solver, problem, options = self._solver(len(rows), rows.shape[1], ready.loss, ready.residual_clip, False)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
+
+        def fit(**more: Any) -> TrainResult:
+            return made.fit(self._features(rows), ready.target, **more, **options)
+
+        return made, fit
+
+    def _fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Train, and set the attributes that all estimators have."""
+        ready = self._ready(X, y)
+        made, fit = self._planned(ready)
         self._reserve(made.run)
         with self._bar(made.progress_unit) as progress:
-            result = made.fit(self._features(X), target, generator=self._generator(), progress=progress, **options)
-        return self._certified(result, delta, assumptions, uncertified)
+            result = fit(generator=self._generator(), progress=progress)
+        return ready.finished(self._certified(result, self._delta(len(ready.rows)), ready.assumptions, ready.uncertified))
 
     def _fit_stream(
         self,
@@ -180,7 +202,7 @@ class PrivateLinearModel(BaseEstimator):
         residual_clip: float | None = None,
         assumptions: tuple[Assumption, ...] = (),
     ) -> Weights:
-        """As ``_fit_weights``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
+        """As ``_fit``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
         delta = self._delta(stream.n)
         solver, problem, options = self._solver(stream.n, stream.d, loss, residual_clip, True)
         made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
@@ -263,16 +285,25 @@ class PrivateLinearModel(BaseEstimator):
         self, result: TrainResult, delta: float, assumptions: tuple[Assumption, ...], uncertified: str | None = None
     ) -> Weights:
         """The weights, after making the certificate, or noting why there is none."""
-        bounded = Rows(norm=self.feature_norm, scaled=self.rows == "unit").enforced()
-        result = replace(result, assumptions=(*result.assumptions, bounded, *assumptions))
-        kind = Estimator.CLASSIFIER if is_classifier(self) else Estimator.REGRESSOR
+        result = replace(result, assumptions=(*result.assumptions, self._bounds(), *assumptions))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # The plan was calibrated for the same delta, and has warned of it.
-            self._certificate = uncertified or make_certificate(account(result.run, delta), result, estimator=kind)
+            self._certificate = uncertified or make_certificate(account(result.run, delta), result, estimator=self._kind())
         self.run_ = result.run
         self.n_iter_ = result.run.steps
-        weights, constant = result.weights.astype(np.float64), self._constant()
+        return self._parted(result.weights)
+
+    def _parted(self, weights: NDArray[Any]) -> Weights:
+        """Coefficients (d,) or (d, K), and intercepts () or (K,)."""
+        weights, constant = weights.astype(np.float64), self._constant()
         return (weights[:-1], weights[-1] * constant) if constant else (weights, np.zeros(weights.shape[1:]))
+
+    def _bounds(self) -> Assumption:
+        """What was done to rows, for the certificate."""
+        return Rows(norm=self.feature_norm, scaled=self.rows == "unit").enforced()
+
+    def _kind(self) -> Estimator:
+        return Estimator.CLASSIFIER if is_classifier(self) else Estimator.REGRESSOR
 
     def _bind(self, coefficients: NDArray[Any], intercept: Any) -> None:
         """Bind the certificate, if there is one, to the fitted weights, and tell the ledger."""

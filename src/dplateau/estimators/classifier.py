@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
@@ -77,20 +77,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
+        return self._fit(X, y)
+
+    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
         self._check_arguments()
         rows, labels = checked_data(self, X, y, y_numeric=False)
         self._online = None
         if self.classes is None:
-            warnings.warn(TAKEN, PrivacyWarning, stacklevel=2)
+            warnings.warn(TAKEN, PrivacyWarning, stacklevel=4)
         classes, assumption = _sorted(_present(labels) if self.classes is None else self.classes)
         loss, residual_clip = self._loss(len(classes))
-        target = _codes(labels, classes)
-        options: Any = {
-            "residual_clip": residual_clip,
-            "assumptions": (assumption,),
-            "uncertified": TAKEN if self.classes is None else None,
-        }
-        return self._fitted(classes, self._fit_weights(rows, target, loss, **options))
+        target, uncertified = _codes(labels, classes), TAKEN if self.classes is None else None
+        return Ready(rows, target, loss, residual_clip, (assumption,), uncertified, lambda found: self._fitted(classes, found))
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train on private rows that need not fit in memory.
@@ -220,8 +218,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _likeliest(self, X: ArrayLike) -> NDArray[np.int64]:
         """The place in ``classes_`` of each row's class."""
-        scores = self.decision_function(X)
+        return self._places(self._checked(X))
+
+    def _places(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        scores = self._scores(rows)
         return (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+
+    def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
+        return (self._places(self._bounded(rows)) == target).astype(np.float64)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows whose class is predicted, which is a statistic of these rows: they should be public.

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from dplateau.data.rows import count_not_finite
-from dplateau.estimators.base import PrivateLinearModel, Stream, Weights, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import Assumption, InputError
@@ -155,15 +155,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
+        return self._fit(X, y)
+
+    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
         self._check_arguments()
         loss, residual_clip = self._loss()
         self._range()
         rows, values = checked_data(self, X, y, y_numeric=True)
         self._online = None
-        target = self._scaled(values)
-        return self._fitted(
-            self._fit_weights(rows, target, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
-        )
+        return Ready(rows, self._scaled(values), loss, residual_clip, (self._clipped_target(),), None, self._fitted)
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
@@ -213,6 +213,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         self.intercept_ = float(intercept) * scale + centre
         self._bind(self.coef_, self.intercept_)
         return self
+
+    def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
+        """One less the squared error in units of the range."""
+        (low, high), (centre, scale) = self._range(), self._units()
+        predicted = np.clip(self._bounded(rows) @ self.coef_ + self.intercept_, low, high)
+        return 1 - ((predicted - (target * scale + centre)) / (high - low)) ** 2
 
     def _range(self) -> tuple[float, float]:
         """The declared range of the target."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from dplateau.certificate.fields import run_from_dict
 from dplateau.filter import Filter, cost_of
 from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
 from dplateau.ledger.sums import Sums, covers
 from dplateau.spec import InputError, PrivacyWarning
+from dplateau.spec.selection import run_from_dict
 
 _ROUNDED: Final = 1e-9
 """Share by which a sum that was rounded up at every entry may exceed the exact one."""

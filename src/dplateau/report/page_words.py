@@ -10,7 +10,7 @@ from typing import Any, Final
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate
 from dplateau.certificate.words import run_facts, seen, spread
-from dplateau.spec import Run, Runs
+from dplateau.spec import Run, Runs, Selection
 from dplateau.spec.runs import runs_of
 
 SHORT: Final = 8
@@ -62,6 +62,8 @@ GLOSSARY: Final = (
 
 def released_to(run: Run | Runs) -> str:
     """What somebody sees whom the guarantee covers."""
+    if isinstance(run, Selection):
+        return f"{seen(run.released)}, which one of {len(run.candidates):,} candidates it is, and its score"
     if isinstance(run, Runs):
         what = "the model of each" if run.released == "last" else "the models and noisy steps"
         return f"all that {len(run.runs):,} runs released ({what})"
@@ -83,6 +85,9 @@ def training_facts(run: Run | Runs) -> list[tuple[str, str]]:
     """What ran; of many composed runs the first ones."""
     if isinstance(run, Run):
         return [*run_facts(run), *_numbers(run)]
+    if isinstance(run, Selection):
+        facts, left = run_facts(Selection(run.candidates[:FEW], run.probability)), len(run.candidates) - FEW
+        return [*facts, ("more candidates", f"{left:,}: the certificate file has them all")] if left > 0 else facts
     facts = run_facts(Runs(run.runs[:FEW]))
     left = len(run.runs) - FEW
     return [*facts, ("further runs", f"{left:,}: the certificate file has them all")] if left > 0 else facts
@@ -104,9 +109,10 @@ def _numbers(run: Run) -> list[tuple[str, str]]:
 def run_in_brief(run: Run | Runs) -> str:
     """The run as JSON, long schedules and many runs as a note on how many there are."""
     data = run.to_dict()
-    if isinstance(run, Runs) and len(run.runs) > FEW:
-        left = len(run.runs) - FEW
-        data["runs"] = [*data["runs"][:FEW], f"and {left:,} more runs: the certificate file has them all"]
+    listed = "candidates" if isinstance(run, Selection) else "runs"
+    if isinstance(run, Runs) and len(data[listed]) > FEW:
+        left = len(data[listed]) - FEW
+        data[listed] = [*data[listed][:FEW], f"and {left:,} more {listed}: the certificate file has them all"]
     return json.dumps(_brief(data), indent=1, allow_nan=False)
 
 

@@ -29,4 +29,5 @@ from dplateau.spec.sampling import Sampling as Sampling
 from dplateau.spec.sampling import Shuffled as Shuffled
 from dplateau.spec.schedule import Schedule as Schedule
 from dplateau.spec.schedule import per_step as per_step
+from dplateau.spec.selection import Selection as Selection
 from dplateau.spec.steps import StepTable as StepTable

@@ -333,12 +333,27 @@ class OneContinuation(Assumption):
     sentence = "no copy of the checkpoint was continued elsewhere"
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnlyTheBest(Assumption):
+    """Of several candidates only the best one was told."""
+
+    candidates: int
+    probability: float
+    name = "selection"
+
+    @property
+    def statement(self) -> str:
+        tried = f"each with probability {self.probability:g}, by coins that nobody saw" if self.probability < 1 else "all of them"
+        best = "the one with the best score is told, and nothing of the others"
+        return f"of {self.candidates:,} candidates, {tried}, were trained; {best}"
+
+
 KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
         *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
-        *(Classes, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation),
+        *(Classes, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
     )
 }
 

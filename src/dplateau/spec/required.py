@@ -15,6 +15,7 @@ from dplateau.spec import assumption as a
 from dplateau.spec.facts import By, Estimator, Generator, How, Key, Training
 from dplateau.spec.run import Run
 from dplateau.spec.runs import Runs, runs_of
+from dplateau.spec.selection import Selection
 
 Who = tuple[How, By]
 ENFORCED: Final[Who] = (How.ENFORCED, By.DPLATEAU)
@@ -22,6 +23,8 @@ DECLARED: Final[Who] = (How.DECLARED, By.CALLER)
 BY_OPACUS: Final[Who] = (How.DECLARED, By.OPACUS)
 SECURE_DRAWS: Final = Generator("AES-256-CTR", Key.OPERATING_SYSTEM)
 """What ``dplateau.interchange.opacus_training.draw_securely`` draws from."""
+SELECTED: Final = (Training.GRADIENT_STEPS, Training.NETWORK)
+"""Trainings among whose results dplateau selects."""
 LINEAR: Final = (Training.GRADIENT_STEPS, Training.ONLINE, Training.PHASES)
 
 
@@ -39,12 +42,15 @@ class Rule:
         The fields that follow from the run: there must be one line for each entry, and no other.
     needed : bool
         Whether it may be left out.
+    several : bool
+        Whether there may be more lines: of several candidates.
     """
 
     kind: type[a.Assumption]
     who: Who
     values: tuple[dict[str, Any], ...] = ({},)
     needed: bool = True
+    several: bool = False
 
 
 def problems_of(
@@ -58,7 +64,7 @@ def problems_of(
     somebody who cannot have seen to them.
     """
     found, runs = list(assumptions), runs_of(run)
-    rules = {rule.kind: rule for rule in _rules(training, runs, generator, estimator)}
+    rules = {rule.kind: rule for rule in _rules(training, run, generator, estimator)}
     wrong = [f"{one.name!r} is no assumption of such a training" for one in found if type(one) not in rules]
     if training in LINEAR and (training is Training.PHASES) != all(one.is_phased for one in runs):
         wrong.append(f"the run is none of {training.value} training")
@@ -80,16 +86,19 @@ def _broken(rule: Rule, lines: list[a.Assumption]) -> Iterator[str]:
         return
     if any((one.how, one.by) != rule.who for one in lines):
         yield f"{name} can only be {how.value} by {by.value}"
-    if len(lines) != len(rule.values):
+    if len(lines) < len(rule.values) or (len(lines) > len(rule.values) and not rule.several):
         yield f"{name} stands there {len(lines)} times: expected {len(rule.values)}"
     for values in rule.values:
         if not any(all(getattr(one, key) == value for key, value in values.items()) for one in lines):
             yield f"{name} does not have the run's " + ", ".join(f"{key} {value}" for key, value in values.items())
 
 
-def _rules(training: Training, runs: Sequence[Run], generator: Generator, estimator: Estimator | None) -> Iterator[Rule]:
+def _rules(training: Training, run: Run | Runs, generator: Generator, estimator: Estimator | None) -> Iterator[Rule]:
     """The lines of a training."""
-    declared = training is Training.DECLARED
+    declared, runs = training is Training.DECLARED, runs_of(run)
+    if isinstance(run, Selection):
+        told = {"candidates": len(run.candidates), "probability": run.probability}
+        yield Rule(a.OnlyTheBest, ENFORCED if generator.secure and training in SELECTED else DECLARED, (told,))
     yield Rule(a.PublicConstants, DECLARED)
     yield Rule(a.Features, DECLARED, needed=False)
     yield Rule(a.PublicSchema, DECLARED, needed=False)
@@ -99,17 +108,18 @@ def _rules(training: Training, runs: Sequence[Run], generator: Generator, estima
     if training in (Training.DECLARED, Training.OPACUS):
         yield Rule(a.Steps, DECLARED)
         yield Rule(a.SeparateExamples, DECLARED, needed=not declared)
-    if declared or training is Training.NETWORK:
+    if declared or training is Training.NETWORK or isinstance(run, Selection):
         yield Rule(a.PublicValidation, DECLARED, needed=False)
     if training is Training.NETWORK:
-        lost = sum(run.steps for run in runs[1:])
+        lost = 0 if isinstance(run, Selection) else sum(one.steps for one in runs[1:])
         yield Rule(a.OneContinuation, DECLARED, needed=lost > 0)
         if lost:
             yield Rule(a.LostSteps, ENFORCED, ({"steps": lost},))
             yield Rule(a.Restarts, DECLARED)
     elif training in LINEAR or declared:
-        yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared)
-        yield from _of_records(training, estimator)
+        several = isinstance(run, Selection)
+        yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared, several=several)
+        yield from _of_records(training, estimator, several=several)
 
 
 def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> Iterator[Rule]:
@@ -137,7 +147,7 @@ def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> 
     yield Rule(a.Arithmetic, done if ours else DECLARED, (rounding.get(training, {"rounding": a.Rounding.EXACT}),))
 
 
-def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool) -> Iterator[Rule]:
+def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool, several: bool) -> Iterator[Rule]:
     """What last-iterate bounds and phases need of the losses, where the run states it."""
     needed = not optional or any(run.is_last_iterate for run in runs)
     if values := _values("diameter", (run.diameter for run in runs)):
@@ -145,16 +155,16 @@ def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool) -> Iterator[Rul
     if values := _values("smoothness", (run.smoothness for run in runs)):
         yield Rule(a.Smoothness, who, values, needed)
     if values := _values("strong_convexity", (run.strong_convexity for run in runs if not run.is_phased)):
-        yield Rule(a.StrongConvexity, who, values, needed)
+        yield Rule(a.StrongConvexity, who, values, needed, several)
 
 
-def _of_records(training: Training, estimator: Estimator | None) -> Iterator[Rule]:
+def _of_records(training: Training, estimator: Estimator | None, *, several: bool) -> Iterator[Rule]:
     """What an estimator did with rows and targets; elsewhere, what somebody says of them."""
     who, declared = (DECLARED, True) if training is Training.DECLARED else (ENFORCED, False)
     if training is Training.ONLINE or declared:
         yield Rule(a.OneBatch, DECLARED, needed=not declared)
     if estimator is not None or declared:
-        yield Rule(a.Rows, who, needed=not declared)
+        yield Rule(a.Rows, who, needed=not declared, several=several)
     if estimator is Estimator.CLASSIFIER or declared:
         yield Rule(a.Classes, DECLARED, needed=not declared)
     if estimator is Estimator.REGRESSOR or declared:

@@ -89,6 +89,11 @@ class Runs:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def run_or_runs(data: object) -> Run | Runs:
+    """The run, or the several composed ones, that ``to_dict`` wrote; raises ``InputError`` on anything else."""
+    return Runs.from_dict(data) if isinstance(data, dict) and "runs" in data else Run.from_dict(data)
+
+
 def runs_of(run: Run | Runs) -> tuple[Run, ...]:
     """The runs of several, or the one that stands alone."""
     return run.runs if isinstance(run, Runs) else (run,)

@@ -7,4 +7,7 @@ from dplateau.training.errors import TrainingInterrupted as TrainingInterrupted
 from dplateau.training.noise import SecureGenerator as SecureGenerator
 from dplateau.training.one_pass import train_one_pass as train_one_pass
 from dplateau.training.result import TrainResult as TrainResult
+from dplateau.training.selection import SelectionResult as SelectionResult
+from dplateau.training.selection import scored as scored
+from dplateau.training.selection import select as select
 from dplateau.training.stream import train_stream as train_stream

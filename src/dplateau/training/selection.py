@@ -1,0 +1,258 @@
+"""``select``: train candidates by lot, and tell the best one only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.spec import Assumption, FullBatch, Generator, InputError, Run, Runs, Selection, Training
+from dplateau.spec.assumption import OnlyTheBest, PublicValidation
+from dplateau.spec.schedule import constant
+from dplateau.training.charged import Budgeted, charged
+from dplateau.training.errors import TrainingDiverged
+from dplateau.training.noise import SecureGenerator
+from dplateau.training.output_noise import output_noise
+from dplateau.training.result import gradient_assumptions
+
+_FINEST: Final = 2.0**-20
+"""What one record adds to a score is a whole number of this."""
+_COARSEST: Final = 2.0**-4
+
+
+class Trained(Protocol):
+    """What a training returns: a ``TrainResult``, or a ``NetworkResult``."""
+
+    @property
+    def run(self) -> Run | Runs:
+        """What was computed."""
+        ...
+
+    @property
+    def weights(self) -> Any:
+        """What is released of it."""
+        ...
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its guarantee rests on."""
+        ...
+
+    @property
+    def generator(self) -> Generator:
+        """Its source of randomness."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """Its working precision."""
+        ...
+
+    @property
+    def training(self) -> Training:
+        """What kind of training it was."""
+        ...
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """The best of the candidates that were trained. ``make_certificate`` takes it.
+
+    Attributes
+    ----------
+    best : TrainResult or NetworkResult
+        Its result.
+    index : int
+        Its place among the candidates, from 0.
+    score : float
+        Its score: noisy, for one record, where it was computed from the records.
+    run : Selection
+        What was done.
+    assumptions : tuple of Assumption
+        What the guarantee rests on, whichever candidates were trained.
+    """
+
+    best: Trained
+    index: int
+    score: float
+    run: Selection
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def weights(self) -> Any:
+        """What is released."""
+        return self.best.weights
+
+    @property
+    def generator(self) -> Generator:
+        """The source of randomness."""
+        return self.best.generator
+
+    @property
+    def dtype(self) -> str:
+        """Working precision."""
+        return self.best.dtype
+
+    @property
+    def training(self) -> Training:
+        """What kind of training the candidates are."""
+        return self.best.training
+
+
+def scored(run: Run, noise_multiplier: float) -> Runs:
+    """A candidate whose score is computed from the records.
+
+    Parameters
+    ----------
+    run : Run
+        Its training.
+    noise_multiplier : float
+        Standard deviation of the noise on the score, which is a sum of one number from 0 to 1 for each record.
+    """
+    score = Run(n=run.n, sampling=FullBatch(), steps=1, noise_multiplier=noise_multiplier, adjacency=run.adjacency)
+    return Runs((run, score))
+
+
+def select(
+    selection: Selection,
+    trainings: Sequence[Callable[[Run], Trained]],
+    score: Callable[[Any], ArrayLike] | Sequence[Callable[[Any], ArrayLike]],
+    *,
+    public: str | None = None,
+    assumptions: Sequence[Iterable[Assumption]] | None = None,
+    generator: SecureGenerator | None = None,
+    ledger: Budgeted | None = None,
+) -> SelectionResult:
+    """Train candidates by lot, exactly as ``selection`` says, and return the one with the best score.
+
+    Nothing of the others is kept. A training that diverges has the worst score. How long it all took tells how many candidates were
+    trained: keep that to yourself.
+
+    Parameters
+    ----------
+    selection : Selection
+        What to do. Where scores are computed from the records, each candidate is ``scored(run, noise_multiplier)``.
+    trainings : sequence of callables
+        One for each candidate; called with its run, it trains, and returns a ``TrainResult`` or a ``NetworkResult``. It must touch
+        the records in no other way, and reserve nothing in a ledger.
+    score : callable, or a sequence with one for each candidate
+        Called with such a result. It returns an array with a number from 0 to 1 for each record, more for better; each number may
+        depend on that record and on the result alone. Or, with ``public``, one finite number.
+    public : str, optional
+        The public data that scores are computed on, in words, for the certificate.
+    assumptions : sequence, optional
+        What the guarantee of each training rests on. By default what that of any clipped gradients rests on, which is all for
+        networks.
+    generator : SecureGenerator, optional
+        Source of the coins and of the noise of scores; by default a new one with a key from the operating system.
+    ledger : Account, optional
+        The account of the data set, see ``dplateau.Ledger``: what the selection costs is taken out of its budget before the first
+        coin is tossed.
+
+    Raises
+    ------
+    InputError
+        The arguments do not fit each other, or a training did not do what its run says.
+    BudgetError
+        The budget does not cover the selection. Nothing is drawn.
+    TrainingDiverged
+        Every training did. Nothing is released.
+    """
+    generator = SecureGenerator() if generator is None else generator
+    runs, noises = zip(*(_parts(candidate, public) for candidate in selection.candidates), strict=True)
+    given = [gradient_assumptions(run, generator) for run in runs] if assumptions is None else assumptions
+    scores = [score] * len(runs) if callable(score) else score
+    if not len(trainings) == len(scores) == len(given) == len(runs):
+        raise InputError(f"there are {len(runs)} candidates: give as many trainings, and scores and assumptions if one for each.")
+    rests = [tuple(one) for one in given]
+    with charged(ledger, selection):
+        best: tuple[float, int, Trained] | None = None
+        for index in _tried(selection, generator).tolist():
+            try:
+                result = trainings[index](runs[index])
+            except TrainingDiverged:
+                continue
+            _check(result, runs[index], rests[index], generator)
+            if public is None:
+                value = _noisy(scores[index](result), runs[index].n, noises[index], generator)
+            else:
+                value = _number(scores[index](result))
+            if best is None or value > best[0]:
+                best = value, index, result
+    if best is None:
+        raise TrainingDiverged("every training diverged: lower the step sizes. Nothing was released.")
+    value, index, result = best
+    held = _together(selection, rests, noises, public, generator)
+    return SelectionResult(result, index, value, selection, held)
+
+
+def _parts(candidate: Run | Runs, public: str | None) -> tuple[Run, float]:
+    """A candidate's training, and the noise of its score; 0 where the score is public."""
+    if public is not None:
+        if isinstance(candidate, Run):
+            return candidate, 0.0
+        raise InputError("with public scores a candidate is one run: give that of its training.")
+    run = candidate.runs[0] if isinstance(candidate, Runs) else candidate
+    noise = candidate.runs[-1].noise_multiplier if isinstance(candidate, Runs) else 1.0
+    if isinstance(noise, tuple) or candidate != scored(run, noise):
+        raise InputError("a candidate is no training and its score: make it by scored(run, noise_multiplier), or say public=.")
+    return run, constant(noise)
+
+
+def _tried(selection: Selection, generator: SecureGenerator) -> NDArray[np.int64]:
+    """Which candidates are trained: at least one, in their order."""
+    while True:
+        found = generator.bernoulli_positions(len(selection.candidates), selection.probability)
+        if found.size:
+            return found
+
+
+def _check(result: Trained, run: Run, rests: tuple[Assumption, ...], generator: SecureGenerator) -> None:
+    """Raise unless a training did what its run says, and its guarantee rests on what was said before."""
+    if result.run != run:
+        raise InputError("a training carried out another run than its candidate's: nothing was released.")
+    if result.generator != generator.source:
+        raise InputError(f"a training drew from {result.generator}, the selection from {generator.source}: nothing was released.")
+    if more := [one.name for one in result.assumptions if one not in rests]:
+        raise InputError(f"a training also rests on {more[0]!r}: name it in assumptions. Nothing was released.")
+
+
+def _noisy(numbers: ArrayLike, n: int, noise_multiplier: float, generator: SecureGenerator) -> float:
+    """The mean of one number from 0 to 1 a record, with noise. What is no number counts as 0."""
+    values = np.asarray(numbers, dtype=np.float64)
+    if values.ndim != 1 or len(values) > n:
+        raise InputError(f"score returned an array of shape {values.shape}: expected one number for each of {n:,} records.")
+    noise = output_noise(noise_multiplier, float(n))
+    unit = max(noise.spacing, _FINEST)
+    if unit > _COARSEST:
+        raise InputError(f"noise of {noise_multiplier:g} on a score is beyond double precision: use less.")
+    whole = np.floor(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) / unit).astype(np.int64)
+    return float(noise.add(np.array(int(whole.sum()) * unit), generator)) / n
+
+
+def _number(value: ArrayLike) -> float:
+    found = np.asarray(value, dtype=np.float64)
+    if found.ndim or not math.isfinite(found):
+        raise InputError("score returned no finite number: with public scores it must. Nothing was released.")
+    return float(found)
+
+
+def _together(
+    selection: Selection,
+    rests: Sequence[Iterable[Assumption]],
+    noises: Sequence[float],
+    public: str | None,
+    generator: SecureGenerator,
+) -> tuple[Assumption, ...]:
+    """What all candidates' guarantees rest on, their scores' and the selection's."""
+    told = OnlyTheBest(candidates=len(selection.candidates), probability=selection.probability)
+    mine = [told if generator.insecure else told.enforced()]
+    if public is None:
+        of_scores = gradient_assumptions(scored(selection.runs[0], noises[0]).runs[-1], generator)
+    else:
+        of_scores = [PublicValidation(data=public)]
+    return tuple(dict.fromkeys(one for part in (*rests, of_scores, mine) for one in part))
