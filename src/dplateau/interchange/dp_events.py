@@ -35,7 +35,8 @@ def to_event(run: Run | Runs) -> dp_accounting.DpEvent:
 
     Equal steps in a row are counted together. Batches fixed by positions become the Gaussian events of the record that is worst
     off: one an epoch if they are cyclic or shuffled, one if there is one pass, one a step if they are full. For ``released="last"``
-    the event describes more than what is released: last-iterate bounds have no event.
+    the event describes more than what is released: last-iterate bounds have no event. So it does for a ``Selection``, as if all
+    candidates were told.
 
     Parameters
     ----------
