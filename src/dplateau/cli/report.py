@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from dplateau.cli import options as o
-from dplateau.cli.output import show, show_json
+from dplateau.cli.output import printable, show, show_json
 from dplateau.spec import InputError
 
 File = Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)]
@@ -26,26 +26,30 @@ Output = Annotated[
 ]
 
 
-def report(certificate: File, output: Output = None, json: o.Json = False) -> int:
+def report(certificate: File, output: Output = None, signed_by: o.SignedBy = None, json: o.Json = False) -> int:
     """Make a page of a certificate: what is protected, against whom, and on what that rests.
 
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
     does not agree, certifies nothing, or was changed after it was signed; the
     page is written all the same, and says so at its top. A file whose entries contradict each other gets none,
-    nor one beside a model that it is not about.
+    nor one beside a model that it is not about, nor one that lacks the signature that --signed-by demands.
 
     [bold]Example[/]
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
     from dplateau.certificate import read_signed
+    from dplateau.certificate.keys import named_keys
     from dplateau.report.page import check_page, write_page
     from dplateau.report.text import headline, signature_line, verdict_line
 
+    wanted = named_keys(signed_by) if signed_by else None
     read, signed = read_signed(certificate)
     if certificate.is_dir():
         certificate /= "certificate.json"
+    if wanted is not None:
+        signed.check(certificate, wanted)
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
@@ -56,18 +60,20 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
         show_json(
             {
                 "page": str(path),
-                "agrees": verdict.agrees,
                 "certifies": certifies,
+                "signature": signed.to_dict(),
+                "agrees": verdict.agrees,
                 "epsilon": verdict.recomputed,
                 "delta": verdict.delta,
                 "differences": verdict.to_dict()["differences"],
-                "signature": signed.to_dict(),
             }
         )
     else:
         size = path.stat().st_size / 1e6
-        lines = [verdict_line(read, verdict), signature_line(signed), Text(f"written to {path}, {size:.1f} MB", "dim")]
+        lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
+        if not signed.matches:
+            lines.reverse()
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
-        show(Group(*lines))
+        show(Group(*lines, Text(f"written to {printable(path)}, {size:.1f} MB", "dim")))
     return 0 if certifies else 1
