@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
@@ -11,7 +11,11 @@ from rich.text import Text
 
 from dplateau.cli import options as o
 from dplateau.cli.output import printable, show, show_json
-from dplateau.spec import InputError
+from dplateau.spec import ContradictionError, InputError
+
+if TYPE_CHECKING:
+    from dplateau.certificate import Certificate
+    from dplateau.ledger import Charge
 
 File = Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)]
 Output = Annotated[
@@ -26,14 +30,28 @@ Output = Annotated[
 ]
 
 
-def report(certificate: File, output: Output = None, signed_by: o.SignedBy = None, json: o.Json = False) -> int:
+Ledger = Annotated[
+    str | None,
+    o.option("Refuse what was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
+]
+
+
+def report(
+    certificate: File,
+    output: Output = None,
+    *,
+    signed_by: o.SignedBy = None,
+    ledger: Ledger = None,
+    json: o.Json = False,
+) -> int:
     """Make a page of a certificate: what is protected, against whom, and on what that rests.
 
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
     does not agree, certifies nothing, or was changed after it was signed; the
-    page is written all the same, and says so at its top. A file whose entries contradict each other gets none,
-    nor one beside a model that it is not about, nor one that lacks the signature that --signed-by demands.
+    page is written all the same, and says so at its top. A file whose entries
+    contradict each other gets none, nor one beside a model that it is not
+    about, nor one without what --signed-by and --ledger demand.
 
     [bold]Example[/]
 
@@ -50,6 +68,7 @@ def report(certificate: File, output: Output = None, signed_by: o.SignedBy = Non
         certificate /= "certificate.json"
     if wanted is not None:
         signed.check(certificate, wanted)
+    charges = None if ledger is None else _charges(read, certificate, ledger)
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
@@ -62,6 +81,7 @@ def report(certificate: File, output: Output = None, signed_by: o.SignedBy = Non
                 "page": str(path),
                 "certifies": certifies,
                 "signature": signed.to_dict(),
+                "ledger": charges and [charge.to_dict() for charge in charges],
                 "agrees": verdict.agrees,
                 "epsilon": verdict.recomputed,
                 "delta": verdict.delta,
@@ -73,7 +93,31 @@ def report(certificate: File, output: Output = None, signed_by: o.SignedBy = Non
         lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
+        lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
         show(Group(*lines, Text(f"written to {printable(path)}, {size:.1f} MB", "dim")))
     return 0 if certifies else 1
+
+
+def _charges(certificate: Certificate, path: Path, url: str) -> list[Charge]:
+    """The reservations that paid for a certificate; raises ``ContradictionError`` where none did."""
+    from dplateau.ledger import Ledger
+
+    found = Ledger(url).charges(certificate)
+    if not found:
+        raise ContradictionError(
+            f"{path} is in no entry of the ledger: nobody has committed a training with this certificate there. Ask who trained,"
+            " and look whether it is the right ledger."
+        )
+    return found
+
+
+def _said(charge: Charge) -> str:
+    """Who paid for it, and when."""
+    data = charge.to_dict()
+    purpose = f", for {data['purpose']}" if data["purpose"] else ""
+    return printable(
+        f"entry {data['reserved']} of account {data['account']}: reserved by {data['who']} on {data['reserved_at'][:10]}{purpose};"
+        f" committed in entry {data['committed']}"
+    )
