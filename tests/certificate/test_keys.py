@@ -202,11 +202,15 @@ def test_a_key_is_forgotten_and_its_private_half_stays(folder):
 @pytest.mark.parametrize("passphrase", [None, "secret"])
 def test_a_name_with_a_private_key_is_given_to_no_other_key(folder, passphrase):
     """Else "signs here: yes" would stand beside a stranger's key."""
-    create_key("anna", passphrase)
+    anna = create_key("anna", passphrase)
     forget("anna")
-    with pytest.raises(InputError, match=r"anna\.pem is a private key"):
-        trust(STRANGER, "anna")
+    with pytest.raises(InputError, match=r"anna\.pem is a private key, and not the other half"):
+        trust(STRANGER, "anna", passphrase)
+    if passphrase:
+        with pytest.raises(InputError, match="give its passphrase"):
+            trust(anna.public_key, "anna")
     assert known_keys() == ()
+    assert trust(anna.public_key, "anna", passphrase).public_key == forget("anna").public_key
     (folder / "anna.pem").rename(folder / "old.pem")
     assert trust(STRANGER, "anna").public_key == STRANGER
 

@@ -121,10 +121,21 @@ def test_forget(dplateau, folder):
     assert "\x1b" not in err
 
 
+def test_an_own_key_is_known_again_with_its_passphrase(dplateau, monkeypatch):
+    public = create_key("anna", "secret").public_key
+    assert dplateau("keys", "forget", "anna")[0] == 0
+    code, out, err = dplateau("keys", "trust", public, "--name", "anna")
+    assert (code, out) == (2, "")
+    assert "set DPLATEAU_PASSPHRASE" in err
+    monkeypatch.setenv("DPLATEAU_PASSPHRASE", "secret")
+    assert dplateau("keys", "trust", public, "--name", "anna")[0] == 0
+
+
 def test_a_file_that_has_a_key_for_its_name_is_not_read(dplateau, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / STRANGER).write_text("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
     assert json.loads(dplateau("keys", "trust", STRANGER, "--name", "ben", "--json")[1])["public_key"] == STRANGER
+    assert "a public key is 64" in dplateau("keys", "trust", "a" * 5000, "--name", "eve")[2]
 
 
 def test_escape_codes_in_names_of_files_reach_no_terminal(dplateau, model):

@@ -172,7 +172,7 @@ def known_keys() -> tuple[KnownKey, ...]:
     return found
 
 
-def trust(public_key: str, name: str) -> KnownKey:
+def trust(public_key: str, name: str, passphrase: str | None = None) -> KnownKey:
     """Declare that a public key is somebody's: from now on its signatures are theirs.
 
     Parameters
@@ -181,6 +181,8 @@ def trust(public_key: str, name: str) -> KnownKey:
         64 hexadecimal digits, obtained from its owner, and never from the certificate that is to be checked.
     name : str
         What to call the owner.
+    passphrase : str, optional
+        Where there is an encrypted private key of this name: only with it can be seen whether that is the other half.
 
     Raises
     ------
@@ -190,9 +192,9 @@ def trust(public_key: str, name: str) -> KnownKey:
     _checked(name, public_key, ())
     with _changing() as others:
         known = _checked(name, public_key, others)
-        if os.path.lexists(private_path(name)) and not _is_half_of(name, public_key):
+        if os.path.lexists(private_path(name)) and not _is_half_of(name, public_key, passphrase):
             raise InputError(
-                f"{private_path(name)} is a private key, and not known to be the other half of this one: choose another name, or"
+                f"{private_path(name)} is a private key, and not the other half of this one: choose another name, or"
                 " move that file away."
             )
         _write((*others, known))
@@ -298,9 +300,9 @@ def _write(known: Iterable[KnownKey]) -> None:
     write_file(os.path.realpath(keys_folder() / "known.json"), json.dumps(data, indent=1) + "\n", mode=0o600)
 
 
-def _is_half_of(name: str, public_key: str) -> bool:
-    """Whether the private key of this name is known to be the other half. Of an encrypted one nobody can see it."""
-    return not is_locked(name) and signing_key(name).public_key().public_bytes_raw().hex() == public_key
+def _is_half_of(name: str, public_key: str, passphrase: str | None) -> bool:
+    """Whether the private key of this name is the other half."""
+    return signing_key(name, passphrase).public_key().public_bytes_raw().hex() == public_key
 
 
 def _make_folder() -> None:

@@ -69,8 +69,10 @@ def trust(
     A key that came with a certificate proves nothing: anybody can make one.
     """
     from dplateau.certificate import trust
+    from dplateau.certificate.keys import has_private, is_locked
 
-    _show_key(trust(_public_key(key), name), json)
+    passphrase = _passphrase(f"The passphrase of {name}") if has_private(name) and is_locked(name) else None
+    _show_key(trust(_public_key(key), name, passphrase), json)
 
 
 @keys.command(cls=Once)
@@ -152,7 +154,10 @@ def _public_key(text: str) -> str:
     from dplateau.certificate.signature import KEY
 
     path = Path(text)
-    if KEY.fullmatch(text) or not path.is_file():  # a file that has a key for its name must not stand in for the key
+    try:
+        if KEY.fullmatch(text) or not path.is_file():  # a file that has a key for its name must not stand in for the key
+            return text
+    except OSError:  # too long for a name
         return text
     with path.open("rb") as file:
         return file.read(100).decode("utf-8", "replace").strip()
