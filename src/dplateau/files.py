@@ -1,15 +1,22 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all; small files that are read with care; locks between processes."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from dplateau.spec import InputError
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for another process."""
+_READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def write_file(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -88,6 +95,88 @@ def check_new_folder(path: str | Path) -> None:
     if os.path.lexists(path):
         raise InputError(f"{path} exists already: name a new folder, or remove it first.")
     _check_parent(path)
+
+
+def read_small(path: Path, what: str, largest: int) -> tuple[bytes, int]:
+    """The bytes of a small file, and its permissions. A pipe or a device is never waited for.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    what : str
+        What is expected there, such as "a signature".
+    largest : int
+        Bytes that it may have.
+
+    Raises
+    ------
+    FileNotFoundError
+        Nothing is there.
+    InputError
+        It is no file, has more bytes, or cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise _no_file(path, what)
+            content = file.read(largest + 1)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise _no_file(path, what) from None
+        raise
+    except IsADirectoryError:
+        raise _no_file(path, what) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    if len(content) > largest:
+        raise InputError(f"{path} has more than {largest:,} bytes: expected {what}.")
+    return content, stat.S_IMODE(mode)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block; where the system has no such locks (Windows), all.
+
+    Parameters
+    ----------
+    path : Path
+        The file that is locked. It is made, and stays.
+
+    Raises
+    ------
+    InputError
+        It cannot be made or locked, or another process keeps it for longer than ``PATIENCE``.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    try:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise InputError(f"another process has locked {path} for {PATIENCE:g} seconds: try again.") from None
+                time.sleep(0.01)
+            except OSError as error:
+                raise _cannot_write(path, error) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _no_file(path: Path, what: str) -> InputError:
+    return InputError(f"{path} is no file: expected {what}.")
 
 
 def _check_parent(path: Path) -> None:

@@ -134,8 +134,12 @@ def test_a_mutation_without_the_ranks_is_refuted() -> None:
 def test_the_rank_factor_is_a_supremum(probability: float, mu: float) -> None:
     f, order = trade_off(GaussianDP(mu)), 8.0
     x = np.linspace(-12, 12, 200_001)
-    before, after = (np.logaddexp(math.log1p(-probability), math.log(probability) + norm.logsf(x + shift))
-                     if probability < 1 else norm.logsf(x + shift) for shift in (0.0, mu))
+    before, after = (
+        np.logaddexp(math.log1p(-probability), math.log(probability) + norm.logsf(x + shift))
+        if probability < 1
+        else norm.logsf(x + shift)
+        for shift in (0.0, mu)
+    )
     exact = (order * before + (1 - order) * after).max()
     value = log_rank_factor(f, probability, order, 15.0, GaussianDP(mu).divergence(15.0))
     assert exact * (1 - 1e-9) <= value
@@ -162,7 +166,8 @@ def test_one_candidate_costs_what_it_costs() -> None:
 def test_more_candidates_and_larger_probabilities_cost_more() -> None:
     by_count = [Selected((GaussianDP(0.1),) * k, 0.5).epsilon(DELTA).upper for k in (1, 2, 5, 20, 100)]
     by_probability = [Selected((GaussianDP(0.1),) * 10, p).epsilon(DELTA).upper for p in (0.01, 0.1, 0.5, 0.9, 1.0)]
-    assert by_count == sorted(by_count) and by_probability == sorted(by_probability)
+    assert by_count == sorted(by_count)
+    assert by_probability == sorted(by_probability)
 
 
 def test_profile_and_epsilon_agree() -> None:
@@ -175,5 +180,6 @@ def test_what_has_no_divergence_is_not_selected_from() -> None:
     allocated = dp.Run(n=1000, sampling=dp.RandomAllocation(100), steps=20, noise_multiplier=3.0, adjacency="replace")
     report = dp.account(dp.Selection([allocated, allocated]), delta=1e-5)
     row = next(one for one in report.bounds if one.name == "private-selection")
-    assert row.epsilon is None and "candidate 1" in str(row.why_not)
+    assert row.epsilon is None
+    assert "candidate 1" in str(row.why_not)
     assert math.isfinite(report.epsilon)  # by composition

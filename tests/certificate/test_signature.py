@@ -1,6 +1,7 @@
 """Signatures: Ed25519 over exact bytes and a time, and nothing else passes for one."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -10,8 +11,9 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dplateau.certificate import Signature, create_key, read_certificate, read_signed, sign, signing_key, trust
+from dplateau.certificate import Signature, Signed, create_key, read_certificate, read_signed, sign, signing_key, trust
 from dplateau.certificate import signature as module
+from dplateau.certificate.keys import forget
 from dplateau.certificate.read import read_run_or_certificate
 from dplateau.spec import ContradictionError, InputError
 
@@ -170,8 +172,8 @@ BAD = {
     "empty": ("", "the file is empty"),
     "no JSON": ("{", "not JSON"),
     "a list": ("[]", "no JSON object"),
-    "huge": (" " * 5000, "has less than 4,096 bytes"),
-    "large and valid": (changed() + " " * 5000, "has less than 4,096 bytes"),
+    "huge": (" " * 5000, "more than 4,096 bytes"),
+    "large and valid": (changed() + " " * 5000, "more than 4,096 bytes"),
     "another kind": (changed(kind="dplateau certificate"), "no dplateau signature of format 1"),
     "another format": (changed(format=2), "no dplateau signature of format 1"),
     "another algorithm": (changed(algorithm="none"), "no dplateau signature of format 1"),
@@ -213,9 +215,78 @@ def test_what_is_no_file_is_no_signature(file):
     with pytest.raises(InputError, match="is no file"):
         read_signed(file)
     beside(file).rmdir()
-    beside(file).symlink_to("nowhere")
-    with pytest.raises(InputError, match="is no file"):
-        read_signed(file)
+    for target in ("nowhere", "/dev/zero"):
+        beside(file).symlink_to(target)
+        with pytest.raises(InputError, match="is no file"):
+            read_signed(file)
+        beside(file).unlink()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(beside(file))
+        with pytest.raises(InputError, match="is no file"):
+            read_signed(file)
+        with pytest.raises(InputError, match="exists already"):
+            sign(file, KEY)
+
+
+def demanded(file, *names):
+    """What is said where a signature by these is demanded."""
+    with pytest.raises(ContradictionError) as caught:
+        read_certificate(file, signed_by=names)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(str(file))
+
+
+def test_a_signature_can_be_demanded(file):
+    anna = trust(KEY.public_key().public_bytes_raw().hex(), "anna")
+    trust(OTHER.public_key().public_bytes_raw().hex(), "ben")
+    assert demanded(file, "anna", "ben").startswith(" is not signed, and a signature by anna or ben is demanded")
+    sign(file, KEY)
+    for names in ("anna", anna.fingerprint, ["ben", "anna"]):
+        assert read_certificate(file, signed_by=names)
+        assert read_run_or_certificate(file, signed_by=names)
+    assert demanded(file, "ben").startswith(" is signed by anna, and a signature by ben is demanded")
+    beside(file).unlink()
+    sign(file, Ed25519PrivateKey.generate())
+    assert demanded(file, "anna").startswith(" is signed by an unknown key")
+    file.write_bytes(file.read_bytes() + b"\n")
+    assert "does NOT match" in demanded(file, "anna")
+    for names, said in (("ana", "did you mean anna"), ((), "names no key")):
+        with pytest.raises(InputError, match=said):
+            read_certificate(file, signed_by=names)
+
+
+def test_a_run_has_no_signature(file, certificate):
+    trust(KEY.public_key().public_bytes_raw().hex(), "anna")
+    file.write_text(certificate.run.to_json())
+    with pytest.raises(InputError, match="is no certificate, and a signature is demanded"):
+        read_run_or_certificate(file, signed_by=["anna"])
+
+
+def test_a_name_that_was_given_to_another_key(signed):
+    """What the old key has signed is not the new one's."""
+    public = KEY.public_key().public_bytes_raw().hex()
+    trust(public, "anna")
+    with pytest.raises(InputError, match="known as anna already"):
+        trust(OTHER.public_key().public_bytes_raw().hex(), "anna")
+    assert read_certificate(signed, signed_by="anna")
+    forget("anna")
+    trust(OTHER.public_key().public_bytes_raw().hex(), "anna")
+    assert "signed by an unknown key" in demanded(signed, "anna")
+
+
+@pytest.mark.parametrize("change", [lambda text: text.replace("\n", "\r\n"), lambda text: json.dumps(json.loads(text), indent=2)])
+def test_line_ends_and_indents_count(signed, change):
+    signed.write_bytes(change(signed.read_text()).encode())
+    assert read_signed(signed)[1].state == "mismatch"
+
+
+def test_a_time_to_come_is_told():
+    at = "2999-01-31T12:00:00Z"
+    assert (
+        Signed(Signature(rfc.VECTORS[0][1], at, "")).when == f"signed at {at}, as the signer says, but that time is still to come"
+    )
+    assert Signed(Signature.of(b"", KEY)).when.endswith("as the signer says")
+    assert Signed(Signature.of(b"", KEY), matches=False).when == Signed().when == ""
 
 
 def test_only_what_verifies_is_signed(file, certificate):

@@ -28,16 +28,23 @@ LOGISTIC = PrivateLogisticRegression(classes=["no", "yes"])
 def test_a_search_releases_one_model_within_epsilon() -> None:
     search = PrivateGridSearch(LOGISTIC, GRID, epsilon=1.0, delta=1e-5).fit(X, Y)
     certificate = search.certificate_
-    assert certificate.certifies and 0.98 < search.epsilon_ <= 1.0 and certificate.delta == 1e-5
+    assert certificate.certifies
+    assert 0.98 < search.epsilon_ <= 1.0
+    assert certificate.delta == 1e-5
     assert verify(Certificate.from_json(certificate.to_json())).agrees
     model = search.best_estimator_
     assert certificate.weights_sha256 == weights_digest({"coefficients": model.coef_, "intercept": model.intercept_})
-    assert search.run_ == certificate.run and isinstance(search.run_, dp.Selection) and len(search.run_.candidates) == 4
+    assert search.run_ == certificate.run
+    assert isinstance(search.run_, dp.Selection)
+    assert len(search.run_.candidates) == 4
     assert search.best_params_ in [{"feature_norm": f, "max_iter": m} for f in (0.5, 1.0) for m in (10, 40)]
     assert {name: model.get_params()[name] for name in GRID} == search.best_params_
-    assert (search.predict(X) == model.predict(X)).all() and search.score(X, Y) > 0.9
-    assert search.predict_proba(X).shape == (3000, 2) and search.decision_function(X).shape == (3000,)
-    assert abs(search.best_score_ - search.score(X, Y)) < 6 * search.score_noise_ and search.score_noise_ > 0
+    assert (search.predict(X) == model.predict(X)).all()
+    assert search.score(X, Y) > 0.9
+    assert search.predict_proba(X).shape == (3000, 2)
+    assert search.decision_function(X).shape == (3000,)
+    assert abs(search.best_score_ - search.score(X, Y)) < 6 * search.score_noise_
+    assert search.score_noise_ > 0
     assert list(search.classes_) == ["no", "yes"]
 
 
@@ -59,7 +66,8 @@ def test_public_validation_and_regression() -> None:
     search = PrivateGridSearch(
         PrivateLinearRegression(target_range=(-2.0, 3.0)), GRID, epsilon=1.0, delta=1e-5, validation=(X[:200], V[:200])
     ).fit(X, V)
-    assert search.score_noise_ == 0.0 and search.score(X, V) > 0.5
+    assert search.score_noise_ == 0.0
+    assert search.score(X, V) > 0.5
     assert all(isinstance(one, dp.Run) for one in search.run_.candidates)
     assert "validation rows" in " ".join(one.statement for one in search.certificate_.assumptions)
     error = np.mean((np.clip(search.predict(X[:200]), -2, 3) - V[:200]) ** 2)
@@ -70,7 +78,8 @@ def test_svc_several_classes_and_replacement() -> None:
     several = np.digitize(X[:, 0], [-0.3, 0.3])
     for model in (PrivateLinearSVC(classes=range(3), adjacency="replace"), PrivateLogisticRegression(classes=range(3))):
         search = PrivateGridSearch(model, {"max_iter": [10, 30]}, epsilon=2.0, delta=1e-5).fit(X, several)
-        assert search.epsilon_ <= 2.0 and search.predict(X).shape == (3000,)
+        assert search.epsilon_ <= 2.0
+        assert search.predict(X).shape == (3000,)
         assert hasattr(search, "predict_proba") is hasattr(model, "predict_proba")
 
 
@@ -78,7 +87,8 @@ def test_svc_several_classes_and_replacement() -> None:
 def test_every_solver_of_noisy_steps(solver: str) -> None:
     grid = {"solver": [solver], "l2": [0.0 if solver in ("pnsgd", "snowball-sgd") else 0.01], "max_iter": [20, 30]}
     search = PrivateGridSearch(LOGISTIC, grid, epsilon=2.0, delta=1e-5).fit(X, Y)
-    assert verify(Certificate.from_json(search.certificate_.to_json())).agrees and search.epsilon_ <= 2.0
+    assert verify(Certificate.from_json(search.certificate_.to_json())).agrees
+    assert search.epsilon_ <= 2.0
 
 
 class Account:
@@ -109,7 +119,8 @@ def test_a_real_ledger(tmp_path: Any) -> None:
     account = ledger.account("people", purpose="search")
     PrivateGridSearch(LOGISTIC, GRID, epsilon=1.0, delta=1e-5, ledger=account).fit(X, Y)
     state = account.state()
-    assert (state.reserved, state.committed) == (1, 1) and state.left < 1
+    assert (state.reserved, state.committed) == (1, 1)
+    assert state.left < 1
     assert ledger.verify(costs=True) == []
 
 
@@ -160,7 +171,8 @@ def test_it_is_an_estimator() -> None:
 def test_a_seed_voids_the_certificate() -> None:
     model = PrivateLogisticRegression(classes=["no", "yes"], insecure_seed=1)
     one, other = (PrivateGridSearch(model, GRID, delta=1e-5).fit(X, Y) for _ in range(2))
-    assert not one.certificate_.certifies and (one.best_estimator_.coef_ == other.best_estimator_.coef_).all()
+    assert not one.certificate_.certifies
+    assert (one.best_estimator_.coef_ == other.best_estimator_.coef_).all()
 
 
 def test_candidates_have_no_certificate_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,8 @@ def test_a_commit_names_certificate_and_weights_and_gives_nothing_back(ledger, a
         "weights_sha256": certificate.weights_sha256,
         "certifies": False,
     }
+    (charge,) = ledger.charges(certificate)
+    assert charge == tuple(one for one in ledger.entries() if one.number in (reservation.number, entry.number))
     with pytest.raises(dp.InputError, match="committed already"):
         reservation.commit(certificate)
     with pytest.raises(dp.InputError, match="expected a certificate"):

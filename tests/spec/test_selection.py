@@ -23,8 +23,11 @@ SELECTION = dp.Selection([poisson(z) for z in (3.0, 4.0, 5.0, 6.0)])
 def test_it_is_written_and_read_exactly() -> None:
     for one in (SELECTION, dp.Selection([poisson(), dp.Runs([poisson(), poisson(4.0)])], 0.25)):
         assert dp.Selection.from_dict(one.to_dict()) == one
-        assert one.digest != dp.Runs(one.runs).digest and one != dp.Runs(one.runs)
-    assert SELECTION.n == 60_000 and SELECTION.steps == 2000 and SELECTION.released == "all"
+        assert one.digest != dp.Runs(one.runs).digest
+        assert one != dp.Runs(one.runs)
+    assert SELECTION.n == 60_000
+    assert SELECTION.steps == 2000
+    assert SELECTION.released == "all"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ def test_bad_selections(arguments: Any, says: str) -> None:
         dp.Selection(*arguments)
 
 
-@pytest.mark.parametrize("change", [{"format": 2}, {"more": 1}, {"candidates": 3}, {"candidates": [{"runs": 3}]}, {"probability": "x"}])
+@pytest.mark.parametrize("change", [{"format": 2}, {"more": 1}, {"candidates": 3}, {"candidates": [{}]}, {"probability": "x"}])
 def test_bad_files(change: dict[str, Any]) -> None:
     with pytest.raises(dp.InputError):
         dp.Selection.from_dict({**SELECTION.to_dict(), **change})
@@ -54,22 +57,24 @@ def test_bad_files(change: dict[str, Any]) -> None:
 
 
 def test_it_costs_less_than_all_and_more_than_one() -> None:
-    one, best, all_told = (
-        dp.account(run, DELTA).epsilon for run in (poisson(), SELECTION, dp.Runs(SELECTION.runs))
-    )
+    one, best, all_told = (dp.account(run, DELTA).epsilon for run in (poisson(), SELECTION, dp.Runs(SELECTION.runs)))
     assert one < best < all_told
 
 
 def test_no_row_says_less_than_what_certifies() -> None:
     report = dp.account(SELECTION, DELTA)
-    assert report.best is not None and report.best.name == "private-selection" and report.best.status == "Proved"
+    assert report.best is not None
+    assert report.best.name == "private-selection"
+    assert report.best.status == "Proved"
     certain = dp.account(dp.Selection(SELECTION.candidates[:2], 1.0), DELTA)  # tried for certain: composition is no worse
-    assert certain.best is not None and certain.best.name != "private-selection"
+    assert certain.best is not None
+    assert certain.best.name != "private-selection"
 
 
 def test_calibrated_candidates_keep_their_proportions() -> None:
     found = dp.calibrate(SELECTION, epsilon=1.0, delta=DELTA)
-    assert isinstance(found, dp.Selection) and found.probability == 0.5
+    assert isinstance(found, dp.Selection)
+    assert found.probability == 0.5
     assert 0.9999 < dp.account(found, DELTA).epsilon <= 1.0
     noises = [run.noise_multiplier for run in found.runs]
     assert [z / noises[0] for z in noises] == pytest.approx([1, 4 / 3, 5 / 3, 2])

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dplateau.certificate.parts import keys, list_of, text_of
 from dplateau.certificate.signature import fingerprint, public_key_of
 from dplateau.certificate.strict_json import strict_json
-from dplateau.files import write_file
+from dplateau.files import locked, read_small, write_file
 from dplateau.spec import InputError
 from dplateau.spec.missing import explained
 
@@ -24,8 +27,14 @@ KIND: Final = "dplateau known keys"
 FORMAT: Final = 1
 FOLDER: Final = "DPLATEAU_KEYS"
 """The environment variable that names another folder."""
+FINGERPRINT: Final = re.compile(r"[0-9a-f]{32}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9@+._-]{0,63}")
 OTHERS: Final = 0o077
+EVERYBODY_WRITES: Final = 0o002
+LARGEST: Final = 1_000_000
+"""Bytes of the list of keys, and more than a private key has."""
+LISTED: Final = 8
+"""Names that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +85,25 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
     InputError
         The name is no name, or is taken; the passphrase is empty; or the folder cannot be written.
     """
-    path = _private(name)
-    if os.path.lexists(path):
-        raise InputError(f"{path} exists already: choose another name.")
+    path = private_path(name)
     if passphrase == "":
         raise InputError("the passphrase is empty: give one, or make the key without.")
     with explained():
         from cryptography.hazmat.primitives import serialization as as_
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    key = Ed25519PrivateKey.generate()
-    known = _checked(name, key.public_key().public_bytes_raw().hex(), known_keys())
     lock = as_.NoEncryption() if passphrase is None else as_.BestAvailableEncryption(passphrase.encode())
-    _make_folder()
-    write_file(path, key.private_bytes(as_.Encoding.PEM, as_.PrivateFormat.PKCS8, lock), mode=0o600)
-    return _declared(known)
+    key = Ed25519PrivateKey.generate()
+    with _changing() as others:
+        if os.path.lexists(path):
+            raise InputError(f"{path} exists already: choose another name.")
+        known = _checked(name, key.public_key().public_bytes_raw().hex(), others)
+        write_file(path, key.private_bytes(as_.Encoding.PEM, as_.PrivateFormat.PKCS8, lock), mode=0o600)
+        try:
+            _write((*others, known))
+        except InputError:
+            path.unlink(missing_ok=True)  # nobody knows its public half, and the name would be taken
+            raise
+    return known
 
 
 def is_locked(name: str) -> bool:
@@ -116,28 +130,34 @@ def signing_key(name: str, passphrase: str | None = None) -> Ed25519PrivateKey:
         key = load_pem_private_key(pem, passphrase.encode() if locked and passphrase else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         what = "the passphrase is wrong, or the file is damaged" if locked else "the file is damaged"
-        raise InputError(f"the key {name} cannot be read from {_private(name)}: {what}.") from None
+        raise InputError(f"the key {name} cannot be read from {private_path(name)}: {what}.") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise InputError(f"{_private(name)} holds a key of another kind: expected Ed25519, as 'dplateau keys create' makes.")
+        raise InputError(f"{private_path(name)} holds a key of another kind: expected Ed25519, as 'dplateau keys create' makes.")
     return key
+
+
+def private_path(name: str) -> Path:
+    """Where the private key of a name is kept; raises ``InputError`` for what is no name."""
+    return keys_folder() / f"{_name(name)}.pem"
 
 
 def has_private(name: str) -> bool:
     """Whether there is a key to sign with under this name."""
-    return _private(name).is_file()
+    return private_path(name).is_file()
 
 
 def known_keys() -> tuple[KnownKey, ...]:
     """All keys that the user has declared to know; raises ``InputError`` where the list is damaged."""
     path = keys_folder() / "known.json"
     try:
-        text = path.read_text(encoding="utf-8")
+        content, mode = read_small(path, "the list of known keys", LARGEST)
+        text = content.decode("utf-8")
     except FileNotFoundError:
         return ()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
+    if os.name == "posix" and mode & EVERYBODY_WRITES:
+        raise InputError(f"{path} can be written by everybody: look whether its keys are yours, and call 'chmod o-w' on it.")
     try:
         data = keys("the list of keys", strict_json(text), {"kind", "format", "keys"})
         if (data["kind"], data["format"]) != (KIND, FORMAT):
@@ -152,7 +172,7 @@ def known_keys() -> tuple[KnownKey, ...]:
     return found
 
 
-def trust(public_key: str, name: str) -> KnownKey:
+def trust(public_key: str, name: str, passphrase: str | None = None) -> KnownKey:
     """Declare that a public key is somebody's: from now on its signatures are theirs.
 
     Parameters
@@ -161,24 +181,93 @@ def trust(public_key: str, name: str) -> KnownKey:
         64 hexadecimal digits, obtained from its owner, and never from the certificate that is to be checked.
     name : str
         What to call the owner.
+    passphrase : str, optional
+        Where there is an encrypted private key of this name: only with it can be seen whether that is the other half.
 
     Raises
     ------
     InputError
-        It is no public key, or it, or the name, is known already.
+        It is no public key; it, or the name, is known already; or there is another private key of this name.
     """
-    known = _checked(name, public_key, known_keys())
-    _make_folder()
-    return _declared(known)
+    _checked(name, public_key, ())
+    with _changing() as others:
+        known = _checked(name, public_key, others)
+        if os.path.lexists(private_path(name)) and not _is_half_of(name, public_key, passphrase):
+            raise InputError(
+                f"{private_path(name)} is a private key, and not the other half of this one: choose another name, or"
+                " move that file away."
+            )
+        _write((*others, known))
+    return known
+
+
+def forget(name: str) -> KnownKey:
+    """Forget a key: its signatures are those of an unknown key again. A private key is left where it is.
+
+    Parameters
+    ----------
+    name : str
+        The name of a known key.
+
+    Returns
+    -------
+    KnownKey
+        What was known; ``trust`` takes it back.
+
+    Raises
+    ------
+    InputError
+        No key is known by this name, or the list cannot be read or written.
+    """
+    found = known_key(name)
+    with _changing() as all_:
+        _write(one for one in all_ if one != found)
+    return found
 
 
 def known_key(name: str) -> KnownKey:
     """The public key of a name; raises ``InputError`` where none is known."""
     _name(name)
-    found = next((one for one in known_keys() if one.name == name), None)
+    known = known_keys()
+    found = next((one for one in known if one.name == name), None)
     if found is None:
-        raise InputError(f"no key is known as {name}: 'dplateau keys list' names those that are.")
+        raise InputError(f"no key is known as {name}: {_instead(name, known)}")
     return found
+
+
+def named_keys(signed_by: str | Iterable[str]) -> tuple[KnownKey, ...]:
+    """The known keys of these names or fingerprints, one or several.
+
+    Raises
+    ------
+    InputError
+        One of them is none of a known key, or none is given.
+    """
+    wanted = (signed_by,) if isinstance(signed_by, str) else tuple(signed_by)
+    if not wanted:
+        raise InputError("signed_by names no key: name one, or leave it out.")
+    return tuple(map(_named, wanted))
+
+
+def _named(text: str) -> KnownKey:
+    """The key with this fingerprint, or else of this name: a name that looks like a fingerprint must not hide one."""
+    if not isinstance(text, str):
+        raise InputError(f"signed_by holds {type(text).__name__}: expected names of known keys.")
+    digits = "".join(text.split()).lower()
+    if found := next((one for one in known_keys() if one.fingerprint.replace(" ", "") == digits), None):
+        return found
+    if FINGERPRINT.fullmatch(digits) and text not in {one.name for one in known_keys()}:
+        raise InputError("no known key has this fingerprint: ask its owner for the key, and declare it with 'dplateau keys trust'.")
+    return known_key(text)
+
+
+def _instead(name: str, known: tuple[KnownKey, ...]) -> str:
+    """What may have been meant."""
+    names = [one.name for one in known]
+    if near := get_close_matches(name, names, 1):
+        return f"did you mean {near[0]}? 'dplateau keys list' names all."
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return f"known are {', '.join(names[:LISTED])}{more}." if names else "no key is known at all, see 'dplateau keys trust'."
 
 
 def _checked(name: str, public_key: str, others: tuple[KnownKey, ...], since: str | None = None) -> KnownKey:
@@ -196,11 +285,24 @@ def _checked(name: str, public_key: str, others: tuple[KnownKey, ...], since: st
     return known
 
 
-def _declared(known: KnownKey) -> KnownKey:
-    """Write the list with one key more."""
-    data = {"kind": KIND, "format": FORMAT, "keys": [asdict(one) for one in (*known_keys(), known)]}
-    write_file(keys_folder() / "known.json", json.dumps(data, indent=1) + "\n", mode=0o600)
-    return known
+@contextmanager
+def _changing() -> Iterator[tuple[KnownKey, ...]]:
+    """The keys that are known, while no other process changes them."""
+    known_keys()  # where the list is damaged nothing is made
+    _make_folder()
+    with locked(keys_folder() / ".lock"):
+        yield known_keys()
+
+
+def _write(known: Iterable[KnownKey]) -> None:
+    """Write the list; where it is a link, what that leads to."""
+    data = {"kind": KIND, "format": FORMAT, "keys": [asdict(one) for one in known]}
+    write_file(os.path.realpath(keys_folder() / "known.json"), json.dumps(data, indent=1) + "\n", mode=0o600)
+
+
+def _is_half_of(name: str, public_key: str, passphrase: str | None) -> bool:
+    """Whether the private key of this name is the other half."""
+    return signing_key(name, passphrase).public_key().public_bytes_raw().hex() == public_key
 
 
 def _make_folder() -> None:
@@ -216,19 +318,13 @@ def _name(name: str) -> str:
     return name
 
 
-def _private(name: str) -> Path:
-    return keys_folder() / f"{_name(name)}.pem"
-
-
 def _pem(name: str) -> bytes:
     """The file of a private key."""
-    path = _private(name)
+    path = private_path(name)
     try:
-        with path.open("rb") as file:
-            if os.name == "posix" and os.fstat(file.fileno()).st_mode & OTHERS:
-                raise InputError(f"{path} can be read by other people: take it from them with 'chmod 600', or make a new key.")
-            return file.read()
+        pem, mode = read_small(path, "a private key", LARGEST)
     except FileNotFoundError:
         raise InputError(f"there is no key {name} to sign with: make one with 'dplateau keys create {name}'.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    if os.name == "posix" and mode & OTHERS:
+        raise InputError(f"{path} can be read by other people: take it from them with 'chmod 600', or make a new key.")
+    return pem

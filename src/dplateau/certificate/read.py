@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dplateau.certificate.beside import check_beside
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
-from dplateau.certificate.signed import Signed, signed_by
+from dplateau.certificate.keys import named_keys
+from dplateau.certificate.signed import Signed, who_signed
 from dplateau.certificate.strict_json import strict_json
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
@@ -25,24 +26,28 @@ def certificate_schema() -> dict[str, Any]:
     return json.loads((Path(__file__).parent / "certificate.schema.json").read_text(encoding="utf-8"))
 
 
-def read_certificate(path: str | Path) -> Certificate:
+def read_certificate(path: str | Path, *, signed_by: str | Iterable[str] | None = None) -> Certificate:
     """Read a certificate.
 
     Parameters
     ----------
     path : str or Path
         The file, or the folder of a model with its certificate.
+    signed_by : str or iterable of str, optional
+        Names of known keys, or their fingerprints: one of them must have signed it.
 
     Raises
     ------
     InputError
-        It cannot be read, or is no certificate.
+        It cannot be read, or is no certificate; or ``signed_by`` names no known key.
     ContradictionError
-        It contradicts itself, the signature that lies beside it, or the model: that has other weights, or another schema.
+        It contradicts itself, the signature that lies beside it, or the model: that has other weights, or another schema. Or
+        none of ``signed_by`` has signed it.
     """
     path = certificate_file(path)
+    wanted = None if signed_by is None else named_keys(signed_by)
     certificate, signed = read_signed(path)
-    signed.check(path)
+    signed.check(path, wanted)
     return certificate
 
 
@@ -65,7 +70,7 @@ def read_signed(path: str | Path) -> tuple[Certificate, Signed]:
 def certificate_at(path: Path) -> tuple[Certificate, Signed]:
     """The certificate in a file, and who has signed these very bytes."""
     content = content_of(path)
-    return certificate_in(path, content), signed_by(path, content)
+    return certificate_in(path, content), who_signed(path, content)
 
 
 def certificate_in(path: Path, content: bytes) -> Certificate:
@@ -73,11 +78,15 @@ def certificate_in(path: Path, content: bytes) -> Certificate:
     return _in_file(path, Certificate.from_json, _text(path, content))
 
 
-def read_run_or_certificate(path: str | Path) -> Run | Runs | Certificate:
-    """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does."""
+def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None = None) -> Run | Runs | Certificate:
+    """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does; ``signed_by`` allows no run."""
     path = certificate_file(path)
     data = _in_file(path, strict_json, _text(path, content_of(path)))
-    return read_certificate(path) if is_certificate(data) else _in_file(path, run_from_dict, data)
+    if is_certificate(data):
+        return read_certificate(path, signed_by=signed_by)
+    if signed_by is not None:
+        raise InputError(f"{path} is no certificate, and a signature is demanded: only certificates are signed.")
+    return _in_file(path, run_from_dict, data)
 
 
 def certificate_file(path: str | Path) -> Path:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from dplateau.certificate.keys import KnownKey, known_keys
-from dplateau.certificate.signature import Signature, fingerprint
+from dplateau.certificate.signature import TIME, Signature, fingerprint
+from dplateau.files import read_small
 from dplateau.spec import ContradictionError, InputError
 
 LARGEST: Final = 4096
 """Bytes of a signature file; one has some 400."""
 LONGEST: Final = 600
 """Characters of an error about a file."""
+AHEAD: Final = timedelta(hours=1)
+"""What clocks may differ by."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,40 @@ class Signed:
             return f"signed by an unknown key {fingerprint(self.signature.public_key)}"
         return f"signed by {self.known.name}, whose key is known since {self.known.known_since}"
 
-    def check(self, path: Path) -> None:
-        """Raise ``ContradictionError`` if the signature does not match."""
+    @property
+    def when(self) -> str:
+        """When it was signed, as the signer says; empty where nothing is known."""
+        if self.signature is None or not self.matches:
+            return ""
+        said = self.signature.signed_at
+        ahead = said > (datetime.now(UTC) + AHEAD).strftime(TIME)
+        return f"signed at {said}, as the signer says" + (", but that time is still to come" if ahead else "")
+
+    def check(self, path: Path, wanted: Iterable[KnownKey] | None = None) -> None:
+        """Check the signature of a certificate file.
+
+        Parameters
+        ----------
+        path : Path
+            The certificate file.
+        wanted : iterable of KnownKey, optional
+            Keys of which one must have signed it; see ``named_keys``.
+
+        Raises
+        ------
+        ContradictionError
+            The signature does not match, or none of the keys that are wanted has made it.
+        """
         if not self.matches:
             raise ContradictionError(
                 f"{signature_path(path)}: {self.who}: the certificate was changed after it was signed, or the signature belongs to"
                 " another one. Ask for both as they were signed."
             )
+        if wanted is not None and self.known not in (wanted := tuple(wanted)):
+            names = " or ".join(one.name for one in wanted)
+            found = self.who if self.known is None else f"signed by {self.known.name}"
+            ask = f"ask for its {signature_path(path).name}" if self.signature is None else f"ask for what {names} signed"
+            raise ContradictionError(f"{path} is {found}, and a signature by {names} is demanded: {ask}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Of a signature that does not match nothing is repeated."""
@@ -83,21 +114,15 @@ def signature_path(path: Path) -> Path:
     return path.with_suffix(".sig.json")
 
 
-def signed_by(path: Path, content: bytes) -> Signed:
+def who_signed(path: Path, content: bytes) -> Signed:
     """Who has signed the certificate file at ``path``, which has these bytes; raises ``InputError`` for a file that is none."""
     beside = signature_path(path)
-    if not os.path.lexists(beside):
-        return Signed()
-    if not beside.is_file():
-        raise InputError(f"{beside} is no file: expected a signature.")
     try:
-        with beside.open("rb") as file:
-            found = file.read(LARGEST + 1)
-        if len(found) > LARGEST:
-            raise InputError(f"a signature has less than {LARGEST:,} bytes, and this file has more.")
+        found, _ = read_small(beside, "a signature", LARGEST)
+    except FileNotFoundError:
+        return Signed()
+    try:
         signature = Signature.from_json(found.decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"{beside} cannot be read: {error.strerror or 'input/output error'}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{beside} cannot be read: it is not UTF-8 text.") from None
     except InputError as error:

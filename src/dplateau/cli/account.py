@@ -15,6 +15,7 @@ def account(
     *,
     given: o.Given,
     delta: o.Delta = None,
+    signed_by: o.SignedBy = None,
     json: o.Json = False,
 ) -> int:
     """Say what a run costs: every bound, its status, and the least proved epsilon.
@@ -36,11 +37,16 @@ def account(
     from dplateau.certificate import Certificate
     from dplateau.report.text import report_text
 
-    start, usual = o.runs_in(run)
+    signed_by = signed_by or None
+    if signed_by and not run:
+        raise InputError("--signed-by is for certificates: give them with --run, or leave it out.")
+    start, usual = o.runs_in(run, signed_by)
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
-            raise InputError("a certificate says everything about its run: leave out all options but --run and --json.")
-        return _verify((run or [])[0], json)
+            raise InputError(
+                "a certificate says everything about its run: leave out all options but --run, --signed-by and --json."
+            )
+        return _verify((run or [])[0], signed_by, json)
     report = account(o.run_of(start, **given), usual if delta is None else delta)
     if json:
         show_json(report.to_dict())
@@ -49,11 +55,15 @@ def account(
     return 0
 
 
-def _verify(file: Path, json: bool) -> int:
+def _verify(file: Path, signed_by: list[str] | None, json: bool) -> int:
     from dplateau.certificate import read_signed, verify
+    from dplateau.certificate.keys import named_keys
+    from dplateau.certificate.read import certificate_file
     from dplateau.report.text import verdict_text
 
+    wanted = None if signed_by is None else named_keys(signed_by)
     certificate, signed = read_signed(file)
+    signed.check(certificate_file(file), wanted)
     verdict = verify(certificate)
     if json:
         show_json({**verdict.to_dict(), "signature": signed.to_dict()})

@@ -11,7 +11,7 @@ import typer
 
 from dplateau.cli import options as o
 from dplateau.cli.once import Once
-from dplateau.cli.output import show, show_json
+from dplateau.cli.output import printable, show, show_json
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def trust(
     A key that came with a certificate proves nothing: anybody can make one.
     """
     from dplateau.certificate import trust
+    from dplateau.certificate.keys import has_private, is_locked
 
-    _show_key(trust(_public_key(key), name), json)
+    passphrase = _passphrase(f"The passphrase of {name}") if has_private(name) and is_locked(name) else None
+    _show_key(trust(_public_key(key), name, passphrase), json)
 
 
 @keys.command(cls=Once)
@@ -83,6 +85,28 @@ def export(name: Name, json: o.Json = False) -> None:
         show_json(_data(found))
     else:
         print(found.public_key)
+
+
+@keys.command(cls=Once)
+def forget(name: Name, json: o.Json = False) -> None:
+    """Forget a key: its signatures are those of an unknown key again.
+
+    A private key is not deleted: it stays where it is, and can still sign.
+    """
+    from rich.console import Group
+
+    from dplateau.certificate.keys import forget, has_private, private_path
+    from dplateau.report.text import facts
+
+    forgotten = forget(name)
+    if json:
+        show_json(_data(forgotten))
+        return
+    rows = [("forgotten", name), ("fingerprint", forgotten.fingerprint), ("was known", f"since {forgotten.known_since}")]
+    if has_private(name):
+        rows.append(("private key", f"stays at {printable(private_path(name))}, and can still sign"))
+    show(Group(facts(*rows), "", "Its signatures are those of an unknown key from now on. To know it again:"))
+    print(f"dplateau keys trust {forgotten.public_key} --name {name}")
 
 
 def sign(
@@ -106,7 +130,7 @@ def sign(
     if json:
         show_json({"written": str(written), "signature": signed.to_dict()})
     else:
-        show(f"{signed.who}\nwritten to {written}")
+        show(f"{signed.who}\nwritten to {printable(written)}")
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -127,8 +151,13 @@ def _passphrase(question: str, *, new: bool = False) -> str:
 
 def _public_key(text: str) -> str:
     """A public key, or the one in the file of that name."""
+    from dplateau.certificate.signature import KEY
+
     path = Path(text)
-    if not path.is_file():
+    try:
+        if KEY.fullmatch(text) or not path.is_file():  # a file that has a key for its name must not stand in for the key
+            return text
+    except OSError:  # too long for a name
         return text
     with path.open("rb") as file:
         return file.read(100).decode("utf-8", "replace").strip()

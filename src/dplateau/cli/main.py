@@ -18,6 +18,7 @@ from dplateau.cli.demo import demo
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.ledger import ledger
 from dplateau.cli.once import Once
+from dplateau.cli.output import printable
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
@@ -133,8 +134,7 @@ def _drop_output() -> None:
 
 
 def _failed(message: str, code: int = BAD_INPUT) -> int:
-    line = " ".join(message.split())
-    print(f"dplateau: {line}", file=sys.stderr)
+    print(f"dplateau: {printable(' '.join(message.split()))}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:

@@ -48,6 +48,15 @@ RunFiles = Annotated[
     list[Path] | None,
     option("A run or certificate, in place of the options below; several are composed.", RUN, "--run", metavar="FILE"),
 ]
+SignedBy = Annotated[
+    list[str] | None,
+    option(
+        "Refuse what this known key has not signed, a name or fingerprint; of several: one of them.",
+        GUARANTEE,
+        "--signed-by",
+        metavar="NAME",
+    ),
+]
 Adjacency = Annotated[
     str | None,
     choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
@@ -89,8 +98,10 @@ def run_in(file: Path | None) -> Run | Runs | None:
     return found.run if isinstance(found, Certificate) else found
 
 
-def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, float]:
+def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float]:
     """What is in the files of ``--run``, several of them composed to one; and the delta to account at where none is given.
+
+    With ``signed_by`` all of them are certificates that one of these keys has signed.
 
     Raises
     ------
@@ -101,7 +112,7 @@ def runs_in(files: list[Path] | None) -> tuple[Run | Runs | Certificate | None, 
     from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = [(file, read_run_or_certificate(file)) for file in files or ()]
+    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files or ()]
     if len(found) < 2:
         return (found[0][1] if found else None), DELTA
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]

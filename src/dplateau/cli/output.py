@@ -22,6 +22,11 @@ def show(content: RenderableType) -> None:
     console.print(content)
 
 
+def printable(text: object) -> str:
+    """A text without what a terminal would obey: the name of a file may hold escape codes."""
+    return "".join(one if one.isprintable() else "?" for one in str(text))
+
+
 def show_json(data: dict[str, Any]) -> None:
     """Print for a program."""
     print(json.dumps(data, indent=1, allow_nan=False))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
 from rich.text import Text
 
 from dplateau.cli import options as o
-from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
+from dplateau.cli.output import printable, show, show_json
+from dplateau.spec import ContradictionError, InputError
+
+if TYPE_CHECKING:
+    from dplateau.certificate import Certificate
+    from dplateau.ledger import Charge
 
 File = Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)]
 Output = Annotated[
@@ -26,26 +30,45 @@ Output = Annotated[
 ]
 
 
-def report(certificate: File, output: Output = None, json: o.Json = False) -> int:
+Ledger = Annotated[
+    str | None,
+    o.option("Refuse what was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
+]
+
+
+def report(
+    certificate: File,
+    output: Output = None,
+    *,
+    signed_by: o.SignedBy = None,
+    ledger: Ledger = None,
+    json: o.Json = False,
+) -> int:
     """Make a page of a certificate: what is protected, against whom, and on what that rests.
 
     One HTML file that loads nothing from elsewhere, for a reviewer who has
     never seen dplateau. The certificate is recomputed: exit status 1 if it
     does not agree, certifies nothing, or was changed after it was signed; the
-    page is written all the same, and says so at its top. A file whose entries contradict each other gets none,
-    nor one beside a model that it is not about.
+    page is written all the same, and says so at its top. A file whose entries
+    contradict each other gets none, nor one beside a model that it is not
+    about, nor one without what --signed-by and --ledger demand.
 
     [bold]Example[/]
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
     from dplateau.certificate import read_signed
+    from dplateau.certificate.keys import named_keys
     from dplateau.report.page import check_page, write_page
     from dplateau.report.text import headline, signature_line, verdict_line
 
+    wanted = named_keys(signed_by) if signed_by else None
     read, signed = read_signed(certificate)
     if certificate.is_dir():
         certificate /= "certificate.json"
+    if wanted is not None:
+        signed.check(certificate, wanted)
+    charges = None if ledger is None else _charges(read, certificate, ledger)
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
@@ -56,18 +79,45 @@ def report(certificate: File, output: Output = None, json: o.Json = False) -> in
         show_json(
             {
                 "page": str(path),
-                "agrees": verdict.agrees,
                 "certifies": certifies,
+                "signature": signed.to_dict(),
+                "ledger": charges and [charge.to_dict() for charge in charges],
+                "agrees": verdict.agrees,
                 "epsilon": verdict.recomputed,
                 "delta": verdict.delta,
                 "differences": verdict.to_dict()["differences"],
-                "signature": signed.to_dict(),
             }
         )
     else:
         size = path.stat().st_size / 1e6
-        lines = [verdict_line(read, verdict), signature_line(signed), Text(f"written to {path}, {size:.1f} MB", "dim")]
+        lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
+        if not signed.matches:
+            lines.reverse()
+        lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
-        show(Group(*lines))
+        show(Group(*lines, Text(f"written to {printable(path)}, {size:.1f} MB", "dim")))
     return 0 if certifies else 1
+
+
+def _charges(certificate: Certificate, path: Path, url: str) -> list[Charge]:
+    """The reservations that paid for a certificate; raises ``ContradictionError`` where none did."""
+    from dplateau.ledger import Ledger
+
+    found = Ledger(url).charges(certificate)
+    if not found:
+        raise ContradictionError(
+            f"{path} is in no entry of the ledger: nobody has committed a training with this certificate there. Ask who trained,"
+            " and look whether it is the right ledger."
+        )
+    return found
+
+
+def _said(charge: Charge) -> str:
+    """Who paid for it, and when."""
+    data = charge.to_dict()
+    purpose = f", for {data['purpose']}" if data["purpose"] else ""
+    return printable(
+        f"entry {data['reserved']} of account {data['account']}: reserved by {data['who']} on {data['reserved_at'][:10]}{purpose};"
+        f" committed in entry {data['committed']}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model, check_schema, read_weights
+from dplateau.certificate.keys import named_keys
 from dplateau.certificate.read import certificate_at
 from dplateau.certificate.signature import Signature
 from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
@@ -206,21 +208,30 @@ class TableModel:
             np.savez(part / "weights.npz", coefficients=self.estimator.coef_, intercept=self.estimator.intercept_)
 
     @classmethod
-    def load(cls, folder: str | Path) -> TableModel:
+    def load(cls, folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder.
+        signed_by : str or iterable of str, optional
+            Names of known keys, or their fingerprints: one of them must have signed the certificate.
 
         Raises
         ------
         InputError
-            A file of the folder is missing or damaged.
+            A file of the folder is missing or damaged; or ``signed_by`` names no known key.
         ContradictionError
             They contradict each other: the certificate is about other weights, or another schema, or its signature does not match.
+            Or none of ``signed_by`` has signed it.
         """
         folder = Path(folder)
+        wanted = None if signed_by is None else named_keys(signed_by)
         about = _about(folder / "model.json")
         schema = load_schema(folder / "schema.toml")
         certificate, signed = certificate_at(folder / "certificate.json")
-        signed.check(folder / "certificate.json")
+        signed.check(folder / "certificate.json", wanted)
         names, target = _names(schema), schema.target
         says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
         if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
@@ -263,9 +274,9 @@ class _Charged:
         self.reserved.commit(certificate)
 
 
-def load_model(folder: str | Path) -> TableModel:
+def load_model(folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
     """The model in a folder that ``dplateau train`` or ``TableModel.save`` wrote; see ``TableModel.load``."""
-    return TableModel.load(folder)
+    return TableModel.load(folder, signed_by=signed_by)
 
 
 def read_rows(path: str | Path, schema: Schema, *, n: int | None = None) -> Dataset:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from dplateau.ledger.account import Account as Account
     from dplateau.ledger.account import Reservation as Reservation
     from dplateau.ledger.account import State as State
+    from dplateau.ledger.charge import Charge as Charge
     from dplateau.ledger.ledger import Ledger as Ledger
 
-__getattr__, __dir__ = loaded(__name__, {"account": ("Account", "Reservation", "State"), "ledger": ("Ledger",)})
+__getattr__, __dir__ = loaded(
+    __name__, {"account": ("Account", "Reservation", "State"), "charge": ("Charge",), "ledger": ("Ledger",)}
+)

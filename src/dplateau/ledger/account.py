@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from dplateau.certificate import Certificate
 from dplateau.filter import ROOM, cost_of, no_cost
 from dplateau.ledger import book
 from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.charge import digest_of
 from dplateau.ledger.database import connected
 from dplateau.ledger.hint import what_fits
 from dplateau.ledger.sums import Sums, covers
@@ -229,7 +229,7 @@ class Reservation:
 
 def _digests(certificate: Certificate) -> dict[str, Any]:
     return {
-        "certificate_sha256": hashlib.sha256(certificate.to_json().encode()).hexdigest(),
+        "certificate_sha256": digest_of(certificate),
         "weights_sha256": certificate.weights_sha256,
         "certifies": certificate.certifies,
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dplateau.certificate import Certificate
 from dplateau.filter import Filter
 from dplateau.ledger import book
 from dplateau.ledger.account import Account, State
+from dplateau.ledger.charge import Charge, charges
 from dplateau.ledger.database import connected, normal, shown, upgrade
 from dplateau.ledger.entry import Entry, Head
 from dplateau.ledger.verify import problems
@@ -161,6 +163,28 @@ class Ledger:
             if name is not None:
                 book.terms(connection, name)
             return list(book.read(connection, name))
+
+    def charges(self, certificate: Certificate) -> list[Charge]:
+        """The reservations that were committed with a certificate: whether its release was paid for. Empty where none was.
+
+        Looked at are these entries alone; ``verify`` tells whether the ledger is what was written.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            What ``read_certificate`` returns. How its file is laid out does not matter.
+
+        Raises
+        ------
+        ContradictionError
+            An entry names the certificate, but was changed, or is about a reservation of another run.
+        InputError
+            It is no certificate, or the ledger cannot be used (``LedgerError``).
+        """
+        if not isinstance(certificate, Certificate):
+            raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
+        with connected(self.url) as connection:
+            return list(charges(connection, certificate))
 
     def head(self) -> Head:
         """Number and digest of the last entry. Keep it where nobody who can write to the ledger can change it."""

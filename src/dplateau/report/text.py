@@ -147,11 +147,13 @@ def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
         yield Padding(facts(*((one.name, one.statement) for one in lines), least=least), (0, 0, 0, 2))
 
 
-def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
-    """What a recomputation found, in one line."""
-    colour = "green" if verdict.certifies else "red"
+def verdict_line(certificate: Certificate, verdict: Verdict, signed: Signed = UNSIGNED) -> Text:
+    """What a recomputation found, in one line. Nothing is good about numbers whose signature does not match."""
+    colour = "green" if verdict.certifies and signed.matches else "red"
     if not verdict.agrees:
         first = "the certificate DIFFERS from what follows from its run"
+    elif not signed.matches:
+        return Text("its numbers follow from its run, but nobody knows whose they are")
     elif not verdict.certifies:
         first = f"the numbers agree, but the certificate certifies nothing: {certificate.void}"
     else:
@@ -159,22 +161,26 @@ def verdict_line(certificate: Certificate, verdict: Verdict) -> Text:
     return Text(first, f"bold {colour}")
 
 
-def signature_line(signed: Signed) -> Text:
-    """Who has signed it, and when by their own word."""
-    style = {"known": "green", "unknown": "yellow", "unsigned": "dim", "mismatch": "bold red"}[signed.state]
-    when = f"; signed at {signed.signature.signed_at}, as the signer says" if signed.signature and signed.matches else ""
-    return Text.assemble((signed.who, style), when)
+def signature_line(signed: Signed, *, good: bool = True) -> Text:
+    """Who has signed it, and when by their own word; ``good`` says whether what is signed certifies anything."""
+    known = "green" if good else "yellow"
+    style = {"known": known, "unknown": "yellow", "unsigned": "dim", "mismatch": "bold red"}[signed.state]
+    if not signed.matches:
+        return Text(f"{signed.who}, so it certifies nothing", style)
+    return Text.assemble((signed.who, style), f"; {signed.when}" if signed.when else "")
 
 
 def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UNSIGNED) -> RenderableType:
     """What ``dplateau account --run certificate.json`` shows."""
+    signature = signature_line(signed, good=verdict.certifies)
     both = facts(
         ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
         ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
         *certificate.model_facts,
-        ("signature", signature_line(signed)),
+        ("signature", signature),
     )
-    lines: list[RenderableType] = [verdict_line(certificate, verdict), "", both]
+    first = [] if signed.matches else [signature]
+    lines: list[RenderableType] = [*first, verdict_line(certificate, verdict, signed), "", both]
     if verdict.differences:
         lines += ["", *(Padding(str(difference), (0, 0, 0, 2)) for difference in verdict.differences[:SHOWN])]
         if len(verdict.differences) > SHOWN:

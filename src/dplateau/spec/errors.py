@@ -11,7 +11,7 @@ class InputError(ValueError):
 
 
 class ContradictionError(InputError):
-    """Entries of a certificate, or a certificate and the model beside it, contradict each other: somebody has changed them."""
+    """A certificate contradicts itself, or what it has to agree with: the model beside it, its signature, a demand, a ledger."""
 
 
 class LedgerError(InputError):
