@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dplateau.ledger.account import Account as Account
     from dplateau.ledger.account import Reservation as Reservation
     from dplateau.ledger.account import State as State
+    from dplateau.ledger.grant import Forecast as Forecast
     from dplateau.ledger.ledger import Ledger as Ledger
 
-__getattr__, __dir__ = loaded(__name__, {"account": ("Account", "Reservation", "State"), "ledger": ("Ledger",)})
+__getattr__, __dir__ = loaded(__name__, {"account": ("Account", "Reservation", "State"), "grant": ("Forecast",), "ledger": ("Ledger",)})

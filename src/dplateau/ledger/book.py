@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, func, insert, select
 from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
 from dplateau.ledger.schema import entries
 from dplateau.ledger.sums import Sums
-from dplateau.spec import InputError
+from dplateau.spec import InputError, LedgerError
 
 _BLOCK = 1000
 
@@ -72,13 +72,16 @@ def terms(connection: Connection, account: str) -> Terms:
     Raises
     ------
     InputError
-        There is no such account.
+        There is no such account, or what opened it cannot be read (``LedgerError``).
     """
     body = connection.execute(_of(account, "opened").with_only_columns(entries.c.body)).scalar()
     if body is None:
         known = ", ".join(names(connection)) or "it has none yet"
         raise InputError(f"the ledger has no account {account!r} (accounts: {known}): check the name, or create it.")
-    return Terms(**json.loads(body))
+    try:
+        return Terms(**json.loads(body))
+    except (ValueError, TypeError):
+        raise LedgerError(f"the opening of the account {account!r} was changed: dplateau ledger verify says where.") from None
 
 
 def exists(connection: Connection, account: str, kind: str) -> bool:
