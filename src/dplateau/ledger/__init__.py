@@ -15,4 +15,6 @@ if TYPE_CHECKING:
     from dplateau.ledger.grant import Forecast as Forecast
     from dplateau.ledger.ledger import Ledger as Ledger
 
-__getattr__, __dir__ = loaded(__name__, {"account": ("Account", "Reservation", "State"), "grant": ("Forecast",), "ledger": ("Ledger",)})
+__getattr__, __dir__ = loaded(
+    __name__, {"account": ("Account", "Reservation", "State"), "grant": ("Forecast",), "ledger": ("Ledger",)}
+)
