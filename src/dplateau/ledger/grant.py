@@ -42,7 +42,8 @@ def forecast(run: Run | Runs, part: Part | None, before: Sums, terms: Terms, *, 
     """What a run that was checked would cost and leave."""
     whole, budget = part is None, terms.budget
     cost, left = cost_of(run, terms.order), before.left(budget)
-    room = _room(before, budget, whole)
+    # A part may cost what another part of its partition has spent more.
+    room = left if whole else Sums(before.total - before.partition + before.part).left(budget)
     if closed:
         return Forecast(cost / budget, 0.0, left, left, False, "The account is closed.")
     if not math.isfinite(cost):
@@ -73,16 +74,11 @@ def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
 def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
     """What is left, and what would fit."""
     whole = part is None
-    room = _room(before, terms.budget, whole)
+    room = max(before.room(terms.budget, whole=whole), 0.0) / terms.budget
     where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
     said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room:.3g} of it is left{where}"
     hint = _hint(run, before, terms, whole)
     return f"{said}: nothing was reserved.{' ' if hint else ''}{hint}"
-
-
-def _room(before: Sums, budget: float, whole: bool) -> float:
-    """The share of the budget that one more run may cost."""
-    return max(before.room(budget, whole=whole), 0.0) / budget
 
 
 def _hint(run: Run | Runs, before: Sums, terms: Terms, whole: bool) -> str:
