@@ -45,7 +45,7 @@ def forecast(run: Run | Runs, part: Part | None, before: Sums, terms: Terms, *, 
     # A part may cost what another part of its partition has spent more.
     room = left if whole else Sums(before.total - before.partition + before.part).left(budget)
     if closed:
-        return Forecast(cost / budget, 0.0, left, left, False, "The account is closed.")
+        return Forecast(cost / budget, room, left, left, False, "The account is closed.")
     if not math.isfinite(cost):
         return Forecast(math.inf, room, left, left, False, _sentence(no_cost(run, terms.order)))
     after = before.after(cost, whole=whole)

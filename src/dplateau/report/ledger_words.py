@@ -128,7 +128,7 @@ def foreseen(found: Forecast, part: tuple[str, str] | None = None) -> tuple[str,
         if part is None or found.cost - takes < _MUCH:
             return answer, ""
         return answer, f"It costs {percent_up(found.cost)} for the part, but another part of {part[0]} has spent more."
-    if not math.isfinite(found.cost):
+    if not math.isfinite(found.cost) or found.cost <= found.room:  # no bound, or no account that pays
         return "It cannot be paid from this budget.", found.says
     where = "" if part is None else f" for {part[1]} of {part[0]}"
     free = f"{percent_down(found.room)} is left{where}"

@@ -223,7 +223,7 @@
       byId("ledger-box").className = `verdict ${plan.fits ? "good" : wrong ? "bad" : "warn"}`;
       byId("ledger-account").textContent = plan.account ?? value("account");
       byId("ledger-account").href = plan.address ?? "/ledger";
-      byId("ledger-answer").textContent = plan.answer ?? "No answer";
+      byId("ledger-answer").textContent = plan.answer ?? "It could not be reserved.";
       byId("ledger-more").textContent = wrong || plan.more;
       byId("ledger-bar").hidden = Boolean(wrong);
       byId("ledger-bar").setAttribute("aria-label", plan.answer ?? "");
