@@ -91,7 +91,8 @@ def test_the_road_from_an_account_to_a_plan_and_back(visit, address, ledger):
     assert "What would fit: noise_multiplier" in page.text_content("#ledger-more")
     page.fill("#n", "70000")
     page.wait_for_selector("#ledger-box.bad")
-    assert "the run has n 70,000, and the account 60,000 records in all" in page.text_content("#ledger-more")
+    assert "The run has n 70,000, and the account 60,000 records in all" in page.text_content("#ledger-more")
+    assert page.is_hidden("#ledger-bar")
     page.click("#ledger-account")
     page.wait_for_url("**/ledger")
     assert ledger.head() == before

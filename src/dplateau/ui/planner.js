@@ -224,7 +224,7 @@
       byId("ledger-account").textContent = plan.account ?? value("account");
       byId("ledger-account").href = plan.address ?? "/ledger";
       byId("ledger-answer").textContent = plan.answer ?? "It could not be reserved.";
-      byId("ledger-more").textContent = wrong || plan.more;
+      byId("ledger-more").textContent = wrong ? wrong[0].toUpperCase() + wrong.slice(1) : plan.more;
       byId("ledger-bar").hidden = Boolean(wrong);
       byId("ledger-bar").setAttribute("aria-label", plan.answer ?? "");
       const [spent, planned] = byId("ledger-bar").children;
