@@ -44,6 +44,15 @@ def test_many_entries_are_not_all_shown(dplateau, ledger):
     assert "and 6 earlier entries" in out
 
 
+def test_long_names_hide_nothing(dplateau, ledger):
+    ledger.account("patients", who="n" * 100, purpose="readmissions").reserve(RUN)
+    out = dplateau("ledger", "show", "patients")[1]
+    assert out.count("n" * 20) >= 3
+    for said in ("opened", "reserved: 3", "readmissions"):
+        assert said in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_verify(dplateau, ledger):
     code, out, err = dplateau("ledger", "verify")
     assert (code, err) == (0, "")

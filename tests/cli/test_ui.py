@@ -62,6 +62,49 @@ def test_it_serves_this_computer_only_and_ends_with_the_keyboard():
     assert (process.returncode, out, err) == (0, "", "")
 
 
+def test_it_serves_a_ledger(tmp_path):
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("sqlalchemy")
+    import dplateau as dp
+
+    url = f"sqlite:///{tmp_path}/privacy.db"
+    dp.Ledger(url).create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    command = [sys.executable, "-c", START, "ui", "--port", "0", "--no-browser", "--ledger", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            address = process.stdout.readline().split()[9]
+            assert address.endswith("/ledger")
+            with urllib.request.urlopen(f"{address}/patients", timeout=20) as reply:
+                assert b"100 % of the budget is left" in reply.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("sqlite:///{0}/none.db", "there is no ledger at"), ("privacy.db", "no address of a database"), ("mysql://x", "not in mysql")],
+)
+def test_a_ledger_that_is_not_there_is_told_at_once(dplateau, tmp_path, url, said):
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("sqlalchemy")
+    code, out, err = dplateau("ui", "--no-browser", "--port", 0, "--ledger", url.format(tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_does_not_show_a_ledger():
+    """Other users of this computer reach the page: what it shows is asked for by name."""
+    from typer.main import get_command
+
+    from dplateau.cli.main import app
+
+    option = next(one for one in get_command(app).commands["ui"].params if one.name == "ledger")
+    assert option.envvar is None
+
+
 def test_jax_is_not_loaded(process):
     pytest.importorskip("starlette")
     code = "import sys, dplateau.ui.app, dplateau.ui.answer; dplateau.ui.answer.warm_up(); print('jax' in sys.modules)"

@@ -17,7 +17,8 @@ from sqlalchemy.exc import DBAPIError
 
 import dplateau as dp
 from dplateau.filter import Filter, cost_of
-from dplateau.ledger import Account, Head
+from dplateau.ledger import Account, Head, book
+from dplateau.ledger.database import connected
 
 NAME = "patients"
 
@@ -364,3 +365,55 @@ def test_migrations_make_the_table_that_queries_see(ledger):
 def test_importing_dplateau_loads_no_database():
     code = "import sys, dplateau; dplateau.Run; print({'sqlalchemy', 'alembic', 'psycopg', 'dplateau.ledger'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_a_forecast_comes_true_and_takes_nothing(ledger, account, full):
+    before = ledger.head()
+    foreseen = account.forecast(full())
+    assert (foreseen.fits, foreseen.left, foreseen.says) == (True, 1.0, "")
+    assert ledger.head() == before
+    account.reserve(full())
+    assert account.state().left == foreseen.leaves == pytest.approx(1 - foreseen.cost)
+    part = ("shards", "north")
+    account.reserve(full(n=10), part=part)
+    spent = account.state().left
+    again, other = (account.forecast(full(6.0, n=10), part=("shards", name)) for name in ("north", "south"))
+    assert again.leaves < other.leaves == spent < other.room
+    assert other.room == pytest.approx(foreseen.leaves)
+    account.reserve(full(6.0, n=10), part=("shards", "south"))
+    account.reserve(full(6.0, n=10), part=part)
+    assert account.state().left == again.leaves
+
+
+def test_a_forecast_says_what_a_refusal_says(ledger, account, full):
+    foreseen = account.forecast(full(0.3))
+    assert (foreseen.fits, foreseen.leaves) == (False, 1.0)
+    with pytest.raises(dp.BudgetError) as refused:
+        account.reserve(full(0.3))
+    assert foreseen.says.startswith("What would fit: ")
+    assert str(refused.value).endswith(foreseen.says)
+    for run, part in ((full(n=1001), None), (full(adjacency="replace"), None), (full(), ("shards",)), ("run", None)):
+        with pytest.raises(dp.InputError) as wrong:
+            account.reserve(run, part=part)
+        with pytest.raises(dp.InputError) as foreseen:
+            account.forecast(run, part=part)
+        assert str(foreseen.value) == str(wrong.value)
+    ledger.close(NAME)
+    assert account.forecast(full()).says == "The account is closed."
+
+
+def test_a_history_is_of_one_moment(ledger, account, full):
+    account.reserve(full()).commit()
+    assert ledger.history(NAME) == (account.state(), ledger.entries(NAME))
+    with pytest.raises(dp.InputError, match="no account 'nobody'"):
+        ledger.history("nobody")
+
+
+def test_who_only_reads_cannot_write(ledger):
+    with pytest.raises(dp.LedgerError), connected(ledger.url) as connection:
+        book.append(connection, kind="closed", account=NAME, who="x", body={})
+    if ledger.url.startswith("postgresql"):  # in SQLite the writer waits until the reader has done
+        with connected(ledger.url) as connection:
+            first = book.head(connection)
+            ledger.close(NAME)
+            assert book.head(connection) == first

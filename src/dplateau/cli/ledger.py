@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json as json_text
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -139,13 +136,14 @@ def export(
 ) -> None:
     """Write all entries, or those of an account, as JSON or CSV."""
     from dplateau.files import write_file
+    from dplateau.report.ledger_words import to_csv, to_json
 
     if as_csv and json:
         raise InputError("--csv and --json are both given: give one of them.")
     if output is not None and output.exists():
         raise InputError(f"{output} exists already: name a new file, or remove it first.")
     entries = _ledger(url).entries(name)
-    text = _csv(entries) if as_csv else json_text.dumps({"entries": [entry.to_dict() for entry in entries]}, indent=1) + "\n"
+    text = to_csv(entries) if as_csv else to_json(entries)
     if output is None:
         print(text, end="")
         return
@@ -170,7 +168,7 @@ def _ledger(url: str) -> Ledger:
 def _show_account(found: Ledger, name: str, json: bool) -> None:
     from dplateau.report.ledger import account_text
 
-    state, entries = found.account(name).state(), found.entries(name)
+    state, entries = found.history(name)
     if json:
         show_json({"account": state.to_dict(), "entries": [entry.to_dict() for entry in entries]})
     else:
@@ -184,13 +182,3 @@ def _head(text: str) -> Head:
     if not (number.isdecimal() and digest):
         raise InputError(f"--head is {text!r:.40}: expected NUMBER:DIGEST, as dplateau ledger verify prints it.")
     return Head(int(number), digest)
-
-
-def _csv(entries: list[Any]) -> str:
-    from dplateau.ledger.entry import NAMES
-
-    lines = io.StringIO()
-    table = csv.writer(lines, lineterminator="\n")
-    table.writerow(NAMES)
-    table.writerows([getattr(entry, name) for name in NAMES] for entry in entries)
-    return lines.getvalue()

@@ -1,4 +1,4 @@
-"""``dplateau ui``: the planner page, for browsers on this computer."""
+"""``dplateau ui``: the planner page and the pages of a ledger, for browsers on this computer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import errno
 import socket
 import threading
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dplateau.cli import options as o
 from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    from dplateau.ledger import Ledger
 
 HOST = "127.0.0.1"
 PAGE = "The page"
@@ -20,15 +23,21 @@ PAGE = "The page"
 def ui(
     port: Annotated[int, o.option("Port; 0: any that is free.", PAGE, "--port")] = 8337,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.", rich_help_panel=PAGE)] = True,
+    ledger: Annotated[
+        str | None,
+        o.option("Show this ledger, too: see dplateau ledger. It is only read.", PAGE, "--ledger", metavar="URL"),
+    ] = None,
 ) -> None:
     """Plan with sliders, in the browser: noise, plateau, trade-off curve and risk from public facts.
 
     The page is for this computer only, reads no data and stores nothing.
     Ctrl-C ends it.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
     dplateau ui
+
+    dplateau ui --ledger sqlite:///privacy.db
     """
     if not 0 <= port <= 65535:
         raise InputError(f"--port is {port}: expected a number from 0 to 65535.")
@@ -43,15 +52,26 @@ def ui(
         raise InputError(f"dplateau ui needs {missing}: pip install 'dplateau[ui]'.") from None
     from dplateau.ui.answer import warm_up
 
+    kept = None if ledger is None else _known(ledger)
     with _listening(port) as listener:
         warm_up()
         address = f"http://{HOST}:{listener.getsockname()[1]}/"
-        print(f"The planner is at {address} until you press Ctrl-C.", flush=True)
+        there = "" if kept is None else f" and the ledger at {address}ledger"
+        print(f"The planner is at {address}{there} until you press Ctrl-C.", flush=True)
         if browser:
             threading.Thread(target=_open, args=(address,), daemon=True).start()
-        config = uvicorn.Config(application(), log_level="error", access_log=False, lifespan="off", server_header=False)
+        config = uvicorn.Config(application(kept), log_level="error", access_log=False, lifespan="off", server_header=False)
         with suppress(KeyboardInterrupt):  # That is how one ends it.
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def _known(url: str) -> Ledger:
+    """A ledger that can be read: a wrong address is better found now."""
+    from dplateau.ledger import Ledger
+
+    ledger = Ledger(url)
+    ledger.head()
+    return ledger
 
 
 def _listening(port: int) -> socket.socket:

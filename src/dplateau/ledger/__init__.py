@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from dplateau.ledger.account import Reservation as Reservation
     from dplateau.ledger.account import State as State
     from dplateau.ledger.charge import Charge as Charge
+    from dplateau.ledger.grant import Forecast as Forecast
     from dplateau.ledger.ledger import Ledger as Ledger
 
 __getattr__, __dir__ = loaded(
-    __name__, {"account": ("Account", "Reservation", "State"), "charge": ("Charge",), "ledger": ("Ledger",)}
+    __name__,
+    {
+        "account": ("Account", "Reservation", "State"),
+        "charge": ("Charge",),
+        "grant": ("Forecast",),
+        "ledger": ("Ledger",),
+    },
 )

@@ -6,14 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import Connection
+
 from dplateau.certificate import Certificate
 from dplateau.filter import ROOM, cost_of, no_cost
 from dplateau.ledger import book
-from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.charge import digest_of
 from dplateau.ledger.database import connected
-from dplateau.ledger.hint import what_fits
-from dplateau.ledger.sums import Sums, covers
+from dplateau.ledger.grant import Forecast, check, forecast, refusal
+from dplateau.ledger.sums import covers
 from dplateau.ledger.words import part_of
 from dplateau.spec import BudgetError, InputError, Run, Runs
 
@@ -129,7 +130,7 @@ class Account:
         where = part_of(part)
         with connected(self.url) as connection:
             terms = book.terms(connection, self.name)
-        _check(run, where, terms)
+        check(run, where, terms)
         cost = cost_of(run, terms.order)
         if not math.isfinite(cost):
             raise BudgetError(no_cost(run, terms.order))
@@ -147,7 +148,7 @@ class Account:
             else:
                 number = None
         if number is None:
-            raise BudgetError(_refusal(self.name, run, where, cost, before, terms))
+            raise BudgetError(refusal(self.name, run, where, cost, before, terms))
         return Reservation(self, number, run, cost, where)
 
     def state(self) -> State:
@@ -159,19 +160,50 @@ class Account:
             There is no such account, or the ledger cannot be used (``LedgerError``).
         """
         with connected(self.url) as connection:
+            return state_of(connection, self.name)
+
+    def forecast(self, run: Run | Runs, *, part: tuple[str, str] | None = None) -> Forecast:
+        """What a run would cost, and what it would leave. Nothing is reserved, and others may reserve meanwhile.
+
+        Parameters
+        ----------
+        run, part
+            As in ``reserve``.
+
+        Returns
+        -------
+        Forecast
+            Shares of the budget.
+
+        Raises
+        ------
+        InputError
+            The run is not on these records, or the ledger cannot be used (``LedgerError``).
+        """
+        where = part_of(part)
+        with connected(self.url) as connection:
             terms = book.terms(connection, self.name)
-            total = book.sums(connection, self.name, None).total * (1 + ROOM)
-            used = book.parts(connection, self.name)
-            return State(
-                name=self.name,
-                **vars(terms),
-                spent=total,
-                left=max(1 - total / terms.budget, 0.0),
-                reserved=book.count(connection, self.name, "reserved"),
-                committed=book.count(connection, self.name, "committed"),
-                parts=tuple((part.partition, part.part, spent / terms.budget) for part, spent in used.items()),
-                closed=book.exists(connection, self.name, "closed"),
-            )
+            closed = book.exists(connection, self.name, "closed")
+            before = book.sums(connection, self.name, where)
+        check(run, where, terms)
+        return forecast(run, where, before, terms, closed=closed)
+
+
+def state_of(connection: Connection, name: str) -> State:
+    """What an account has spent, and what is left."""
+    terms = book.terms(connection, name)
+    sums = book.sums(connection, name, None)
+    used = book.parts(connection, name)
+    return State(
+        name=name,
+        **vars(terms),
+        spent=sums.total * (1 + ROOM),
+        left=sums.left(terms.budget),
+        reserved=book.count(connection, name, "reserved"),
+        committed=book.count(connection, name, "committed"),
+        parts=tuple((part.partition, part.part, spent / terms.budget) for part, spent in used.items()),
+        closed=book.exists(connection, name, "closed"),
+    )
 
 
 @dataclass(frozen=True)
@@ -233,33 +265,3 @@ def _digests(certificate: Certificate) -> dict[str, Any]:
         "weights_sha256": certificate.weights_sha256,
         "certifies": certificate.certifies,
     }
-
-
-def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
-    """Raise unless the run is on these records."""
-    if not isinstance(run, (Run, Runs)):
-        raise InputError(f"expected a run, got {type(run).__name__}.")
-    if run.adjacency != terms.adjacency:
-        raise InputError(f"the run has adjacency {run.adjacency}, the account {terms.adjacency}: they must agree.")
-    if run.n > terms.n:
-        raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: name the account of these records.")
-    if part is None:
-        return
-    if terms.adjacency != "add-remove":
-        raise InputError(
-            f"part is for add-remove, and the account is kept under {terms.adjacency}: there a record may move from one part to "
-            "another, and no bound on a run says what that costs. Leave part out: the run then counts as one on all records."
-        )
-
-
-def _refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
-    """What is left, and what would fit."""
-    whole = part is None
-    room = max(before.room(terms.budget, whole=whole), 0.0)
-    where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
-    said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room / terms.budget:.3g} of it is left{where}"
-
-    def fits(cost: float) -> bool:
-        return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
-
-    return f"{said}: nothing was reserved.{what_fits(run, terms.order, fits) if isinstance(run, Run) else ''}"

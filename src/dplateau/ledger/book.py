@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, Select, func, insert, select
 from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
 from dplateau.ledger.schema import entries
 from dplateau.ledger.sums import Sums
-from dplateau.spec import InputError
+from dplateau.spec import InputError, LedgerError
 
 _BLOCK = 1000
 
@@ -72,13 +73,16 @@ def terms(connection: Connection, account: str) -> Terms:
     Raises
     ------
     InputError
-        There is no such account.
+        There is no such account, or what opened it cannot be read (``LedgerError``).
     """
     body = connection.execute(_of(account, "opened").with_only_columns(entries.c.body)).scalar()
     if body is None:
         known = ", ".join(names(connection)) or "it has none yet"
         raise InputError(f"the ledger has no account {account!r} (accounts: {known}): check the name, or create it.")
-    return Terms(**json.loads(body))
+    try:
+        return Terms(**json.loads(body))
+    except (ValueError, TypeError):
+        raise LedgerError(f"the opening of the account {account!r} was changed: dplateau ledger verify says where.") from None
 
 
 def exists(connection: Connection, account: str, kind: str) -> bool:
@@ -112,12 +116,12 @@ def sums(connection: Connection, account: str, part: Part | None) -> Sums:
     """What is spent, from the last entries that say so: nothing is summed up again."""
     e = entries.c
     reserved = _of(account, "reserved")
-    total = _last(connection, reserved.with_only_columns(e.spent))
+    total = _last(connection, account, reserved.with_only_columns(e.spent))
     if part is None:
         return Sums(total)
     of_partition = select(e.partition_spent).where(e.account == account, e.partition == part.partition)
     of_part = select(e.part_spent).where(e.account == account, e.partition == part.partition, e.part == part.part)
-    return Sums(total, _last(connection, of_partition), _last(connection, of_part))
+    return Sums(total, _last(connection, account, of_partition), _last(connection, account, of_part))
 
 
 def parts(connection: Connection, account: str) -> dict[Part, float]:
@@ -126,13 +130,20 @@ def parts(connection: Connection, account: str) -> dict[Part, float]:
     mine = e.account == account, e.partition.is_not(None)
     last = select(func.max(e.number)).where(*mine).group_by(e.partition, e.part)  # read from an index alone
     wanted = select(e.partition, e.part, e.part_spent).where(e.number.in_(last)).order_by(e.partition, e.part)
-    return {Part(partition, part): spent for partition, part, spent in connection.execute(wanted)}
+    return {Part(partition, part): _number(account, spent) for partition, part, spent in connection.execute(wanted)}
 
 
 def _of(account: str, kind: str) -> Select[Any]:
     return select(entries).where(entries.c.account == account, entries.c.kind == kind)
 
 
-def _last(connection: Connection, wanted: Select[Any]) -> float:
-    found = connection.execute(wanted.order_by(entries.c.number.desc()).limit(1)).scalar()
-    return 0.0 if found is None else found
+def _last(connection: Connection, account: str, wanted: Select[Any]) -> float:
+    found = connection.execute(wanted.order_by(entries.c.number.desc()).limit(1)).first()
+    return 0.0 if found is None else _number(account, found[0])
+
+
+def _number(account: str, value: object) -> float:
+    """A sum, which whoever changed a row may have made anything else."""
+    if not isinstance(value, float | int) or not math.isfinite(value):
+        raise LedgerError(f"what the account {account!r} has spent was changed: dplateau ledger verify says where.")
+    return float(value)

@@ -72,6 +72,8 @@ def shown(url: str) -> str:
 def connected(url: str, *, write: bool = False, fresh: bool = False) -> Iterator[Connection]:
     """A connection in a transaction, committed if the block ends well. Of several that write, one goes on at a time.
 
+    One that does not write sees the ledger of one moment, and the database refuses to write for it.
+
     Parameters
     ----------
     url : str
@@ -141,7 +143,9 @@ def _engine(url: str) -> Engine:
 
         @event.listens_for(engine, "begin")
         def _(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITES) else "BEGIN")
+            writes = connection.get_execution_options().get(_WRITES)
+            connection.exec_driver_sql(f"PRAGMA query_only = {'OFF' if writes else 'ON'}")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     else:
 
@@ -151,6 +155,8 @@ def _engine(url: str) -> Engine:
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            else:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     return engine
 

@@ -28,7 +28,7 @@ def what_fits(run: Run, order: float | None, fits: Callable[[float], bool]) -> s
         Whether the budget covers such a cost.
     """
     options = [found for found in (_noise(run, order, fits), _steps(run, order, fits)) if found]
-    return f" What would fit: {', or '.join(options)}." if options else ""
+    return f"What would fit: {', or '.join(options)}." if options else ""
 
 
 def _noise(run: Run, order: float | None, fits: Callable[[float], bool]) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dplateau.certificate import Certificate
 from dplateau.filter import Filter
 from dplateau.ledger import book
-from dplateau.ledger.account import Account, State
+from dplateau.ledger.account import Account, State, state_of
 from dplateau.ledger.charge import Charge, charges
 from dplateau.ledger.database import connected, normal, shown, upgrade
 from dplateau.ledger.entry import Entry, Head
@@ -134,8 +134,18 @@ class Ledger:
     def accounts(self) -> list[State]:
         """The state of every account, in the order in which they were opened."""
         with connected(self.url) as connection:
-            names = book.names(connection)
-        return [self.account(name).state() for name in names]
+            return [state_of(connection, name) for name in book.names(connection)]
+
+    def history(self, name: str) -> tuple[State, list[Entry]]:
+        """The state of an account and its entries, of the same moment.
+
+        Raises
+        ------
+        InputError
+            There is no such account, or the ledger cannot be used (``LedgerError``).
+        """
+        with connected(self.url) as connection:
+            return state_of(connection, name), list(book.read(connection, name))
 
     def close(self, name: str) -> None:
         """Let nothing more be reserved from an account. Its reservations can still be committed.

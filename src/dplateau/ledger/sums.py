@@ -40,6 +40,10 @@ class Sums:
         free = budget / (1 + ROOM) - self.total
         return free if whole else free + self.partition - self.part
 
+    def left(self, budget: float) -> float:
+        """The share of a budget that is left, from 1 to 0."""
+        return max(1 - self.total * (1 + ROOM) / budget, 0.0)
+
 
 def covers(budget: float, sums: Sums) -> bool:
     """Whether a budget covers what is spent, as ``Filter`` decides it."""

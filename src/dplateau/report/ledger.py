@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,17 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dplateau.accounting.enclosure import rounded_up
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry, Head
+from dplateau.report import ledger_words as words
 from dplateau.report.text import facts
-from dplateau.spec import ADJACENCIES
 
 SHOWN: Final = 20
 """Entries of an account, the last ones, and problems, the first ones."""
-_MINUTES: Final = 16
-"""Characters of a time up to its minutes."""
-_PROTECTS: Final[dict[str, str]] = dict(zip(ADJACENCIES, ("added or removed", "replaced by another"), strict=True))
 
 
 def accounts_text(states: Sequence[State]) -> RenderableType:
@@ -31,7 +26,7 @@ def accounts_text(states: Sequence[State]) -> RenderableType:
     table = _table(("account", "left"), ("records", "right"), ("epsilon", "right"), ("delta", "right"), ("left", "right"))
     table.add_column("reserved", justify="right")
     for one in states:
-        left = _percent_down(one.left)
+        left = words.percent_down(one.left)
         shown = Text("closed", "dim") if one.closed else Text(left, "bold green" if one.left > 0 else "bold red")
         table.add_row(one.name, f"{one.n:,}", f"{one.epsilon:g}", f"{one.delta:g}", shown, f"{one.reserved:,}")
     return table
@@ -39,21 +34,15 @@ def accounts_text(states: Sequence[State]) -> RenderableType:
 
 def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     """What ``dplateau ledger show NAME`` shows."""
-    left = Text.assemble((_percent_down(state.left), "bold green" if state.left > 0 else "bold red"), " of the budget is left")
-    if state.closed:
-        left.append(", and the account is closed: nothing can be reserved")
-    kept = "squared mu" if state.order is None else f"Renyi divergence of order {state.order:.4g}"
+    left = Text.assemble((words.percent_down(state.left), "bold green" if state.left > 0 else "bold red"), words.left(state))
     rows: list[tuple[str, RenderableType]] = [
-        ("budget", f"epsilon {state.epsilon:g} at delta {state.delta:g}, for all trainings together"),
-        ("protects", f"one {state.unit} {_PROTECTS[state.adjacency]}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
-        ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
-        ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),
-        *((f"part {part}", f"of {partition}: {_percent_up(share)} of the budget") for partition, part, share in state.parts),
+        *words.facts(state),
+        *((f"part {part}", f"of {partition}: {words.percent_up(share)} of the budget") for partition, part, share in state.parts),
     ]
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
-        cost = "" if entry.cost is None else _percent_up(entry.cost / state.budget)
-        table.add_row(str(entry.number), entry.time[:_MINUTES].replace("T", " "), entry.who, _what(entry), cost)
+        cost = "" if (share := words.cost(entry, state)) is None else words.percent_up(share)
+        table.add_row(str(entry.number), words.minute(entry.time), entry.who, words.what(entry), cost)
     more = [] if len(entries) <= SHOWN else [Text(f"and {len(entries) - SHOWN:,} earlier entries", "dim")]
     return Group(Text(state.name, "bold"), left, "", facts(*rows), "", table, *more)
 
@@ -73,28 +62,5 @@ def verified_text(problems: Sequence[str], last: Head, known: Head | None) -> Re
 def _table(*columns: tuple[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name, justify in columns:
-        table.add_column(name, justify=justify, no_wrap=name not in ("what", "account"))
+        table.add_column(name, justify=justify, no_wrap=name not in ("what", "account", "who"), overflow="fold")
     return table
-
-
-def _what(entry: Entry) -> str:
-    """An entry in a few words."""
-    data = entry.data
-    if entry.kind == "committed":
-        return f"committed {entry.reservation}" + (", with a certificate" if data.get("certificate_sha256") else "")
-    if entry.kind != "reserved":
-        return entry.kind
-    runs = data["run"].get("runs", [data["run"]])
-    steps = sum(run["steps"] for run in runs)
-    words = [f"{len(runs)} runs, {steps:,} steps" if len(runs) > 1 else f"{steps:,} steps"]
-    words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
-    words += [data["purpose"]] if data.get("purpose") else []
-    return f"reserved: {'; '.join(words)}"
-
-
-def _percent_down(share: float) -> str:
-    return f"{math.floor(share * 1000) / 10:g} %"
-
-
-def _percent_up(share: float) -> str:
-    return f"{math.ceil(share * 1000) / 10:g} %"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -51,10 +52,29 @@ def answer(settings: Settings, part: str, piece: int = 0) -> dict[str, Any]:
     """
     if part not in PARTS:
         raise SettingsError({"part": f"expected one of {', '.join(PARTS)}."})
+    with _possible():
+        return _answered(settings, part, piece)
+
+
+def planned(settings: Settings) -> Run:
+    """The run of these settings, with its noise.
+
+    Raises
+    ------
+    SettingsError
+        No noise meets the target.
+    """
+    with _possible():
+        return found(settings).run
+
+
+@contextmanager
+def _possible() -> Iterator[None]:
+    """What no noise can do is an error of epsilon."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)  # The page says itself where delta is too large.
-            return _answered(settings, part, piece)
+            yield
     except SettingsError:
         raise
     except InputError as error:

@@ -1,15 +1,15 @@
-"""The web application: one page, its scripts, and the answers, for browsers on this computer only.
+"""The web application: the planner, its scripts and answers, and the pages of a ledger, for browsers on this computer only.
 
-Nothing is read from disk but the page's own files, nothing is stored, no data come in: every answer follows from its address alone.
+Nothing is read but the pages' own files and the ledger, nothing is stored, no data come in.
 Requests for another host's name are refused, so that no website can reach the page through a name that it points to this computer.
 """
 
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,6 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dplateau.report.pages import asset, plotly, render
 from dplateau.ui.answer import answer
 from dplateau.ui.settings import NUMBERS, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from dplateau.ledger import Ledger
+    from dplateau.ui.ledger import LedgerPages
 
 HOSTS: Final = ("127.0.0.1", "localhost")
 FOLDER: Final = Path(__file__).parent
@@ -55,15 +59,11 @@ class _Headers:
         await self.app(scope, receive, sending if scope["type"] == "http" else send)
 
 
-@cache
-def page_html() -> str:
-    """The page, which knows the ranges and the defaults of all settings."""
-    return render("planner.html", FOLDER, numbers=NUMBERS, query=Settings().to_query())
-
-
-async def page(_: Request) -> Response:
-    """``/``."""
-    return HTMLResponse(page_html(), headers={"Cache-Control": "no-cache"})
+def page(_: Request, ledger: LedgerPages | None = None) -> Response:
+    """``/``: the planner, which knows the ranges and the defaults of all settings, and the accounts of a ledger."""
+    known = ledger.known() if ledger else {"accounts": None, "trouble": ""}
+    text = render("planner.html", FOLDER, numbers=NUMBERS, query=Settings().to_query(), **known)
+    return HTMLResponse(text, headers={"Cache-Control": "no-cache"})
 
 
 async def answered(request: Request) -> Response:
@@ -86,6 +86,11 @@ async def answered(request: Request) -> Response:
     return JSONResponse({**content, "milliseconds": 1000 * (time.perf_counter() - begun)}, headers=headers)
 
 
+async def without_ledger(_: Request) -> Response:
+    """``/ledger``, where there is none."""
+    return Response("This page needs a ledger: start it with dplateau ui --ledger URL.\n", status_code=404, media_type="text/plain")
+
+
 async def script(request: Request) -> Response:
     """The page's scripts: Plotly, the figures, the planner."""
     name = request.path_params["name"]
@@ -99,12 +104,26 @@ async def script(request: Request) -> Response:
     return Response(text(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
 
-def application() -> Starlette:
-    """The application, for uvicorn and for tests."""
+def application(ledger: Ledger | None = None) -> Starlette:
+    """The application, for uvicorn and for tests.
+
+    Parameters
+    ----------
+    ledger : Ledger, optional
+        Its pages are served, too. It is only read.
+    """
+    if ledger is None:
+        planner, pages = page, [Route(path, without_ledger, methods=["GET"]) for path in ("/ledger", "/ledger/{name:path}")]
+    else:
+        from dplateau.ui.ledger import LedgerPages
+
+        found = LedgerPages(ledger)
+        planner, pages = partial(page, ledger=found), found.routes()
     return Starlette(
         routes=[
-            Route("/", page, methods=["GET"]),
+            Route("/", planner, methods=["GET"]),
             Route("/answer", answered, methods=["GET"]),
+            *pages,
             Route("/{name}.js", script, methods=["GET"]),
         ],
         middleware=[

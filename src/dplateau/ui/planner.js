@@ -10,6 +10,8 @@
   const numbers = [...form.querySelectorAll('input[type="number"]')];
   const names = [...new Set([...form.elements].map((one) => one.name).filter(Boolean))];
   const SLIDER = 1000;
+  // Fields that are there where a ledger is.
+  const OF_LEDGER = ["account", "partition", "records"].filter((name) => names.includes(name));
 
   // Settings.
 
@@ -64,11 +66,14 @@
   // Answers.
 
   async function ask(part, settings, piece) {
-    const reply = await fetch(`/answer?quiet=1&part=${part}&piece=${piece}&${settings}`, { signal: AbortSignal.timeout(60000) });
+    const given = new URLSearchParams(settings);
+    if (part !== "ledger") for (const name of OF_LEDGER) given.delete(name);
+    const where = part === "ledger" ? "/forecast?quiet=1" : `/answer?quiet=1&part=${part}&piece=${piece}`;
+    const reply = await fetch(`${where}&${given}`, { signal: AbortSignal.timeout(60000) });
     return reply.json();
   }
 
-  const parts = ["risk", "plateau", "trade-off", "worth", "begins", "poisson"];
+  const parts = [...(OF_LEDGER.length ? ["ledger"] : []), "risk", "plateau", "trade-off", "worth", "begins", "poisson"];
   let working = false, shown = null, lost = false;
   const done = new Map();
   let turn = 0;
@@ -76,6 +81,7 @@
   function next() {
     for (let k = 0; k < parts.length; k += 1) {
       const part = parts[(turn + k) % parts.length];
+      if (part === "ledger" && !new URLSearchParams(shown).get("account")) { byId("ledger-box").hidden = true; continue; }
       if (done.get(part) !== shown) { turn = (turn + k + 1) % parts.length; return { part, settings: shown, pieces: [] }; }
     }
     return null;
@@ -102,7 +108,12 @@
         task = task || (shown ? next() : null);
         if (!task) { if (query() === asked) break; continue; }
         const piece = await ask(task.part, task.settings, task.pieces.length);
-        if (piece.errors) { done.set(task.part, task.settings); task = null; continue; }
+        if (piece.errors) {
+          if (task.part === "ledger") show.ledger([piece]);
+          done.set(task.part, task.settings);
+          task = null;
+          continue;
+        }
         task.pieces.push(piece);
         if (task.part === "trade-off" && task.settings === shown) show[task.part](task.pieces);
         if (task.pieces.length === piece.pieces) {
@@ -205,6 +216,23 @@
       byId("bar-risk").textContent = risk.bound === null ? "no bound" : risk.says_something ? `≤ ${risk.shown}` : "not proved";
     },
 
+    // What the plan would leave of an account's budget.
+    ledger([plan]) {
+      const wrong = plan.errors ? Object.values(plan.errors).join(" ") : "";
+      byId("ledger-box").hidden = false;
+      byId("ledger-box").className = `verdict ${plan.fits ? "good" : wrong ? "bad" : "warn"}`;
+      byId("ledger-account").textContent = plan.account ?? value("account");
+      byId("ledger-account").href = plan.address ?? "/ledger";
+      byId("ledger-answer").textContent = plan.answer ?? "It could not be reserved.";
+      byId("ledger-more").textContent = wrong ? wrong[0].toUpperCase() + wrong.slice(1) : plan.more;
+      byId("ledger-bar").hidden = Boolean(wrong);
+      byId("ledger-bar").setAttribute("aria-label", plan.answer ?? "");
+      const [spent, planned] = byId("ledger-bar").children;
+      spent.style.width = `${100 * (1 - (plan.left ?? 1))}%`;
+      planned.style.width = `${100 * (plan.fits ? plan.left - plan.leaves : plan.left ?? 0)}%`;
+      planned.classList.toggle("over", !plan.fits);
+    },
+
     plateau(pieces) {
       const [first] = pieces;
       const rows = pieces.flatMap((one) => one.steps.map((steps, k) => [steps, one.composition[k], one.certified[k]]));
@@ -277,6 +305,11 @@
 
   // Events.
 
+  function takeFacts(field) {
+    for (const [name, text] of Object.entries(field.selectedOptions[0].dataset)) put(name, text);
+    numbers.forEach(toSlider);
+  }
+
   function changed() {
     enable();
     history.replaceState(null, "", `?${query()}`);
@@ -288,6 +321,7 @@
     const field = event.target;
     if (field.type === "range") fromSlider(field, byId(field.id.replace("-slider", "")));
     if (field.type === "number") toSlider(field);
+    if (field.id === "account") takeFacts(field);
     changed();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -304,6 +338,7 @@
 
   for (const [name, text] of new URLSearchParams(location.search)) put(name, text);
   numbers.forEach(toSlider);
+  if (OF_LEDGER.length) byId("part").open = Boolean(value("records") || value("partition"));
   enable();
   work();
 })();

@@ -1,0 +1,92 @@
+"""Whether an account covers one more run: what it would cost and leave, and the words where it does not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dplateau.filter import cost_of, no_cost
+from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.hint import what_fits
+from dplateau.ledger.sums import Sums, covers
+from dplateau.spec import InputError, Run, Runs
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would cost an account, in shares of its budget.
+
+    Attributes
+    ----------
+    cost : float
+        Of the run; infinite where no proved bound can be used.
+    room : float
+        What such a run may cost: for one on a part that is more than what is left while another part has spent more.
+    left, leaves : float
+        What is left now, and what would be left after it; the same where it does not fit.
+    fits : bool
+        Whether the budget covers it.
+    says : str
+        Where it does not: what would fit, or why nothing does.
+    """
+
+    cost: float
+    room: float
+    left: float
+    leaves: float
+    fits: bool
+    says: str = ""
+
+
+def forecast(run: Run | Runs, part: Part | None, before: Sums, terms: Terms, *, closed: bool) -> Forecast:
+    """What a run that was checked would cost and leave."""
+    whole, budget = part is None, terms.budget
+    cost, left = cost_of(run, terms.order), before.left(budget)
+    # A part may cost what another part of its partition has spent more.
+    room = left if whole else Sums(before.total - before.partition + before.part).left(budget)
+    if closed:
+        return Forecast(cost / budget, room, left, left, False, "The account is closed.")
+    if not math.isfinite(cost):
+        return Forecast(math.inf, room, left, left, False, _sentence(no_cost(run, terms.order)))
+    after = before.after(cost, whole=whole)
+    if covers(budget, after):
+        return Forecast(cost / budget, room, left, after.left(budget), True)
+    return Forecast(cost / budget, room, left, left, False, _hint(run, before, terms, whole))
+
+
+def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
+    """Raise unless the run is on these records."""
+    if not isinstance(run, (Run, Runs)):
+        raise InputError(f"expected a run, got {type(run).__name__}.")
+    if run.adjacency != terms.adjacency:
+        raise InputError(f"the run has adjacency {run.adjacency}, the account {terms.adjacency}: they must agree.")
+    if run.n > terms.n:
+        raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: name the account of these records.")
+    if part is None:
+        return
+    if terms.adjacency != "add-remove":
+        raise InputError(
+            f"part is for add-remove, and the account is kept under {terms.adjacency}: there a record may move from one part to "
+            "another, and no bound on a run says what that costs. Leave part out: the run then counts as one on all records."
+        )
+
+
+def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
+    """What is left, and what would fit."""
+    whole = part is None
+    room = max(before.room(terms.budget, whole=whole), 0.0) / terms.budget
+    where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
+    said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room:.3g} of it is left{where}"
+    hint = _hint(run, before, terms, whole)
+    return f"{said}: nothing was reserved.{' ' if hint else ''}{hint}"
+
+
+def _hint(run: Run | Runs, before: Sums, terms: Terms, whole: bool) -> str:
+    def fits(cost: float) -> bool:
+        return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
+
+    return what_fits(run, terms.order, fits) if isinstance(run, Run) else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,149 @@
+"""The words for accounts and entries of a ledger that the terminal and the pages share."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dplateau.accounting.enclosure import rounded_up
+from dplateau.ledger.account import State
+from dplateau.ledger.entry import NAMES, Entry
+from dplateau.ledger.grant import Forecast
+from dplateau.spec import ADJACENCIES, LedgerError
+
+_MINUTES: Final = 16
+"""Characters of a time up to its minutes."""
+_MUCH: Final = 1e-3
+"""A share that is worth a sentence."""
+_PROTECTS: Final[dict[str, str]] = dict(zip(ADJACENCIES, ("added or removed", "replaced by another"), strict=True))
+
+
+def percent_down(share: float) -> str:
+    """A share of a budget that is left: never larger than it is."""
+    return f"{math.floor(share * 1000) / 10:g} %"
+
+
+def percent_up(share: float) -> str:
+    """A share of a budget that is spent: never smaller than it is."""
+    return f"{math.ceil(share * 1000) / 10:.15g} %"
+
+
+def minute(time: str) -> str:
+    """When an entry was written, in UTC."""
+    return time[:_MINUTES].replace("T", " ")
+
+
+def left(state: State) -> str:
+    """What is left of an account."""
+    closed = ", and the account is closed: nothing can be reserved" if state.closed else ""
+    return f" of the budget is left{closed}"
+
+
+def facts(state: State) -> list[tuple[str, str]]:
+    """An account in words."""
+    kept = "squared mu" if state.order is None else f"Renyi divergence of order {state.order:.4g}"
+    return [
+        ("budget", f"epsilon {state.epsilon:g} at delta {state.delta:g}, for all trainings together"),
+        ("protects", f"one {state.unit} {_PROTECTS[state.adjacency]}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
+        ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
+        ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),
+    ]
+
+
+def changed(entry: Entry) -> LedgerError:
+    """The error for an entry that dplateau did not write."""
+    return LedgerError(f"entry {entry.number} cannot be read: it was changed. dplateau ledger verify says what else was.")
+
+
+def body(entry: Entry) -> dict[str, Any]:
+    """What an entry says besides its numbers.
+
+    Raises
+    ------
+    LedgerError
+        It was changed, and cannot be read.
+    """
+    try:
+        found = entry.data
+    except (ValueError, TypeError):
+        raise changed(entry) from None
+    if not isinstance(found, dict):
+        raise changed(entry)
+    return found
+
+
+def cost(entry: Entry, state: State) -> float | None:
+    """The share of the budget that a reservation costs by itself.
+
+    Raises
+    ------
+    LedgerError
+        It was changed, and is no number.
+    """
+    if entry.cost is None:
+        return None
+    if not isinstance(entry.cost, int | float) or not math.isfinite(entry.cost):
+        raise changed(entry)
+    return entry.cost / state.budget
+
+
+def steps(entry: Entry) -> str:
+    """How many runs and steps were reserved.
+
+    Raises
+    ------
+    LedgerError
+        The entry was changed, and names no run.
+    """
+    try:
+        run = body(entry)["run"]
+        runs = run.get("runs", [run])
+        count = sum(one["steps"] for one in runs)
+        return f"{len(runs)} runs, {count:,} steps" if len(runs) > 1 else f"{count:,} steps"
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise changed(entry) from None
+
+
+def what(entry: Entry) -> str:
+    """An entry in a few words."""
+    if entry.kind == "committed":
+        return f"committed {entry.reservation}" + (", with a certificate" if body(entry).get("certificate_sha256") else "")
+    if entry.kind != "reserved":
+        return entry.kind
+    words = [steps(entry)]
+    words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
+    words += [str(purpose)] if (purpose := body(entry).get("purpose")) else []
+    return f"reserved: {'; '.join(words)}"
+
+
+def foreseen(found: Forecast, part: tuple[str, str] | None = None) -> tuple[str, str]:
+    """What a planned training would leave: the answer, and what is to be known about it."""
+    if found.fits:
+        takes = found.left - found.leaves
+        answer = f"It would take {percent_up(takes)} of the budget, and leave {percent_down(found.leaves)}."
+        if part is None or found.cost - takes < _MUCH:
+            return answer, ""
+        return answer, f"It costs {percent_up(found.cost)} for the part, but another part of {part[0]} has spent more."
+    if not math.isfinite(found.cost) or found.cost <= found.room:  # no bound, or no account that pays
+        return "It cannot be paid from this budget.", found.says
+    where = "" if part is None else f" for {part[1]} of {part[0]}"
+    free = f"{percent_down(found.room)} is left{where}"
+    return f"It would take {percent_up(found.cost)} of the budget, and {free}: it does not fit.", found.says
+
+
+def to_json(entries: Sequence[Entry]) -> str:
+    """Entries as ``dplateau ledger export`` writes them."""
+    return json.dumps({"entries": [vars(entry) | {"body": body(entry)} for entry in entries]}, indent=1) + "\n"
+
+
+def to_csv(entries: Sequence[Entry]) -> str:
+    """The same as a table, one entry a line."""
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    table.writerow(NAMES)
+    table.writerows([getattr(entry, name) for name in NAMES] for entry in entries)
+    return lines.getvalue()
