@@ -529,6 +529,23 @@ def test_early_stopping_and_the_best_iterate(tmp_path):
     np.testing.assert_array_equal(flat(last.params), seen[-1])
 
 
+@pytest.mark.parametrize("sampling", [Cyclic(8), Shuffled(8), RandomAllocation(8)], ids=lambda s: s.kind)
+def test_a_run_that_stopped_early_within_an_epoch_does_not_go_on(sampling, tmp_path):
+    """Its next batches would hold records that had their turn in this epoch, and the run says that they are used once."""
+    values = iter([2.0, 1.0, 0.0])
+    run, path = run_with_optimizer(sampling=sampling, steps=15), tmp_path / "c"
+    stopping = Validation(lambda _: next(values), 1, "made up", patience=2)
+    result = go(run, path, validation=stopping)
+    assert (result.steps, ledger_of(path)) == (3, (3, 3, []))
+    again = go(run, path, validation=stopping)
+    assert (again.steps, again.run) == (3, run)
+    refused(run, path, "stopped early after 3 steps, within an epoch of 5", validation=watch(1))
+    at_its_end = iter([2.0, 1.0, 0.0])
+    path = tmp_path / "d"
+    assert go(run, path, validation=Validation(lambda _: next(at_its_end), 5, "made up", patience=1)).steps == 10
+    assert go(run, path, validation=watch(5)).steps == 15
+
+
 def test_scores_are_taken_at_their_steps_and_at_the_end():
     result = train_network(run_of(steps=11), loss, start(), data(), validation=Validation(lambda _: -np.inf, 4.0, "made up"))
     assert [one.steps for one in result.scores] == [4, 8, 11]

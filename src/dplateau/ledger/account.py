@@ -11,6 +11,7 @@ from dplateau.certificate import Certificate
 from dplateau.filter import ROOM, cost_of, no_cost
 from dplateau.ledger import book
 from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.continued import continued
 from dplateau.ledger.database import connected
 from dplateau.ledger.hint import what_fits
 from dplateau.ledger.sums import Sums, covers
@@ -98,7 +99,7 @@ class Account:
     who: str
     purpose: str = ""
 
-    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None) -> Reservation:
+    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None, done: int = 0) -> Reservation:
         """Take a run out of the budget, before its first noise is drawn. It stays spent, whether or not the training ends.
 
         Of several processes that reserve at once, each sees what the others took. A run that goes on while others are reserved may
@@ -113,6 +114,11 @@ class Account:
         part : (str, str), optional
             The names of a partition and of its part, where the run sees only the records of that part, and n is its number of
             records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule.
+        done : int, default 0
+            Steps that an earlier training of this run made, from whose checkpoint this one goes on: it uses the records in the
+            steps after these only, and they are all it costs. The account must have a reservation of the run, which paid for what
+            the checkpoint holds; whatever it holds, the steps after it cost no more. For runs that release all iterates; at the
+            beginning of an epoch, where the sampling has any.
 
         Returns
         -------
@@ -124,16 +130,23 @@ class Account:
         BudgetError
             The budget does not cover it, or the account is closed. Nothing is reserved.
         InputError
-            The run is not on these records, or the ledger cannot be used (``LedgerError``). Nothing is reserved.
+            The run is not on these records, or cannot go on after ``done`` steps, or the ledger cannot be used (``LedgerError``).
+            Nothing is reserved.
         """
         where = part_of(part)
         with connected(self.url) as connection:
             terms = book.terms(connection, self.name)
         _check(run, where, terms)
-        cost = cost_of(run, terms.order)
+        rest, done = continued(run, done)
+        body: dict[str, Any] = {"run": run.to_dict(), "purpose": self.purpose}
+        if done:
+            body["done"] = done
+            with connected(self.url) as connection:
+                if not book.has_run(connection, self.name, where, body["run"]):
+                    raise InputError(_unpaid(self.name, done))
+        cost = cost_of(rest, terms.order)
         if not math.isfinite(cost):
-            raise BudgetError(no_cost(run, terms.order))
-        body = {"run": run.to_dict(), "purpose": self.purpose}
+            raise BudgetError(no_cost(rest, terms.order))
         with connected(self.url, write=True) as connection:
             if book.exists(connection, self.name, "closed"):
                 raise BudgetError(f"the account {self.name!r} is closed: nothing was reserved. Ask who keeps the ledger.")
@@ -147,8 +160,8 @@ class Account:
             else:
                 number = None
         if number is None:
-            raise BudgetError(_refusal(self.name, run, where, cost, before, terms))
-        return Reservation(self, number, run, cost, where)
+            raise BudgetError(_refusal(self.name, rest, done, where, cost, before, terms))
+        return Reservation(self, number, run, cost, where, done)
 
     def state(self) -> State:
         """What is spent, and what is left.
@@ -190,6 +203,8 @@ class Reservation:
         What it costs, in units of the budget.
     part : (str, str) or None
         The partition and the part whose records it sees.
+    done : int
+        Steps of the run that are not computed again.
     """
 
     account: Account
@@ -197,6 +212,7 @@ class Reservation:
     run: Run | Runs
     cost: float
     part: tuple[str, str] | None = None
+    done: int = 0
 
     def commit(self, certificate: Certificate | None = None) -> None:
         """Write down that the training ended. It gives nothing back.
@@ -252,14 +268,24 @@ def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
         )
 
 
-def _refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
-    """What is left, and what would fit."""
+def _unpaid(name: str, done: int) -> str:
+    """Why a training cannot go on from a checkpoint that nobody paid for."""
+    return (
+        f"the account {name!r} has no reservation of this run, so its first {done:,} steps were never taken out. If the training "
+        "began without the ledger, reserve the whole run by hand, with account.reserve(run), and go on then."
+    )
+
+
+def _refusal(name: str, run: Run | Runs, done: int, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
+    """What is left, and what would fit; ``run`` is what comes after ``done`` steps."""
     whole = part is None
     room = max(before.room(terms.budget, whole=whole), 0.0)
     where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
-    said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room / terms.budget:.3g} of it is left{where}"
+    what = f"the run, from step {done + 1:,} on," if done else "the run"
+    said = f"{what} costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room / terms.budget:.3g} of it is left{where}"
 
     def fits(cost: float) -> bool:
         return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
 
-    return f"{said}: nothing was reserved.{what_fits(run, terms.order, fits) if isinstance(run, Run) else ''}"
+    hint = what_fits(run, terms.order, fits, own=bool(done)) if isinstance(run, Run) else ""
+    return f"{said}: nothing was reserved.{hint}"

@@ -97,6 +97,15 @@ def is_committed(connection: Connection, reservation: int) -> bool:
     return connection.execute(select(entries.c.number).where(entries.c.reservation == reservation)).first() is not None
 
 
+def has_run(connection: Connection, account: str, part: Part | None, run: dict[str, Any]) -> bool:
+    """Whether the account has a reservation of this run, on all records or on the part."""
+    e, (partition, name) = entries.c, part or (None, None)
+    wanted = _of(account, "reserved").with_only_columns(e.body).where(e.partition == partition, e.part == name)  # None: IS NULL
+    found = connection.execution_options(yield_per=_BLOCK).execute(wanted).scalars()
+    known = canonical(run)
+    return any(canonical(json.loads(body).get("run")) == known for body in found)
+
+
 def count(connection: Connection, account: str, kind: str) -> int:
     """How many entries of this kind the account has."""
     return connection.execute(_of(account, kind).with_only_columns(func.count())).scalar_one()

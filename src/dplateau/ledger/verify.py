@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,8 @@ from typing import Any, Final
 from dplateau.certificate.fields import run_from_dict
 from dplateau.filter import Filter, cost_of
 from dplateau.ledger.book import Part, Terms
-from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
+from dplateau.ledger.continued import continued
+from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head, canonical
 from dplateau.ledger.sums import Sums, covers
 from dplateau.spec import InputError, PrivacyWarning
 
@@ -68,6 +70,7 @@ class _Account:
     parts: dict[Part, Fraction] = field(default_factory=dict[Part, Fraction])
     reserved: set[int] = field(default_factory=set[int])
     committed: set[int] = field(default_factory=set[int])
+    runs: set[tuple[Part | None, bytes]] = field(default_factory=set[tuple[Part | None, bytes]])
     closed: bool = False
 
     def add(self, part: Part | None, cost: float) -> tuple[Fraction, ...]:
@@ -135,6 +138,10 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
     book.reserved.add(entry.number)
     part = None if entry.partition is None or entry.part is None else Part(entry.partition, entry.part)
     stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
+    run = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
+    if data.get("done", 0) and run not in book.runs:
+        yield f"{where} goes on with a run that was not reserved before."
+    book.runs.add(run)
     for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
         if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
             yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
@@ -150,6 +157,11 @@ def _cost(
         run = run_from_dict(data.get("run"))
     except InputError:
         yield f"entry {number} names no run that can be read."
+        return
+    try:
+        run, _ = continued(run, data.get("done", 0))
+    except InputError as error:
+        yield f"entry {number} reserves what cannot go on: {error}"
         return
     if run.adjacency != terms.adjacency or run.n > terms.n:
         yield f"entry {number} reserves a run that is not on these records."

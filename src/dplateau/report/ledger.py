@@ -87,6 +87,7 @@ def _what(entry: Entry) -> str:
     runs = data["run"].get("runs", [data["run"]])
     steps = sum(run["steps"] for run in runs)
     words = [f"{len(runs)} runs, {steps:,} steps" if len(runs) > 1 else f"{steps:,} steps"]
+    words[0] += f", from step {data['done'] + 1:,} on" if data.get("done") else ""
     words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
     words += [data["purpose"]] if data.get("purpose") else []
     return f"reserved: {'; '.join(words)}"

@@ -20,15 +20,15 @@ class Reserved(Protocol):
 class Budgeted(Protocol):
     """The account of a data set in a ledger; ``dplateau.Ledger.account`` gives one."""
 
-    def reserve(self, run: Run | Runs) -> Reserved:
-        """Take what ``run`` costs out of the budget; an error where it is not covered."""
+    def reserve(self, run: Run | Runs, *, done: int = 0) -> Reserved:
+        """Take what ``run`` costs after ``done`` steps out of the budget; an error where it is not covered."""
         ...
 
 
 @contextmanager
-def charged(ledger: Budgeted | None, run: Run | Runs) -> Iterator[None]:
-    """Reserve what ``run`` costs, and note that it ended if it did. What is interrupted stays spent."""
-    reserved = None if ledger is None else ledger.reserve(run)
+def charged(ledger: Budgeted | None, run: Run | Runs, done: int = 0) -> Iterator[None]:
+    """Reserve what ``run`` costs after ``done`` steps, and note that it ended if it did. What is interrupted stays spent."""
+    reserved = None if ledger is None else ledger.reserve(run, done=done) if done else ledger.reserve(run)
     yield
     if reserved is not None:
         reserved.commit()
