@@ -36,7 +36,9 @@ def test_the_run_and_its_last_steps_do_not_pay_for_two_last_iterates() -> None:
 
 
 @pytest.mark.parametrize("order", [None, 3.0])
-@pytest.mark.parametrize("sampling", [dp.FullBatch(), dp.Cyclic(100), dp.Poisson(100), dp.FixedSize(100), dp.Shuffled(100)], ids=str)
+@pytest.mark.parametrize(
+    "sampling", [dp.FullBatch(), dp.Cyclic(100), dp.Poisson(100), dp.FixedSize(100), dp.Shuffled(100)], ids=str
+)
 def test_costs_of_runs_that_release_all_iterates_do_not_depend_on_the_start(sampling: dp.Sampling, order: float | None) -> None:
     """Neither the set of the iterates nor the curvature of the losses, by which a start could matter, is used."""
     plain = dp.Run(n=1000, sampling=sampling, steps=30, noise_multiplier=4.0)
