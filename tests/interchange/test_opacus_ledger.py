@@ -103,12 +103,11 @@ def test_no_step_is_made_beyond_what_was_reserved(account: Any, accountant: str)
     drawn: list[int] = []
     add_noise = training.optimizer.add_noise
     training.optimizer.add_noise = lambda: (drawn.append(1), add_noise())[1]
+    seen: list[Any] = []
     with pytest.raises(dp.InputError, match="20 steps were reserved and all of them were made"), training.reserved(account):
-        training.epochs(1)
-        before = training.weights()
-        training.epochs(1)
-    assert len(drawn) == 20
-    assert all(torch.equal(one, two) for one, two in zip(before, training.weights(), strict=True))
+        training.epochs(2, after=lambda: seen.append(training.weights()))
+    assert len(drawn) == len(seen) == 20
+    assert all(torch.equal(one, two) for one, two in zip(seen[-1], training.weights(), strict=True))
     assert [one.kind for one in entries(account)] == ["reserved"]  # What raised is not committed, and stays spent.
 
 
@@ -143,10 +142,13 @@ def test_fewer_steps_are_committed_without_a_certificate(account: Any) -> None:
 
 def test_noise_that_was_not_reserved_is_refused(account: Any) -> None:
     training = Training()
+
+    def falls() -> None:
+        if len(training.engine.accountant) == 3:
+            training.optimizer.noise_multiplier = 1.0
+
     with pytest.raises(dp.InputError, match="step 4 has noise_multiplier 1, and 2 was reserved"), training.reserved(account):
-        training.epochs(1, most=3)
-        training.optimizer.noise_multiplier = 1.0
-        training.epochs(1)
+        training.epochs(1, after=falls)
     assert len(training.engine.accountant) == 3
 
 

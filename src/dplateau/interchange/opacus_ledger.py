@@ -129,8 +129,8 @@ def reserved_steps(
     """
     if type(optimizer) not in COUNTED or optimizer.step_hook is None or engine.dataset is None:
         raise InputError(
-            f"the steps of a {type(optimizer).__name__} cannot be counted: expected engine and optimizer of one make_private, in one "
-            "process and without adaptive clipping."
+            f"the steps of a {type(optimizer).__name__} cannot be counted: expected engine and optimizer of one make_private, in "
+            "one process and without adaptive clipping."
         )
     if made := sum(entry[2] for entry in engine.accountant.history):
         raise InputError(f"the accountant counted {made:,} steps before: make a new PrivacyEngine, and reserve its steps first.")
@@ -157,5 +157,5 @@ def reserved_steps(
         reservation.commit()
         return
     training = opacus_training(engine, optimizer, draws=draws, sampling=sampling, adjacency=adjacency)
-    reserved.certificate = make_certificate(account(training.run, delta), training)
+    reserved.certificate = make_certificate(account(training.run, delta), training)  # pyright: ignore[reportArgumentType]
     reservation.commit(reserved.certificate if training.run.digest == reserved.run.digest else None)
