@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import Connection
+
 from dplateau.certificate import Certificate
 from dplateau.filter import ROOM, cost_of, no_cost
 from dplateau.ledger import book
@@ -113,7 +115,8 @@ class Account:
             together.
         part : (str, str), optional
             The names of a partition and of its part, where the run sees only the records of that part, and n is its number of
-            records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule.
+            records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule. Together the
+            parts have no more records than the account.
         done : int, default 0
             Steps that an earlier training of this run made, from whose checkpoint this one goes on: it uses the records in the
             steps after these only, and they are all it costs. The account must have a reservation of the run, which paid for what
@@ -150,6 +153,8 @@ class Account:
         with connected(self.url, write=True) as connection:
             if book.exists(connection, self.name, "closed"):
                 raise BudgetError(f"the account {self.name!r} is closed: nothing was reserved. Ask who keeps the ledger.")
+            if where is not None:
+                body["places"] = _places(connection, self.name, where, run.n, terms)
             before = book.sums(connection, self.name, where)
             after = before.after(cost, whole=where is None)
             if covers(terms.budget, after):
@@ -266,6 +271,17 @@ def _check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
             f"part is for add-remove, and the account is kept under {terms.adjacency}: there a record may move from one part to "
             "another, and no bound on a run says what that costs. Leave part out: the run then counts as one on all records."
         )
+
+
+def _places(connection: Connection, name: str, part: Part, n: int, terms: Terms) -> list[int]:
+    """How many places the partition and the part have with a run on n of them."""
+    found = book.places(connection, name, part).after(n)
+    if found.partition > terms.n:
+        raise InputError(
+            f"with this run the parts of {part.partition!r} have {found.partition:,} records together, and the account "
+            f"{terms.n:,}: disjoint parts have no more. Where a record is in several of them, as in folds to train on, leave part out."
+        )
+    return [found.partition, found.part]
 
 
 def _unpaid(name: str, done: int) -> str:

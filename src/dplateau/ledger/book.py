@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, func, insert, select
 
 from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
 from dplateau.ledger.schema import entries
-from dplateau.ledger.sums import Sums
+from dplateau.ledger.sums import Places, Sums
 from dplateau.spec import InputError
 
 _BLOCK = 1000
@@ -127,6 +127,15 @@ def sums(connection: Connection, account: str, part: Part | None) -> Sums:
     of_partition = select(e.partition_spent).where(e.account == account, e.partition == part.partition)
     of_part = select(e.part_spent).where(e.account == account, e.partition == part.partition, e.part == part.part)
     return Sums(total, _last(connection, of_partition), _last(connection, of_part))
+
+
+def places(connection: Connection, account: str, part: Part) -> Places:
+    """How many places a partition and its part have; entries of earlier versions do not say."""
+    e = entries.c
+    wanted = select(e.body).where(e.account == account, e.partition == part.partition).order_by(e.number.desc()).limit(1)
+    stated = [connection.execute(one).scalar() for one in (wanted, wanted.where(e.part == part.part))]
+    of_partition, of_part = (Places(*json.loads(body or "{}").get("places", ())) for body in stated)
+    return Places(of_partition.partition, of_part.part)
 
 
 def parts(connection: Connection, account: str) -> dict[Part, float]:
