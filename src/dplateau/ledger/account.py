@@ -279,7 +279,7 @@ def _places(connection: Connection, name: str, part: Part, n: int, terms: Terms)
     if found.partition > terms.n:
         raise InputError(
             f"with this run the parts of {part.partition!r} have {found.partition:,} records together, and the account "
-            f"{terms.n:,}: disjoint parts have no more. Where a record is in several of them, as in folds to train on, leave part out."
+            f"{terms.n:,}: disjoint parts have no more. Leave part out where a record is in several, as in folds to train on."
         )
     return [found.partition, found.part]
 
