@@ -154,6 +154,22 @@ def test_a_list_of_entries_says_from_where_it_goes_on(ledger, account, schedule)
     assert "reserved: 6 steps, from step 3 on; a test" in shown
 
 
+def test_the_batches_of_a_stream_take_one_line(ledger, account, full):
+    from rich.console import Console
+
+    for batch in range(21):
+        account.reserve(full(60.0, n=10), part=("stream a", f"batch {batch}"))
+    account.reserve(full(60.0, n=10), part=("shards", "north"))
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(account_text(account.state(), ledger.entries("patients")))
+    shown = capture.get()
+    assert "21 parts" in shown
+    assert "of stream a: " in shown
+    assert "part north" in shown
+    assert "part batch" not in shown
+
+
 MUTANTS = {
     "nothing": lambda run, done: (run.replace(noise_multiplier=1e6) if done else run, done),
     "the first steps": lambda run, done: (run.part(0, done) if done else run, done),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -48,7 +49,7 @@ def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
         ("protects", f"one {state.unit} {_PROTECTS[state.adjacency]}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
         ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
         ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),
-        *((f"part {part}", f"of {partition}: {_percent_up(share)} of the budget") for partition, part, share in state.parts),
+        *_parts(state),
     ]
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
@@ -68,6 +69,17 @@ def verified_text(problems: Sequence[str], last: Head, known: Head | None) -> Re
     against = "no head was given: entries that were cut off at the end are not found" if known is None else f"entry {known.number}"
     rows = facts(("head", f"{last.number}:{last.digest}"), ("checked with", against))
     return Group(Text(first, "bold green"), "", rows)
+
+
+def _parts(state: State) -> Iterator[tuple[str, RenderableType]]:
+    """What every part has spent; of a partition with many, such as the batches of a stream, the largest sum alone."""
+    for partition, group in groupby(state.parts, key=lambda one: one[0]):
+        parts = list(group)
+        if len(parts) > SHOWN:
+            largest = _percent_up(max(share for _, _, share in parts))
+            yield f"{len(parts):,} parts", f"of {partition}: {largest} of the budget at most"
+        else:
+            yield from ((f"part {part}", f"of {partition}: {_percent_up(share)} of the budget") for _, part, share in parts)
 
 
 def _table(*columns: tuple[str, Any]) -> Table:
