@@ -3,18 +3,23 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import copy
 import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, KFold
 
 import dplateau as dp
-from dplateau.estimators import PrivateLogisticRegression, TableModel
+from dplateau.algorithms import SOLVERS
+from dplateau.data import array_stream
+from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, TableModel
+from dplateau.filter import cost_of
 from dplateau.losses import Logistic
-from dplateau.training import train
+from dplateau.training import SecureGenerator, train
 
 pytest.importorskip("sqlalchemy")
 N, D = 400, 3
@@ -77,6 +82,100 @@ def test_every_candidate_of_a_search_is_charged(ledger: dp.Ledger) -> None:
     assert sorted((run.n, run.steps) for run in runs[:4]) == [(200, 5), (200, 5), (200, 10), (200, 10)]
     assert [run.n for run in runs[4:]] == [400]
     assert ledger.account("people").state().committed == 5
+
+
+MODELS = {
+    "logistic": (PrivateLogisticRegression(classes=[False, True]), TARGET),
+    "softmax": (PrivateLogisticRegression(classes=[0, 1, 2]), np.digitize(ROWS[:, 0], [-0.1, 0.1])),
+    "svc": (PrivateLinearSVC(classes=[False, True]), TARGET),
+    "one versus rest": (PrivateLinearSVC(classes=[0, 1, 2]), np.digitize(ROWS[:, 0], [-0.1, 0.1])),
+    "squared": (PrivateLinearRegression(target_range=(-1, 1)), ROWS[:, 0]),
+    "absolute": (PrivateLinearRegression(target_range=(-1, 1), loss="absolute"), ROWS[:, 0]),
+}
+ROADS: dict[str, Any] = {
+    "fit": lambda model, target: model.fit(ROWS, target),
+    "fit_stream": lambda model, target: model.fit_stream(array_stream(ROWS, target)),
+    "partial_fit": lambda model, target: model.partial_fit(ROWS, target),
+}
+
+
+def test_these_are_all_roads() -> None:
+    for model, _ in MODELS.values():
+        inherited = {name for one in BaseEstimator.__mro__ for name in vars(one)}
+        public = {name for name in dir(type(model)) if not name.startswith("_") and name not in inherited}
+        assert {name for name in public if not name.startswith("set_") and ("fit" in name or "train" in name)} == set(ROADS)
+        assert public - set(ROADS) <= {
+            *("certificate_", "epsilon_", "predict", "predict_proba", "predict_log_proba", "decision_function", "score"),
+            *("set_score_request", "set_partial_fit_request", "set_fit_request"),
+        }
+
+
+@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("road", ROADS)
+def test_every_road_of_every_estimator_charges_or_refuses(
+    ledger: dp.Ledger, road: str, name: str, solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the solver: what is trained is reserved first, and a closed account draws nothing and gives no model."""
+    made, target = MODELS[name]
+    ledger.create("closed", n=N, epsilon=1.0, delta=1e-5)
+    ledger.close("closed")
+    settings = {"epsilon": 0.5, "delta": 1e-6, "max_iter": 5, "solver": solver}
+    refused = clone(made).set_params(**settings, ledger=ledger.account("closed"))
+    with monkeypatch.context() as patch:
+        patch.setattr(SecureGenerator, "_words", lambda *_: pytest.fail("a number was drawn"))
+        # AttributeError: no such method with this solver. InputError: the solver is not for this loss.
+        with pytest.raises((dp.BudgetError, dp.InputError, AttributeError)) as error:
+            ROADS[road](refused, target)
+    assert not hasattr(refused, "coef_")
+    trained = clone(made).set_params(**settings, ledger=ledger.account("people"))
+    if not isinstance(error.value, dp.BudgetError):
+        with pytest.raises(type(error.value)):
+            ROADS[road](trained, target)
+        assert ledger.account("people").state().spent == 0
+        return
+    ROADS[road](trained, target)
+    state = ledger.account("people").state()
+    assert (state.reserved, state.committed) == (1, 1)
+    assert state.spent >= cost_of(trained.run_, state.order)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "absolute"])
+def test_a_stream_costs_what_one_batch_costs(ledger: dp.Ledger, name: str) -> None:
+    made, target = MODELS[name]
+    account = ledger.account("people")
+    model = clone(made).set_params(epsilon=0.5, delta=1e-6, ledger=account)
+    costs = []
+    for first, last in ((0, 150), (150, 180), (180, 400)):
+        model.partial_fit(ROWS[first:last], target[first:last])
+        costs.append(account.state().spent)
+    assert costs == [pytest.approx(cost_of(model.run_, account.state().order))] * 3
+    with pytest.raises(dp.InputError, match="have 401 records together, and the account 400"):
+        model.partial_fit(ROWS[:1], target[:1])
+    assert ledger.verify(costs=True) == []
+    assert account.state().committed == 3
+
+
+def test_a_copy_of_a_stream_and_a_batch_that_is_taken_in_again_cost_once_more(
+    ledger: dp.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = ledger.account("people")
+    one = model(ledger, epsilon=0.3).partial_fit(ROWS[:100], TARGET[:100])
+    other, cost = copy.deepcopy(one), account.state().spent
+    one.partial_fit(ROWS[100:200], TARGET[100:200])
+    assert account.state().spent == cost
+    other.partial_fit(ROWS[100:200], TARGET[100:200])
+    assert account.state().spent == pytest.approx(2 * cost)
+    with monkeypatch.context() as patch:
+        patch.setattr(SecureGenerator, "normal", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            one.partial_fit(ROWS[200:300], TARGET[200:300])
+    one.partial_fit(ROWS[200:300], TARGET[200:300])
+    assert account.state().spent == pytest.approx(2 * cost)  # batch 3: twice, as batch 2
+    assert one.run_.n == 300
+    model(ledger, epsilon=0.3).partial_fit(ROWS[:50], TARGET[:50])
+    assert account.state().spent == pytest.approx(3 * cost)  # another stream
+    assert ledger.verify(costs=True) == []
 
 
 def test_a_training_without_an_estimator(ledger: dp.Ledger) -> None:

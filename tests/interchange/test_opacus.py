@@ -283,4 +283,4 @@ def test_the_page_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monke
         else:
             shown += text
     assert printed.getvalue() == shown
-    assert len(blocks) == 12
+    assert len(blocks) == 14

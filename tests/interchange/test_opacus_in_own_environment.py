@@ -20,7 +20,7 @@ NEEDED = ("torch==2.13.0", "opacus==1.6.0", "pytest>=8")
 def test_opacus_in_own_environment(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED, "--editable", ROOT], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED, "--editable", f"{ROOT}[train,ledger]"], check=True)
     own = sorted(path for path in Path(__file__).parent.glob("test_opacus*.py") if path != Path(__file__))
     found = subprocess.run([python, "-m", "pytest", "-p", "no:cacheprovider", *own], cwd=ROOT, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout

@@ -152,16 +152,67 @@ def test_a_part_that_is_behind_has_more_room(account, full):
 
     def until_refused():
         while True:
-            granted.append(account.reserve(full(6.0), part=("s", "a")))
+            granted.append(account.reserve(full(6.0, n=500), part=("s", "a")))
 
     with pytest.raises(dp.BudgetError, match="is left for part 'a' of 's'"):
         until_refused()
     with pytest.raises(dp.BudgetError):
         account.reserve(full(6.0))
     for _ in granted:
-        account.reserve(full(6.0), part=("s", "b"))
+        account.reserve(full(6.0, n=500), part=("s", "b"))
     with pytest.raises(dp.BudgetError):
-        account.reserve(full(6.0), part=("s", "b"))
+        account.reserve(full(6.0, n=500), part=("s", "b"))
+
+
+def test_parts_that_overlap_are_refused(ledger, account, full):
+    """As folds to train on do: a record is in all but one of them, and the account would pay for one."""
+    for fold in "ab":
+        account.reserve(full(50.0, n=400), part=("folds", fold))
+    account.reserve(full(50.0, n=300), part=("folds", "a"))  # a run on some of them
+    account.reserve(full(50.0, n=1000), part=("others", "all"))
+    with pytest.raises(dp.InputError, match=r"the parts of 'folds' have 1,200 records together, and the account 1,000") as error:
+        account.reserve(full(50.0, n=400), part=("folds", "c"))
+    assert "\n" not in str(error.value)
+    account.reserve(dp.compose(full(50.0, n=600), full(60.0, n=600)), part=("folds", "a"))
+    with pytest.raises(dp.InputError, match="1,001 records together"):
+        account.reserve(full(50.0, n=1), part=("folds", "c"))
+    assert [entry.data["places"] for entry in ledger.entries()[1:]] == [
+        [400, 400],
+        [800, 400],
+        [800, 400],
+        [1000, 1000],
+        [1000, 600],
+    ]
+    assert ledger.verify(costs=True) == []
+
+
+def test_entries_of_earlier_versions_say_nothing_of_places(ledger, account, full, monkeypatch):
+    from dplateau.ledger import account as accounts
+
+    append = accounts.book.append
+    with monkeypatch.context() as older:
+        older.setattr(
+            accounts.book,
+            "append",
+            lambda *given, body, **fields: append(*given, body={k: v for k, v in body.items() if k != "places"}, **fields),
+        )
+        for part in "abc":
+            account.reserve(full(50.0, n=500), part=("s", part))
+    account.reserve(full(50.0, n=500), part=("s", "d"))
+    assert ledger.entries()[-1].data["places"] == [500, 500]
+    assert ledger.verify(costs=True) == []
+
+
+def test_verify_adds_up_the_places(ledger, account, full, monkeypatch):
+    from dplateau.ledger import account as accounts
+
+    account.reserve(full(50.0, n=600), part=("s", "a"))
+    monkeypatch.setattr(accounts, "_places", lambda *_: [600, 600])
+    account.reserve(full(50.0, n=600), part=("s", "b"))
+    assert ledger.verify() == [
+        "entry 3 says that partition and part have [600, 600] places, and they have [1200, 600].",
+        "entry 3 is on a part of 's', whose parts have more records than the account: they overlap.",
+    ]
 
 
 def test_parts_are_refused_under_replacement(url, full):

@@ -320,6 +320,50 @@ def test_a_finished_run_is_only_read(tmp_path):
     assert arrays_of(path)[0].tobytes() in before
 
 
+class Account:
+    """Notes what is reserved, and what the generator had drawn by then; or has nothing left."""
+
+    def __init__(self, generator=None, *, empty=False):
+        self.generator, self.empty, self.reserved, self.committed = generator, empty, [], 0
+
+    def reserve(self, run, *, part=None, done=0):
+        if self.empty:
+            raise dp.BudgetError("nothing was reserved")
+        self.reserved.append((run, done, self.generator and self.generator.drawn))
+        return self
+
+    def commit(self, certificate=None):
+        self.committed += 1
+
+
+def test_a_run_that_goes_on_is_charged_for_the_steps_that_are_left(tmp_path):
+    run, path = run_with_optimizer(steps=12), tmp_path / "c"
+    first = Account(SecureGenerator())
+    with pytest.raises(StoppedError):
+        go(run, path, generator=first.generator, ledger=first, progress=stop_at(9))
+    assert (first.reserved, first.committed) == ([(run, 0, 0)], 0)
+    before, generator = path.read_bytes(), SecureGenerator()
+    with pytest.raises(dp.BudgetError):
+        go(run, path, generator=generator, ledger=Account(empty=True))
+    assert (path.read_bytes(), generator.drawn) == (before, 0)
+    second = Account(SecureGenerator())
+    result = go(run, path, generator=second.generator, ledger=second)
+    assert (second.reserved, second.committed) == ([(run, 8, 0)], 1)
+    assert result.run == Runs((run, run.replace(steps=4)))
+    third = Account()
+    go(run, path, seed=None, ledger=third)
+    assert (third.reserved, third.committed) == ([], 0)  # It is finished: nothing is drawn.
+
+
+def test_a_run_that_stopped_early_is_charged_only_where_it_goes_on(tmp_path):
+    run, path, values = run_with_optimizer(steps=12), tmp_path / "c", iter([2.0, 1.0, 0.0])
+    stopping = Validation(lambda _: next(values), 2, "made up", patience=2)
+    accounts = [Account() for _ in range(3)]
+    for account, validation in zip(accounts, (stopping, stopping, watch()), strict=True):
+        go(run, path, seed=None, validation=validation, ledger=account)
+    assert [[done for _, done, _ in account.reserved] for account in accounts] == [[0], [], [6]]
+
+
 def test_a_run_goes_on_with_other_intervals(tmp_path):
     run, path = run_with_optimizer(steps=24), tmp_path / "c"
     with pytest.raises(StoppedError):
@@ -527,6 +571,23 @@ def test_early_stopping_and_the_best_iterate(tmp_path):
     seen.clear()
     last = go(run, tmp_path / "last", validation=Validation(score, 2, "made up", patience=3, keep_best=False))
     np.testing.assert_array_equal(flat(last.params), seen[-1])
+
+
+@pytest.mark.parametrize("sampling", [Cyclic(8), Shuffled(8), RandomAllocation(8)], ids=lambda s: s.kind)
+def test_a_run_that_stopped_early_within_an_epoch_does_not_go_on(sampling, tmp_path):
+    """Its next batches would hold records that had their turn in this epoch, and the run says that they are used once."""
+    values = iter([2.0, 1.0, 0.0])
+    run, path = run_with_optimizer(sampling=sampling, steps=15), tmp_path / "c"
+    stopping = Validation(lambda _: next(values), 1, "made up", patience=2)
+    result = go(run, path, validation=stopping)
+    assert (result.steps, ledger_of(path)) == (3, (3, 3, []))
+    again = go(run, path, validation=stopping)
+    assert (again.steps, again.run) == (3, run)
+    refused(run, path, "stopped early after 3 steps, within an epoch of 5", validation=watch(1))
+    at_its_end = iter([2.0, 1.0, 0.0])
+    path = tmp_path / "d"
+    assert go(run, path, validation=Validation(lambda _: next(at_its_end), 5, "made up", patience=1)).steps == 10
+    assert go(run, path, validation=watch(5)).steps == 15
 
 
 def test_scores_are_taken_at_their_steps_and_at_the_end():

@@ -169,6 +169,50 @@ def test_an_interrupted_fit_is_not_committed_by_the_next_one(monkeypatch: pytest
     assert (len(first.reserved), first.committed) == (1, [])
 
 
-def test_a_stream_of_unknown_length_takes_no_ledger() -> None:
-    with pytest.raises(dp.InputError, match="partial_fit takes no ledger"):
-        ESTIMATORS[0][0](ledger=Account()).partial_fit(ROWS, TARGET)
+class Parts(Account):
+    """Notes parts, too."""
+
+    def reserve(self, run: Any, *, part: Any = None, done: int = 0) -> Account:
+        super().reserve((run, part, done))
+        return self
+
+
+def test_batches_of_a_stream_are_charged_as_parts() -> None:
+    account = Parts()
+    model = ESTIMATORS[0][0](ledger=account)
+    for first in range(0, N, 20):
+        model.partial_fit(ROWS[first : first + 20], TARGET[first : first + 20])
+    assert [(run.n, run.steps, part[1], done) for run, part, done in account.reserved] == [
+        (20, 1, f"batch {k}", 0) for k in (1, 2, 3)
+    ]
+    (name,) = {part[0] for _, part, _ in account.reserved}
+    assert account.committed == [None] * 3
+    other = ESTIMATORS[0][0](ledger=account).partial_fit(ROWS, TARGET)
+    model.fit(ROWS, TARGET)
+    model.partial_fit(ROWS, TARGET)
+    assert len({name, *(part[0] for _, part, _ in account.reserved if part)}) == 3  # each stream has a name of its own
+    assert other.run_.n == N
+
+
+def test_a_stream_is_charged_from_its_first_batch_to_its_last() -> None:
+    for first, second in ((None, Parts()), (Parts(), None)):
+        model = ESTIMATORS[0][0](ledger=first).partial_fit(ROWS[:30], TARGET[:30])
+        with pytest.raises(dp.InputError, match="from its first batch to its last"):
+            model.set_params(ledger=second).partial_fit(ROWS[30:], TARGET[30:])
+        assert model.run_.n == 30
+    with pytest.raises(dp.InputError, match="under add-remove only"):
+        ESTIMATORS[0][0](ledger=Parts(), adjacency="replace").partial_fit(ROWS, TARGET)
+
+
+def test_a_stream_after_an_interrupted_fit_commits_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, model = Account(), ESTIMATORS[0][0]()
+
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SecureGenerator, "normal", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(ledger=first).fit(ROWS, TARGET)
+    model.set_params(ledger=None).partial_fit(ROWS, TARGET)
+    assert (len(first.reserved), first.committed) == (1, [])

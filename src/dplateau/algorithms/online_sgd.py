@@ -10,6 +10,7 @@ number of steps.
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Training
 from dplateau.spec.assumption import OneBatch
 from dplateau.training import SecureGenerator, TrainResult, train_one_pass
+from dplateau.training.charged import Budgeted, OnPart
 
 Array = NDArray[np.float64]
 
@@ -49,6 +51,8 @@ class OnlineSGD:
         The sizes of the batches so far.
     step_sizes : tuple of float
         Their step sizes.
+    name : str
+        A random name, where the batches are charged to a ledger: the partition whose parts they are.
     """
 
     step_run: Run
@@ -59,6 +63,7 @@ class OnlineSGD:
     mean: Array
     sizes: tuple[int, ...] = ()
     step_sizes: tuple[float, ...] = ()
+    name: str = ""
 
     @property
     def run(self) -> Run:
@@ -68,7 +73,12 @@ class OnlineSGD:
         )
 
     def step(
-        self, features: ArrayLike, target: ArrayLike, *, generator: SecureGenerator | None = None
+        self,
+        features: ArrayLike,
+        target: ArrayLike,
+        *,
+        generator: SecureGenerator | None = None,
+        ledger: Budgeted | None = None,
     ) -> tuple[OnlineSGD, TrainResult]:
         """Take in one batch of records that were in no batch before.
 
@@ -80,6 +90,10 @@ class OnlineSGD:
             Targets as the loss wants them; private.
         generator : SecureGenerator, optional
             Source of the noise; by default a new one with a key from the operating system.
+        ledger : Account, optional
+            The account of the data set, see ``dplateau.Ledger``: each batch is a part of its records, and reserved before its noise
+            is drawn. So all batches together cost what one costs, and a batch that is taken in again costs again. Needs adjacency
+            "add-remove".
 
         Returns
         -------
@@ -88,9 +102,20 @@ class OnlineSGD:
 
         Raises
         ------
-        InputError, TrainingInterrupted, TrainingDiverged
-            As ``dplateau.training.train``. The stream then stands where it stood.
+        InputError, TrainingInterrupted, TrainingDiverged, BudgetError
+            As ``dplateau.training.train``; or batches before this one were charged, and this one is not, or the other way round.
+            The stream then stands where it stood.
         """
+        if self.sizes and (ledger is None) == bool(self.name):
+            raise InputError(
+                "a stream is charged to a ledger from its first batch to its last: give it to all batches, or to none."
+            )
+        if ledger is not None and self.step_run.adjacency != "add-remove":
+            raise InputError(
+                "batches are charged as parts of the records, which a ledger keeps under add-remove only: use that, or no stream."
+            )
+        name = self.name if ledger is None else self.name or f"stream {secrets.token_hex(8)}"
+        charged = None if ledger is None else OnPart(ledger, (name, f"batch {len(self.sizes) + 1}"))
         size = len(np.asarray(target))
         if not size:
             raise InputError("the batch has no records: expected at least one.")
@@ -100,7 +125,7 @@ class OnlineSGD:
         step_size = min(self.distance / math.sqrt(energy), LARGEST / self.smoothness)
         run = self.step_run.replace(n=size, sampling=OnePass(size), step_size=step_size)
         result = train_one_pass(
-            run, self.loss, [(np.asarray(features), np.asarray(target))], start=self.weights, generator=generator
+            run, self.loss, [(np.asarray(features), np.asarray(target))], start=self.weights, generator=generator, ledger=charged
         )
         seen = np.cumsum(sizes)
         share = float(seen[-1] / seen.sum())
@@ -111,6 +136,7 @@ class OnlineSGD:
             mean=(1 - share) * self.mean + share * moved,
             sizes=sizes,
             step_sizes=(*self.step_sizes, step_size),
+            name=name,
         )
         held = (*result.assumptions, OneBatch())
         return after, replace(result, weights=after.mean, run=after.run, assumptions=held, training=Training.ONLINE)

@@ -230,10 +230,7 @@ class PrivateLinearModel(BaseEstimator):
         uncertified: str | None = None,
     ) -> Weights:
         """Take in one batch of a stream of unknown length: one noisy step, at the price of one for all batches."""
-        if self.ledger is not None:
-            raise InputError(
-                "partial_fit takes no ledger, because the number of rows is not known: reserve its run there yourself."
-            )
+        vars(self).pop("_reserved", None)  # that of a fit that was interrupted
         delta = float(self.delta or 0.0)
         names = ("epsilon", "delta", "feature_norm", "rows", "fit_intercept", "adjacency", "insecure_seed")
         settings = (*(getattr(self, name) for name in names), loss, assumptions)
@@ -248,7 +245,8 @@ class PrivateLinearModel(BaseEstimator):
             if loss.convex_after_clipping:
                 problem = replace(problem, residual_clip=residual_clip)
             state = start_online_sgd(problem, self._budget(delta))
-        state, result = state.step(self._features(X), target, generator=self._generator(len(state.sizes)))
+        generator = self._generator(len(state.sizes))
+        state, result = state.step(self._features(X), target, generator=generator, ledger=self.ledger)
         self._online = (state, settings)
         return self._certified(result, delta, assumptions, uncertified)
 

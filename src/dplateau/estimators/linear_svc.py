@@ -51,7 +51,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         The old name of ``max_iter``. Warns.
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what a fit costs is taken out of its budget before the fit draws its
-        first random number, and ``BudgetError`` is raised where it is not covered.
+        first random number, and ``BudgetError`` is raised where it is not covered. The batches of ``partial_fit`` are parts of its
+        records, so that a stream costs what one batch costs.
 
     Attributes
     ----------

@@ -198,11 +198,16 @@ def opacus_training(
         raise InputError("no accountant counted the steps of this optimizer: expected engine and optimizer of one make_private.")
     run = from_opacus(engine.accountant, n=len(engine.dataset), sampling=sampling, adjacency=adjacency)
     clip = float(optimizer.max_grad_norm)
-    run = Runs(one.replace(clip_norm=clip) for one in run.runs) if isinstance(run, Runs) else run.replace(clip_norm=clip)
+    run = clipped(run, clip)
     generator = _generator(engine, optimizer, draws, sampling)
     dtype = ", ".join(sorted({str(weights.dtype).removeprefix("torch.") for weights in optimizer.params}))
     weights = tuple(parameter.detach().cpu().clone() for parameter in optimizer.params)
     return OpacusTraining(run, _assumptions(run, clip, generator), generator, dtype, weights)
+
+
+def clipped(run: Run | Runs, clip: float) -> Run | Runs:
+    """The run, or each of several, with this clip norm."""
+    return Runs(one.replace(clip_norm=clip) for one in run.runs) if isinstance(run, Runs) else run.replace(clip_norm=clip)
 
 
 def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws | None, sampling: Sampling | None) -> Generator:

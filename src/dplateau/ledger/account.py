@@ -11,7 +11,9 @@ from sqlalchemy import Connection
 from dplateau.certificate import Certificate
 from dplateau.filter import ROOM, cost_of, no_cost
 from dplateau.ledger import book
+from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.charge import digest_of
+from dplateau.ledger.continued import continued
 from dplateau.ledger.database import connected
 from dplateau.ledger.grant import Forecast, check, forecast, refusal
 from dplateau.ledger.sums import covers
@@ -99,7 +101,7 @@ class Account:
     who: str
     purpose: str = ""
 
-    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None) -> Reservation:
+    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None, done: int = 0) -> Reservation:
         """Take a run out of the budget, before its first noise is drawn. It stays spent, whether or not the training ends.
 
         Of several processes that reserve at once, each sees what the others took. A run that goes on while others are reserved may
@@ -113,7 +115,13 @@ class Account:
             together.
         part : (str, str), optional
             The names of a partition and of its part, where the run sees only the records of that part, and n is its number of
-            records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule.
+            records. Parts are disjoint, and which one a record is in follows from the record alone by a public rule. Together the
+            parts have no more records than the account.
+        done : int, default 0
+            Steps that an earlier training of this run made, from whose checkpoint this one goes on: it uses the records in the
+            steps after these only, and they are all it costs. The account must have a reservation of the run, which paid for what
+            the checkpoint holds; whatever it holds, the steps after it cost no more. For runs that release all iterates; at the
+            beginning of an epoch, where the sampling has any.
 
         Returns
         -------
@@ -125,19 +133,28 @@ class Account:
         BudgetError
             The budget does not cover it, or the account is closed. Nothing is reserved.
         InputError
-            The run is not on these records, or the ledger cannot be used (``LedgerError``). Nothing is reserved.
+            The run is not on these records, or cannot go on after ``done`` steps, or the ledger cannot be used (``LedgerError``).
+            Nothing is reserved.
         """
         where = part_of(part)
         with connected(self.url) as connection:
             terms = book.terms(connection, self.name)
         check(run, where, terms)
-        cost = cost_of(run, terms.order)
+        rest, done = continued(run, done)
+        body: dict[str, Any] = {"run": run.to_dict(), "purpose": self.purpose}
+        if done:
+            body["done"] = done
+            with connected(self.url) as connection:
+                if not book.has_run(connection, self.name, where, body["run"]):
+                    raise InputError(_unpaid(self.name, done))
+        cost = cost_of(rest, terms.order)
         if not math.isfinite(cost):
-            raise BudgetError(no_cost(run, terms.order))
-        body = {"run": run.to_dict(), "purpose": self.purpose}
+            raise BudgetError(no_cost(rest, terms.order))
         with connected(self.url, write=True) as connection:
             if book.exists(connection, self.name, "closed"):
                 raise BudgetError(f"the account {self.name!r} is closed: nothing was reserved. Ask who keeps the ledger.")
+            if where is not None:
+                body["places"] = _places(connection, self.name, where, run.n, terms)
             before = book.sums(connection, self.name, where)
             after = before.after(cost, whole=where is None)
             if covers(terms.budget, after):
@@ -148,8 +165,8 @@ class Account:
             else:
                 number = None
         if number is None:
-            raise BudgetError(refusal(self.name, run, where, cost, before, terms))
-        return Reservation(self, number, run, cost, where)
+            raise BudgetError(refusal(self.name, rest, where, cost, before, terms, done=done))
+        return Reservation(self, number, run, cost, where, done)
 
     def state(self) -> State:
         """What is spent, and what is left.
@@ -185,7 +202,9 @@ class Account:
             terms = book.terms(connection, self.name)
             closed = book.exists(connection, self.name, "closed")
             before = book.sums(connection, self.name, where)
-        check(run, where, terms)
+            check(run, where, terms)
+            if where is not None:
+                _places(connection, self.name, where, run.n, terms)
         return forecast(run, where, before, terms, closed=closed)
 
 
@@ -222,6 +241,8 @@ class Reservation:
         What it costs, in units of the budget.
     part : (str, str) or None
         The partition and the part whose records it sees.
+    done : int
+        Steps of the run that are not computed again.
     """
 
     account: Account
@@ -229,6 +250,7 @@ class Reservation:
     run: Run | Runs
     cost: float
     part: tuple[str, str] | None = None
+    done: int = 0
 
     def commit(self, certificate: Certificate | None = None) -> None:
         """Write down that the training ended. It gives nothing back.
@@ -265,3 +287,22 @@ def _digests(certificate: Certificate) -> dict[str, Any]:
         "weights_sha256": certificate.weights_sha256,
         "certifies": certificate.certifies,
     }
+
+
+def _places(connection: Connection, name: str, part: Part, n: int, terms: Terms) -> list[int]:
+    """How many places the partition and the part have with a run on n of them."""
+    found = book.places(connection, name, part).after(n)
+    if found.partition > terms.n:
+        raise InputError(
+            f"with this run the parts of {part.partition!r} have {found.partition:,} records together, and the account "
+            f"{terms.n:,}: disjoint parts have no more. Leave part out where a record is in several, as in folds to train on."
+        )
+    return [found.partition, found.part]
+
+
+def _unpaid(name: str, done: int) -> str:
+    """Why a training cannot go on from a checkpoint that nobody paid for."""
+    return (
+        f"the account {name!r} has no reservation of this run, so its first {done:,} steps were never taken out. If the training "
+        "began without the ledger, reserve the whole run by hand, with account.reserve(run), and go on then."
+    )

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, func, insert, select
 
 from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
 from dplateau.ledger.schema import entries
-from dplateau.ledger.sums import Sums
+from dplateau.ledger.sums import Places, Sums
 from dplateau.spec import InputError, LedgerError
 
 _BLOCK = 1000
@@ -101,6 +101,15 @@ def is_committed(connection: Connection, reservation: int) -> bool:
     return connection.execute(select(entries.c.number).where(entries.c.reservation == reservation)).first() is not None
 
 
+def has_run(connection: Connection, account: str, part: Part | None, run: dict[str, Any]) -> bool:
+    """Whether the account has a reservation of this run, on all records or on the part."""
+    e, (partition, name) = entries.c, part or (None, None)
+    wanted = _of(account, "reserved").with_only_columns(e.body).where(e.partition == partition, e.part == name)  # None: IS NULL
+    found = connection.execution_options(yield_per=_BLOCK).execute(wanted).scalars()
+    known = canonical(run)
+    return any(canonical(json.loads(body).get("run")) == known for body in found)
+
+
 def count(connection: Connection, account: str, kind: str) -> int:
     """How many entries of this kind the account has."""
     return connection.execute(_of(account, kind).with_only_columns(func.count())).scalar_one()
@@ -122,6 +131,15 @@ def sums(connection: Connection, account: str, part: Part | None) -> Sums:
     of_partition = select(e.partition_spent).where(e.account == account, e.partition == part.partition)
     of_part = select(e.part_spent).where(e.account == account, e.partition == part.partition, e.part == part.part)
     return Sums(total, _last(connection, account, of_partition), _last(connection, account, of_part))
+
+
+def places(connection: Connection, account: str, part: Part) -> Places:
+    """How many places a partition and its part have; entries of earlier versions do not say."""
+    e = entries.c
+    wanted = select(e.body).where(e.account == account, e.partition == part.partition).order_by(e.number.desc()).limit(1)
+    stated = [connection.execute(one).scalar() for one in (wanted, wanted.where(e.part == part.part))]
+    of_partition, of_part = (Places(*json.loads(body or "{}").get("places", ())) for body in stated)
+    return Places(of_partition.partition, of_part.part)
 
 
 def parts(connection: Connection, account: str) -> dict[Part, float]:

@@ -71,21 +71,22 @@ def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
         )
 
 
-def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms) -> str:
-    """What is left, and what would fit."""
+def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms, *, done: int = 0) -> str:
+    """What is left, and what would fit; ``run`` is what comes after ``done`` steps."""
     whole = part is None
     room = max(before.room(terms.budget, whole=whole), 0.0) / terms.budget
     where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
-    said = f"the run costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room:.3g} of it is left{where}"
-    hint = _hint(run, before, terms, whole)
+    what = f"the run, from step {done + 1:,} on," if done else "the run"
+    said = f"{what} costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room:.3g} of it is left{where}"
+    hint = _hint(run, before, terms, whole, own=bool(done))
     return f"{said}: nothing was reserved.{' ' if hint else ''}{hint}"
 
 
-def _hint(run: Run | Runs, before: Sums, terms: Terms, whole: bool) -> str:
+def _hint(run: Run | Runs, before: Sums, terms: Terms, whole: bool, *, own: bool = False) -> str:
     def fits(cost: float) -> bool:
         return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
 
-    return what_fits(run, terms.order, fits) if isinstance(run, Run) else ""
+    return what_fits(run, terms.order, fits, own=own) if isinstance(run, Run) else ""
 
 
 def _sentence(text: str) -> str:

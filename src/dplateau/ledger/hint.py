@@ -15,7 +15,7 @@ _MOST: Final = 2.0**20
 _CLOSE: Final = 1.001
 
 
-def what_fits(run: Run, order: float | None, fits: Callable[[float], bool]) -> str:
+def what_fits(run: Run, order: float | None, fits: Callable[[float], bool], *, own: bool = False) -> str:
     """A sentence on what the budget would cover; empty where nothing was found.
 
     Parameters
@@ -26,9 +26,12 @@ def what_fits(run: Run, order: float | None, fits: Callable[[float], bool]) -> s
         Of the Renyi divergence; None for squared mu.
     fits : callable
         Whether the budget covers such a cost.
+    own : bool
+        Whether these are the last steps of a larger run: other noise, or fewer of them, are then a run of their own.
     """
     options = [found for found in (_noise(run, order, fits), _steps(run, order, fits)) if found]
-    return f"What would fit: {', or '.join(options)}." if options else ""
+    what = ", reserved as a run of its own that starts there" if own else ""
+    return f"What would fit{what}: {', or '.join(options)}." if options else ""
 
 
 def _noise(run: Run, order: float | None, fits: Callable[[float], bool]) -> str | None:

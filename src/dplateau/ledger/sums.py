@@ -45,6 +45,27 @@ class Sums:
         return max(1 - self.total * (1 + ROOM) / budget, 0.0)
 
 
+@dataclass(frozen=True)
+class Places:
+    """How many places the parts of a partition have. Disjoint parts have no more than the account has records.
+
+    Attributes
+    ----------
+    partition : int
+        The sum over its parts of the largest n of a run on each.
+    part : int
+        The largest n of a run on this part.
+    """
+
+    partition: int = 0
+    part: int = 0
+
+    def after(self, n: int) -> Places:
+        """The places with one more run on the part."""
+        more = max(n - self.part, 0)
+        return Places(self.partition + more, self.part + more)
+
+
 def covers(budget: float, sums: Sums) -> bool:
     """Whether a budget covers what is spent, as ``Filter`` decides it."""
     return sums.total * (1 + ROOM) <= budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Iterable, Iterator
@@ -11,8 +12,9 @@ from typing import Any, Final
 
 from dplateau.filter import Filter, cost_of
 from dplateau.ledger.book import Part, Terms
-from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
-from dplateau.ledger.sums import Sums, covers
+from dplateau.ledger.continued import continued
+from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head, canonical
+from dplateau.ledger.sums import Places, Sums, covers
 from dplateau.spec import InputError, PrivacyWarning
 from dplateau.spec.selection import run_from_dict
 
@@ -68,6 +70,9 @@ class _Account:
     parts: dict[Part, Fraction] = field(default_factory=dict[Part, Fraction])
     reserved: set[int] = field(default_factory=set[int])
     committed: set[int] = field(default_factory=set[int])
+    runs: set[tuple[Part | None, bytes]] = field(default_factory=set[tuple[Part | None, bytes]])
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    part_places: dict[Part, int] = field(default_factory=dict[Part, int])
     closed: bool = False
 
     def add(self, part: Part | None, cost: float) -> tuple[Fraction, ...]:
@@ -135,11 +140,30 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
     book.reserved.add(entry.number)
     part = None if entry.partition is None or entry.part is None else Part(entry.partition, entry.part)
     stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
+    run = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
+    if data.get("done", 0) and run not in book.runs:
+        yield f"{where} goes on with a run that was not reserved before."
+    book.runs.add(run)
+    if part is not None and "places" in data:
+        yield from _places(where, part, data, book)
     for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
         if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
             yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
     if not covers(book.terms.budget, Sums(float(book.total))):
         yield f"{where} exceeds the budget of {entry.account!r}."
+
+
+def _places(where: str, part: Part, data: dict[str, Any], book: _Account) -> Iterator[str]:
+    """Whether disjoint parts may have as many places as are said, and as the runs have; entries of earlier versions do not say."""
+    try:
+        found = Places(book.places.get(part.partition, 0), book.part_places.get(part, 0)).after(run_from_dict(data.get("run")).n)
+    except InputError:  # ``costs`` tells.
+        return
+    book.places[part.partition], book.part_places[part] = found.partition, found.part
+    if data["places"] != [found.partition, found.part]:
+        yield f"{where} says that partition and part have {data['places']} places, and they have {[found.partition, found.part]}."
+    if found.partition > book.terms.n:
+        yield f"{where} is on a part of {part.partition!r}, whose parts have more records than the account: they overlap."
 
 
 def _cost(
@@ -150,6 +174,11 @@ def _cost(
         run = run_from_dict(data.get("run"))
     except InputError:
         yield f"entry {number} names no run that can be read."
+        return
+    try:
+        run, _ = continued(run, data.get("done", 0))
+    except InputError as error:
+        yield f"entry {number} reserves what cannot go on: {error}"
         return
     if run.adjacency != terms.adjacency or run.n > terms.n:
         yield f"entry {number} reserves a run that is not on these records."

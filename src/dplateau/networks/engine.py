@@ -123,7 +123,8 @@ def train_network(
         Called with the steps done and their total.
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
-        number is drawn. A run that goes on from a checkpoint is taken out once more, as a whole.
+        number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
+        have the reservation with which it began.
 
     Raises
     ------
@@ -152,8 +153,10 @@ def train_network(
     check_gradients(summed, start, records)
     state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
     loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
-    with locked(checkpoint.path) if checkpoint else nullcontext(), charged(ledger, run):  # type: ignore[arg-type]
-        reached = loop.run_from(state)
+    with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
+        first = loop.begun(state)  # read once: what is charged is what is done
+        with charged(ledger if loop.goes_on(first) else None, run, first.ledger.done):
+            reached = loop.run_from(first)
     spent = reached.ledger
     found = gradient_assumptions(run, generator)
     if validation is not None:

@@ -87,9 +87,31 @@ class Loop:
     progress: Callable[[int, int], None] | None
     finite: NoisyCount = field(default_factory=NoisyCount)
 
-    def run_from(self, state: State) -> Progress:
-        """All steps, from the first or from the checkpoint."""
-        reached = first = self._resumed(Progress(state, state.model, [], Ledger(), self.generator.drawn))
+    def begun(self, state: State) -> Progress:
+        """Where the run stands: at its start, or where the checkpoint left it.
+
+        Raises
+        ------
+        InputError
+            The checkpoint cannot be used, or would go on within an epoch.
+        """
+        reached = self._resumed(Progress(state, state.model, [], Ledger(), self.generator.drawn))
+        done, epoch = reached.ledger.done, self.run.sampling.epoch_length(self.run.n)
+        if self.goes_on(reached) and done % epoch:
+            # Which batches of the epoch are left is not known: batches drawn anew could hold records that had their turn.
+            raise InputError(
+                f"the training was stopped early after {done:,} steps, within an epoch of {epoch:,}, and cannot go on from there: "
+                "pass the validation that stopped it, or start anew with another path."
+            )
+        return reached
+
+    def goes_on(self, reached: Progress) -> bool:
+        """Whether more steps are to be made."""
+        return reached.ledger.done < self.run.steps and not (self.validation and self.validation.gives_up(reached.scores))
+
+    def run_from(self, first: Progress) -> Progress:
+        """All steps that are left."""
+        reached = first
         try:
             for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
                 pass
@@ -117,7 +139,7 @@ class Loop:
         length = _divisor(common, chunk_length(run, self.weights))
         plans: Iterator[Any] | None = None
         reached = self._scored(reached)
-        while done < run.steps and not (self.validation and self.validation.gives_up(reached.scores)):
+        while self.goes_on(reached):
             if every and done >= reached.ledger.reserved:
                 reached = self._write(reached, min(done + every, run.steps))
             yield reached

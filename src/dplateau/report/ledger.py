@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -37,7 +38,7 @@ def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     left = Text.assemble((words.percent_down(state.left), "bold green" if state.left > 0 else "bold red"), words.left(state))
     rows: list[tuple[str, RenderableType]] = [
         *words.facts(state),
-        *((f"part {part}", f"of {partition}: {words.percent_up(share)} of the budget") for partition, part, share in state.parts),
+        *_parts(state),
     ]
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
@@ -57,6 +58,17 @@ def verified_text(problems: Sequence[str], last: Head, known: Head | None) -> Re
     against = "no head was given: entries that were cut off at the end are not found" if known is None else f"entry {known.number}"
     rows = facts(("head", f"{last.number}:{last.digest}"), ("checked with", against))
     return Group(Text(first, "bold green"), "", rows)
+
+
+def _parts(state: State) -> Iterator[tuple[str, RenderableType]]:
+    """What every part has spent; of a partition with many, such as the batches of a stream, the largest sum alone."""
+    for partition, group in groupby(state.parts, key=lambda one: one[0]):
+        parts = list(group)
+        if len(parts) > SHOWN:
+            largest = words.percent_up(max(share for _, _, share in parts))
+            yield f"{len(parts):,} parts", f"of {partition}: {largest} of the budget at most"
+        else:
+            yield from ((f"part {part}", f"of {partition}: {words.percent_up(share)} of the budget") for _, part, share in parts)
 
 
 def _table(*columns: tuple[str, Any]) -> Table:

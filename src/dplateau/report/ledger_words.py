@@ -100,10 +100,13 @@ def steps(entry: Entry) -> str:
         The entry was changed, and names no run.
     """
     try:
-        run = body(entry)["run"]
-        runs = run.get("runs", [run])
-        count = sum(one["steps"] for one in runs)
-        return f"{len(runs)} runs, {count:,} steps" if len(runs) > 1 else f"{count:,} steps"
+        data = body(entry)
+        run = data["run"]
+        best = f"best of {len(run['candidates']):,} candidates, " if "candidates" in run else ""
+        runs = [one for part in run.get("candidates", [run]) for one in part.get("runs", [part])]
+        count = f"{sum(one['steps'] for one in runs):,} steps"
+        rest = f", from step {data['done'] + 1:,} on" if data.get("done") else ""
+        return f"{best}{len(runs)} runs, {count}" if len(runs) > 1 else f"{best}{count}{rest}"
     except (TypeError, KeyError, AttributeError, ValueError):
         raise changed(entry) from None
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dplateau.spec import Run, Runs
+from dplateau.spec import InputError, Run, Runs
 
 
 class Reserved(Protocol):
@@ -20,15 +21,29 @@ class Reserved(Protocol):
 class Budgeted(Protocol):
     """The account of a data set in a ledger; ``dplateau.Ledger.account`` gives one."""
 
-    def reserve(self, run: Run | Runs) -> Reserved:
-        """Take what ``run`` costs out of the budget; an error where it is not covered."""
+    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None, done: int = 0) -> Reserved:
+        """Take what ``run`` costs, on a part of the records or after ``done`` steps, out of the budget; or raise."""
         ...
 
 
+@dataclass(frozen=True)
+class OnPart:
+    """An account that is charged for runs on one part of its records."""
+
+    ledger: Budgeted
+    part: tuple[str, str]
+
+    def reserve(self, run: Run | Runs, *, part: tuple[str, str] | None = None, done: int = 0) -> Reserved:
+        """Take what ``run`` costs on the part out of the budget."""
+        if part is not None:
+            raise InputError("the account is charged for one part already: leave part out.")
+        return self.ledger.reserve(run, part=self.part, done=done)
+
+
 @contextmanager
-def charged(ledger: Budgeted | None, run: Run | Runs) -> Iterator[None]:
-    """Reserve what ``run`` costs, and note that it ended if it did. What is interrupted stays spent."""
-    reserved = None if ledger is None else ledger.reserve(run)
+def charged(ledger: Budgeted | None, run: Run | Runs, done: int = 0) -> Iterator[None]:
+    """Reserve what ``run`` costs after ``done`` steps, and note that it ended if it did. What is interrupted stays spent."""
+    reserved = None if ledger is None else ledger.reserve(run, done=done) if done else ledger.reserve(run)
     yield
     if reserved is not None:
         reserved.commit()
