@@ -60,6 +60,17 @@ def model(request, tmp_path_factory):
     return TableModel.train(folder / "rows.csv", schema, epsilon=5.0, delta=1e-6, max_iter=50, insecure_seed=1)
 
 
+class Exported:
+    """A table of another library, as Arrow's interface shows it; texts as Polars has them."""
+
+    def __init__(self, table):
+        place = table.column_names.index("job")
+        self.table = table.set_column(place, "job", table["job"].cast(pa.string_view()))
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
 def forms(rows, folder):
     """The same rows in every form that is taken."""
     arrow = pa.Table.from_pandas(rows, preserve_index=False)
@@ -74,6 +85,7 @@ def forms(rows, folder):
         "arrow": arrow,
         "chunks": pa.concat_tables([arrow.slice(0, 11), arrow.slice(11)]),
         "batch": arrow.combine_chunks().to_batches()[0],
+        "another library": Exported(arrow),
         "lists": arrow.to_pydict(),
         "frame's lists": rows.to_dict("list"),
         "arrays": {name: rows[name].to_numpy() for name in rows},
