@@ -63,9 +63,13 @@ def model(request, tmp_path_factory):
 class Exported:
     """A table of another library, as Arrow's interface shows it; texts as Polars has them."""
 
-    def __init__(self, table):
+    def __init__(self, table, *, categorical=False):
         place = table.column_names.index("job")
-        self.table = table.set_column(place, "job", table["job"].cast(pa.string_view()))
+        job = table["job"].cast(pa.string_view())
+        if categorical:
+            indices = table["job"].combine_chunks().dictionary_encode()
+            job = pa.DictionaryArray.from_arrays(indices.indices, indices.dictionary.cast(pa.string_view()))
+        self.table = table.set_column(place, "job", job)
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.table.__arrow_c_stream__(requested_schema)
@@ -86,6 +90,7 @@ def forms(rows, folder):
         "chunks": pa.concat_tables([arrow.slice(0, 11), arrow.slice(11)]),
         "batch": arrow.combine_chunks().to_batches()[0],
         "another library": Exported(arrow),
+        "another library's categories": Exported(arrow, categorical=True),
         "lists": arrow.to_pydict(),
         "frame's lists": rows.to_dict("list"),
         "arrays": {name: rows[name].to_numpy() for name in rows},
