@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dplateau.files import new_folder, write_file
+from dplateau.files import new_file, new_folder, write_file
 from dplateau.spec import InputError
 
 
@@ -102,3 +102,41 @@ def test_the_folder_has_the_usual_permissions(tmp_path):
     fill(tmp_path / "model", "x")
     (tmp_path / "other").mkdir()
     assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_new_file_is_whole_or_not_there_and_replaces_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "out.csv"
+    with new_file(path) as part:
+        part.write_text("x")
+        assert not path.exists()
+    assert path.read_text() == "x"
+    with pytest.raises(InputError, match="exists already"), new_file(path):
+        pytest.fail("the block is not entered")
+    with pytest.raises(InputError, match="is no folder"), new_file(tmp_path / "no" / "out.csv"):
+        pytest.fail("the block is not entered")
+
+    def interrupted():
+        with new_file(tmp_path / "other.csv") as part:
+            part.write_text("x")
+            raise KeyboardInterrupt
+
+    def overtaken(path):
+        with new_file(path) as part:
+            part.write_text("mine")
+            path.write_text("theirs")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with pytest.raises(InputError, match="File exists"):
+        overtaken(tmp_path / "late.csv")
+    assert (tmp_path / "late.csv").read_text() == "theirs"
+
+    def no_links(*_):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", no_links)
+    with new_file(tmp_path / "unlinked.csv") as part:
+        part.write_text("x")
+    with pytest.raises(InputError, match="exists already"):
+        overtaken(tmp_path / "late2.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["late.csv", "late2.csv", "out.csv", "unlinked.csv"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dplateau.estimators import PrivateLinearRegression as PrivateLinearRegression
     from dplateau.estimators import PrivateLinearSVC as PrivateLinearSVC
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
+    from dplateau.estimators import load_estimator as load_estimator
     from dplateau.estimators import load_model as load_model
     from dplateau.filter import Filter as Filter
     from dplateau.ledger.ledger import Ledger as Ledger
@@ -53,6 +54,7 @@ __getattr__, __dir__ = loaded(
             "PrivateLinearRegression",
             "PrivateLinearSVC",
             "PrivateLogisticRegression",
+            "load_estimator",
             "load_model",
         ),
         "filter": ("Filter",),

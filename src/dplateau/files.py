@@ -89,6 +89,49 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
+@contextmanager
+def new_file(path: str | Path) -> Iterator[Path]:
+    """A hidden file to write, which becomes ``path`` if the block ends well, and disappears if it does not.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which must not exist yet.
+
+    Raises
+    ------
+    InputError
+        The file exists or cannot be written (full disk, read-only folder); nothing is left behind.
+    """
+    path = Path(path)
+    check_new_file(path)
+    part = _beside(path)
+    try:
+        yield part
+        with part.open("rb") as content:
+            os.fsync(content.fileno())
+        try:
+            os.link(part, path)  # unlike a renaming it replaces nothing
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            check_new_file(path)
+            part.rename(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def check_new_file(path: str | Path) -> None:
+    """Raise ``InputError`` if ``path`` exists, or if nothing can be created in its parent: better before than after computing."""
+    path = Path(path)
+    if os.path.lexists(path):
+        raise InputError(f"{path} exists already: name a new file, or remove it first.")
+    _check_parent(path)
+
+
 def check_new_folder(path: str | Path) -> None:
     """Raise ``InputError`` if ``path`` exists, or if nothing can be created in its parent: better before training than after it."""
     path = Path(path)

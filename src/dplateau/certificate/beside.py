@@ -22,6 +22,8 @@ SCHEMA: Final = "schema.toml"
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a ``weights.npz``; raises ``InputError`` where it is missing, damaged, or holds objects."""
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError
         with np.load(path, allow_pickle=False) as arrays:
             return {name: np.asarray(arrays[name]) for name in arrays.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):

@@ -15,6 +15,7 @@ from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
 from dplateau.cli.demo import demo
+from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.ledger import ledger
 from dplateau.cli.once import Once
@@ -22,6 +23,7 @@ from dplateau.cli.output import printable
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
+from dplateau.cli.predict import predict
 from dplateau.cli.report import report
 from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
@@ -46,7 +48,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, report, sign, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
+_running = (train, predict, evaluate, demo, report, sign, plan, account, calibrate)
+for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
     app.command(cls=Once)(command)
 app.add_typer(ledger)
 app.add_typer(keys, name="keys")

@@ -10,6 +10,7 @@ import typer
 
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
+from dplateau.cli.evaluate import brief, warn
 from dplateau.cli.keys import key_of
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
@@ -178,16 +179,16 @@ def _public_rows(private: Path, test: Path, schema: Any) -> Dataset:
 
 
 def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -> dict[str, Any]:
-    """What ``--json`` prints: the folder and the file that were written, the claim, and the accuracy on the public hold-out."""
-    certificate = trained.certificate
+    """What ``--json`` prints: the folder and the file that were written, the claim, and how good it is on the public hold-out."""
+    certificate, found = trained.certificate, None if holdout is None else trained.evaluate(holdout).to_dict()
     result = {
         "model": None if output is None else str(output),
         "certificate": certificate.to_dict() if output is None else str(output / "certificate.json"),
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,
-        "test_accuracy": None if holdout is None else trained.accuracy(holdout),
+        "test_accuracy": None if found is None else found.get("accuracy"),
     }
-    return result if trained.classes else {**result, "test_rmse": None if holdout is None else trained.rmse(holdout)}
+    return {**result, **({} if trained.classes else {"test_rmse": found and found["rmse"]}), "test": found}
 
 
 def show_model(
@@ -200,14 +201,11 @@ def show_model(
 
     lines: list[tuple[str, Any]] = [("model", f"{trained.model}, {len(trained.feature_names):,} features")]
     if holdout is not None:
-        quality = (
-            f"accuracy {accuracy:.2%}"
-            if (accuracy := trained.accuracy(holdout)) is not None
-            else f"RMSE {trained.rmse(holdout):.4g}"
-        )
-        lines.append(
-            ("test", Text.assemble((quality, "bold"), f" on {len(holdout.target):,} rows of {test}, public by declaration"))
-        )
+        found = trained.evaluate(holdout)
+        quality, beside = brief(found)
+        rows = f" on {found.rows:,} rows of {test}, public by declaration; {beside}"
+        lines.append(("test", Text.assemble((quality, "bold"), rows)))
+        warn(found)
     if output is not None:
         signature = "certificate.sig.json, " if signed else ""
         lines.append(("written to", f"{output}/ (certificate.json, {signature}model.json, weights.npz, schema.toml)"))

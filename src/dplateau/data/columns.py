@@ -38,7 +38,7 @@ def _text_in_order(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
     from pyarrow import compute
 
     if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+        values = _decoded(values)
     if pa.types.is_boolean(values.type) or pa.types.is_null(values.type):
         values = values.cast(pa.string())  # "true" and "false", as TOML spells them; nulls stay nulls
     if is_text(values):
@@ -48,6 +48,16 @@ def _text_in_order(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
         markers = compute.is_in(values, value_set=pa.array(schema.missing, pa.string()))
         values = compute.if_else(markers, pa.scalar(None, pa.string()), values)
     return values
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of indices as the values that they stand for."""
+    import pyarrow as pa
+
+    if pa.types.is_string_view(values.type.value_type):  # from Polars; Arrow does not decode these yet
+        chunks = [pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(pa.string())) for one in values.chunks]
+        values = pa.chunked_array(chunks, pa.dictionary(values.type.index_type, pa.string()))
+    return values.cast(values.type.value_type)
 
 
 def is_text(values: pa.ChunkedArray) -> bool:

@@ -98,6 +98,28 @@ def encode(
         A column has the wrong type, contains what the schema does not allow, or rows have targets that are not declared. Messages
         count rows and quote none.
     """
+    features = encode_features(table, schema, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
+    target = schema.target
+    return Dataset(
+        features=features,
+        target=read.target_of(read.column_of(table, target.name, schema), schema),
+        feature_names=feature_names(schema, intercept=intercept),
+        classes=target.classes or None,
+        target_range=None if target.low is None or target.high is None else (target.low, target.high),
+        feature_norm=float(feature_norm),
+    )
+
+
+def encode_features(
+    table: pa.Table,
+    schema: Schema,
+    *,
+    feature_norm: float = 1.0,
+    rows: str | None = None,
+    intercept: float = 1.0,
+    dtype: DTypeLike = np.float32,
+) -> NDArray[Any]:
+    """The features of a table, which needs no target; see ``encode``."""
     bound, weight = check_options(feature_norm, rows, intercept, dtype)
     if table.num_rows == 0:
         raise InputError("the table has no rows: expected at least one.")
@@ -110,21 +132,16 @@ def encode(
         _fill_run(raw[:, start : start + width], run, plain, [read.column_of(table, c.name, schema) for c in run], schema)
         start += width
     unit = (rows or ("unit" if schema.target.classes else "scale")) == "unit"
-    scale = bound / math.sqrt(sum(_largest_square(column) for column in schema.features) + weight**2)
-    if unit:
-        scale = 1.0
+    scale = 1.0 if unit else public_scale(schema, bound, weight)
     constant = weight * scale if weight else None
     for part in parts(*raw.shape):
         raw[part] = bounded_rows(raw[part, :start] * scale, bound, unit=unit, constant=constant, counted=True)
-    target = schema.target
-    return Dataset(
-        features=raw,
-        target=read.target_of(read.column_of(table, target.name, schema), schema),
-        feature_names=names,
-        classes=target.classes or None,
-        target_range=None if target.low is None or target.high is None else (target.low, target.high),
-        feature_norm=bound,
-    )
+    return raw
+
+
+def public_scale(schema: Schema, feature_norm: float, intercept: float) -> float:
+    """What all features are multiplied by where rows are scaled by the largest norm that the schema allows."""
+    return feature_norm / math.sqrt(sum(_largest_square(column) for column in schema.features) + intercept**2)
 
 
 def check_options(feature_norm: float, rows: str | None, intercept: float, dtype: DTypeLike) -> tuple[float, float]:

@@ -29,6 +29,8 @@ def existing_file(path: str | Path) -> Path:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a directory: expected a file.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is a pipe or a device, and rows are read more than once: write them to a file.")
         with path.open("rb") as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty: expected a table with at least one row.")

@@ -139,7 +139,7 @@ def file_names(path: Path, first_line: bytes, schema: Schema) -> list[str]:
     first = next((fields for _, fields in records(first_line, delimiter)), None)
     if first is None:
         raise InputError(f"{path}: a field of the first record is longer than {csv.field_size_limit():,} characters: repair it.")
-    if len(first) == 1 < len(declared):
+    if len(first) == 1 < len(declared) and not (schema.csv.header and first[0].strip() in declared):
         other = next((mark for mark in DELIMITERS if mark != delimiter and mark in first[0]), None)
         hint = (
             f' It may be the {DELIMITERS[other]}: set delimiter = "{other.replace(chr(9), chr(92) + "t")}" in [csv].'
@@ -161,7 +161,7 @@ def file_names(path: Path, first_line: bytes, schema: Schema) -> list[str]:
     return first
 
 
-def check_columns(path: Path, schema: Schema, found: list[str], hint: str = "") -> None:
+def check_columns(path: Path | str, schema: Schema, found: list[str], hint: str = "") -> None:
     """Raise unless every column that the schema uses is in ``found``, once."""
     for column in schema.columns:
         if not isinstance(column, Ignored) and found.count(column.name) != 1:

@@ -13,7 +13,7 @@ from dplateau.data.rows import count_not_finite
 from dplateau.spec import InputError
 
 
-def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_numpy(path: Path, width: int, *, labelled: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
     """Read features and target from a NumPy file. Pickled objects are refused.
 
     Parameters
@@ -22,6 +22,8 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
         ``.npz`` with ``X``, shape (n, width), and ``y``, shape (n,); or ``.npy``, shape (n, width + 1), with the target last.
     width : int
         The declared number of features.
+    labelled : bool, default True
+        Whether the target is wanted. Otherwise the file may lack it, and zeros stand for it.
 
     Returns
     -------
@@ -40,11 +42,13 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
-                features, target = _split(path, loaded)
+                alone = not labelled and loaded.shape[1:] == (width,)
+                features, target = (loaded, loaded[:, 0]) if alone else _split(path, loaded)
             else:
-                if absent := [name for name in ("X", "y") if name not in loaded]:
+                if absent := [name for name in (("X", "y") if labelled else ("X",)) if name not in loaded]:
                     raise InputError(f"{path} lacks the array {absent[0]!r}: expected X (features) and y (target).")
-                features, target = loaded["X"], loaded["y"]
+                features = loaded["X"]
+                target = loaded["y"] if labelled else features
     except InputError:
         raise
     except Exception:  # zipfile, zlib, tokenize and NumPy raise a dozen types on damaged files
@@ -53,6 +57,8 @@ def read_numpy(path: Path, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
         ) from None
     if features.ndim != 2 or features.shape[1] != width:
         raise InputError(f"{path}: the features have shape {features.shape}: expected (n, {width}), as the schema declares.")
+    if not labelled:
+        target = np.zeros(len(features))
     if target.shape == (len(features), 1):
         target = target[:, 0]
     if target.shape != (len(features),):

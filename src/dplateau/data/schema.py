@@ -260,6 +260,7 @@ class Schema:
     csv: Csv = Csv()
     strip: bool = True
     missing: tuple[str, ...] = MISSING
+    targets: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
@@ -272,7 +273,7 @@ class Schema:
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"the schema declares {repeated} more than once: every column needs a name of its own.")
         targets = sum(isinstance(column, Target) for column in columns)
-        if targets != 1:
+        if targets != self.targets:
             raise InputError(f'the schema declares {targets} targets: mark exactly one column with type = "target".')
         if self.format is not None and self.format not in FORMATS:
             raise InputError(f"format is {self.format!r}: expected one of {', '.join(FORMATS)}.")

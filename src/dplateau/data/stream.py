@@ -127,7 +127,7 @@ def open_stream(
         waiting: deque[Future[Block]] = deque()
         first = 1
         with ThreadPoolExecutor(WORKERS) as pool:
-            for table in _even(pieces, size):
+            for table in even(pieces, size):
                 shuffle = None if dice is None else dice.permutation(table.num_rows)
                 waiting.append(pool.submit(code, table, first, shuffle))
                 first += table.num_rows
@@ -168,7 +168,7 @@ def _reader(path: Path, schema: Schema, n: int | None) -> _Reader:
     )
 
 
-def _even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+def even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     """The same rows in tables of ``rows`` rows, and a last one."""
     import pyarrow as pa
 

@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
+from dplateau.estimators.saving import save_estimator
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import MOST_WEIGHTS, choose
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
@@ -25,6 +27,9 @@ from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
@@ -260,6 +265,28 @@ class PrivateLinearModel(BaseEstimator):
             vars(self).clear()
             vars(self).update(before)
             raise
+
+    def save(self, folder: str | Path, *, sign: Ed25519PrivateKey | None = None) -> None:
+        """Write a new folder, whole or not at all: ``model.json``, ``weights.npz`` and ``certificate.json``.
+
+        ``dplateau.load_estimator`` reads it without unpickling anything. It holds no seed. The certificate is bound to the weights;
+        names of classes and features are in ``model.json``, which it says nothing about.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The new folder.
+        sign : Ed25519PrivateKey, optional
+            What ``dplateau.certificate.signing_key`` returns: the certificate is signed with it, in ``certificate.sig.json``.
+
+        Raises
+        ------
+        UncertifiedError
+            There is no certificate: the classes were not declared.
+        InputError
+            The folder exists already or cannot be written, or classes are neither texts, nor numbers, nor truth values.
+        """
+        save_estimator(self, folder, sign)
 
     @property
     def certificate_(self) -> Certificate:

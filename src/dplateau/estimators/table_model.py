@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
-from dplateau.certificate.beside import check_model, check_schema, read_weights
-from dplateau.certificate.keys import named_keys
-from dplateau.certificate.read import certificate_at
-from dplateau.certificate.signature import Signature
-from dplateau.data import Dataset, Schema, feature_names, load_dataset, load_schema, open_stream, schema_to_toml
+from dplateau.certificate.beside import check_model, check_schema
+from dplateau.data import Dataset, Schema, encode, load_schema, open_stream, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
+from dplateau.data.tables import table_of
+from dplateau.estimators.coefficients import coefficient_table
+from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
+from dplateau.estimators.folder import (
+    outputs_of,
+    read_about,
+    read_arrays,
+    read_schema,
+    read_signed_certificate,
+    restore,
+    write_model,
+)
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
+from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
-from dplateau.files import new_folder
+from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
 from dplateau.training.charged import Budgeted
@@ -34,9 +43,7 @@ KIND: Final = "dplateau model"
 FORMAT: Final = 2
 OLDEST: Final = 1
 """Models of this format may have a certificate that does not say which weights it is about."""
-FEATURE_NORM: Final = 1.0
 MODELS: Final = ("logistic", "linear", "svc")
-Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -106,7 +113,7 @@ class TableModel:
         charged = None if ledger is None else _Charged(ledger)
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         if stream:
-            estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(public)))
+            estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=intercept_of(public)))
         else:
             data = read_rows(path, public, n=n)
             estimator.fit(data.features, data.target)
@@ -133,43 +140,118 @@ class TableModel:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the encoded features, in order."""
-        return _names(self.schema)
+        return names_of(self.schema)
 
-    def read(self, path: str | Path) -> Dataset:
-        """The rows of a file, encoded as those of the training were."""
-        return read_rows(path, self.schema)
-
-    def predict(self, rows: Dataset | str | Path) -> NDArray[Any]:
-        """Predictions.
+    def read(self, rows: Any) -> Dataset:
+        """Rows with their targets, encoded as those of the training were.
 
         Parameters
         ----------
-        rows : Dataset, str or Path
-            What ``read`` returns, or a file.
+        rows : str, Path, DataFrame, Arrow table or dict of columns
+            A file, see ``dplateau.data.read_table``, or a table in memory.
+        """
+        if isinstance(rows, str | Path):
+            return read_rows(rows, self.schema)
+        table = table_of(rows, self.schema)
+        return encode(table, self.schema, feature_norm=FEATURE_NORM, intercept=intercept_of(self.schema))
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Predictions. Each row is treated exactly as a row of the training was.
+
+        Parameters
+        ----------
+        rows : str, Path, Dataset, DataFrame, Arrow table or dict
+            A file in any format of ``dplateau.data.read_table``; what ``read`` returns; a DataFrame of pandas or Polars; an Arrow
+            table; a dict of columns (lists or arrays). A dict of single values, or a Series, is one row. The target is not needed,
+            and columns that the schema does not declare are ignored. In pandas and in a dict NaN is a missing value.
 
         Returns
         -------
         array of shape (n,)
-            Names of classes, or numbers.
+            Names of classes, or numbers, in the order of the rows.
+
+        Raises
+        ------
+        InputError
+            A column is missing, there twice or of the wrong type, or there are no rows.
         """
-        found: Any = self.estimator.predict(self._features(rows))
-        return np.array(self.classes)[found] if self.classes else found
+        return np.concatenate([piece["prediction"] for piece in self.predict_pieces(rows)])
 
-    def predict_proba(self, rows: Dataset | str | Path) -> NDArray[np.float64]:
-        """Class probabilities of a logistic model, shape (n, K), in the order of ``classes``."""
-        if not isinstance(self.estimator, PrivateLogisticRegression):
-            raise InputError(f"a {self.model} model has no class probabilities: train one with model 'logistic'.")
-        return self.estimator.predict_proba(self._features(rows))
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """Class probabilities of a logistic model, shape (n, K), in the order of ``classes``.
 
-    def accuracy(self, rows: Dataset) -> float | None:
-        """The share of right predictions on public rows; None where a number is predicted."""
-        return float((self.estimator.predict(rows.features) == rows.target).mean()) if self.classes else None
+        Parameters
+        ----------
+        rows : str, Path, Dataset, DataFrame, Arrow table or dict
+            See ``predict``.
+        """
+        estimator = self._logistic()
+        return np.concatenate([estimator.predict_proba(features) for features in feature_pieces(rows, self.schema)])
 
-    def rmse(self, rows: Dataset) -> float | None:
-        """The root of the mean squared error on public rows; None where a class is predicted."""
-        if self.classes:
-            return None
-        return float(np.sqrt(np.mean((self.predict(rows) - rows.target) ** 2)))
+    def predict_pieces(self, rows: Any, *, proba: bool = False) -> Iterator[dict[str, NDArray[Any]]]:
+        """Predictions some rows at a time: a file may be larger than the memory.
+
+        Parameters
+        ----------
+        rows : str, Path, Dataset, DataFrame, Arrow table or dict
+            See ``predict``.
+        proba : bool, default False
+            Whether to add the probability of every class.
+
+        Yields
+        ------
+        dict of str to array
+            The columns "prediction" and, with ``proba``, "probability NAME" for each class.
+        """
+        logistic = self._logistic() if proba else None
+        for features in feature_pieces(rows, self.schema):
+            found: Any = self.estimator.predict(features)
+            columns = {"prediction": np.array(self.classes)[found] if self.classes else found}
+            if logistic is not None:
+                names = (f"probability {name}" for name in self.classes)
+                columns |= dict(zip(names, logistic.predict_proba(features).T, strict=True))
+            yield columns
+
+    def evaluate(self, rows: Any) -> ClassEvaluation | NumberEvaluation:
+        """How good the model is on public rows, beside an answer without a model.
+
+        Parameters
+        ----------
+        rows : str, Path, Dataset, DataFrame, Arrow table or dict
+            Rows with their targets, see ``predict``. The result is a statistic of them that nothing protects: they must be public.
+
+        Returns
+        -------
+        ClassEvaluation or NumberEvaluation
+            For classes or for numbers.
+        """
+        return evaluate(self.estimator, self.classes, dataset_pieces(rows, self.schema))
+
+    def accuracy(self, rows: Any) -> float | None:
+        """The share of right predictions on public rows, see ``evaluate``; None where a number is predicted."""
+        found = self.evaluate(rows)
+        return found.accuracy if isinstance(found, ClassEvaluation) else None
+
+    def rmse(self, rows: Any) -> float | None:
+        """The root of the mean squared error on public rows, see ``evaluate``; None where a class is predicted."""
+        found = self.evaluate(rows)
+        return found.rmse if isinstance(found, NumberEvaluation) else None
+
+    def coefficients(self) -> dict[str, list[Any]]:
+        """The named coefficients, as columns: ``pandas.DataFrame(model.coefficients())`` is a table.
+
+        A feature is what the schema makes of a column: the place of a number in its range, from -1 to 1, and 0 or 1 for a bin, a
+        category and "unknown". For classes a score is the sum of coefficients times features; with two classes the second is
+        predicted where it is positive, with more the class of the largest. The scores that probabilities come from are these
+        divided by the length of the row of features. For a number the sum is the prediction, in units of the target.
+
+        Returns
+        -------
+        dict of str to list
+            "feature", its name, "intercept" last; "class", whose score it is (not for a number; with two classes the second); and
+            "coefficient".
+        """
+        return coefficient_table(self.estimator, self.schema)
 
     def save(self, folder: str | Path, *, sign: Ed25519PrivateKey | None = None) -> None:
         """Write a new folder, whole or not at all: ``model.json``, ``weights.npz``, ``schema.toml`` and ``certificate.json``.
@@ -194,18 +276,11 @@ class TableModel:
             "format": FORMAT,
             "model": self.model,
             "feature_norm": FEATURE_NORM,
-            "feature_names": list(_names(self.schema)),
+            "feature_names": list(names_of(self.schema)),
             "classes": list(target.classes) or None,
             "target_range": None if target.classes else [target.low, target.high],
         }
-        with new_folder(folder) as part:
-            (part / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-            (part / "schema.toml").write_text(schema_to_toml(self.schema), encoding="utf-8")
-            certificate = self.certificate.to_json().encode()
-            (part / "certificate.json").write_bytes(certificate)
-            if sign is not None:
-                (part / "certificate.sig.json").write_bytes(Signature.of(certificate, sign).to_json().encode())
-            np.savez(part / "weights.npz", coefficients=self.estimator.coef_, intercept=self.estimator.intercept_)
+        write_model(folder, about, self.estimator, schema=schema_to_toml(self.schema), sign=sign)
 
     @classmethod
     def load(cls, folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
@@ -227,34 +302,26 @@ class TableModel:
             Or none of ``signed_by`` has signed it.
         """
         folder = Path(folder)
-        wanted = None if signed_by is None else named_keys(signed_by)
-        about = _about(folder / "model.json")
-        schema = load_schema(folder / "schema.toml")
-        certificate, signed = certificate_at(folder / "certificate.json")
-        signed.check(folder / "certificate.json", wanted)
-        names, target = _names(schema), schema.target
+        about = read_about(folder, KIND, (OLDEST, FORMAT), ENTRIES)
+        certificate = read_signed_certificate(folder, signed_by)
+        schema = read_schema(folder)
+        names, target = names_of(schema), schema.target
         says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
         if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
             raise InputError(
                 f"{folder}: model.json and schema.toml contradict each other: the folder was changed after it was written."
             )
         fitted: Any = _estimator(about["model"], schema)
-        outputs = () if not target.classes else (1,) if len(target.classes) == 2 else (len(target.classes),)
-        arrays = _weights(folder / "weights.npz", (*outputs, len(names)), outputs)
+        arrays = read_arrays(folder, outputs_of(len(target.classes)), len(names))
         _check_binding(certificate, about["format"], folder, arrays, schema)
-        fitted.coef_, intercept = arrays["coefficients"], arrays["intercept"]
-        if target.classes:
-            fitted.intercept_, fitted.classes_ = intercept, np.arange(len(target.classes))
-        else:
-            fitted.intercept_ = float(intercept)
-        fitted.n_features_in_ = len(names)
-        fitted.run_, fitted.certificate_ = certificate.run, certificate
-        fitted.n_iter_ = certificate.run.steps
+        restore(fitted, arrays, certificate, certificate.run, np.arange(len(target.classes)) if target.classes else None)
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
         return cls(about["model"], fitted, schema)
 
-    def _features(self, rows: Dataset | str | Path) -> NDArray[Any]:
-        return (rows if isinstance(rows, Dataset) else self.read(rows)).features
+    def _logistic(self) -> PrivateLogisticRegression:
+        if not isinstance(self.estimator, PrivateLogisticRegression):
+            raise InputError(f"a {self.model} model has no class probabilities: train one with model 'logistic'.")
+        return self.estimator
 
 
 class _Charged:
@@ -279,20 +346,6 @@ def load_model(folder: str | Path, *, signed_by: str | Iterable[str] | None = No
     return TableModel.load(folder, signed_by=signed_by)
 
 
-def read_rows(path: str | Path, schema: Schema, *, n: int | None = None) -> Dataset:
-    """The rows of a file as a model of this schema sees them."""
-    return load_dataset(path, schema, n=n, feature_norm=FEATURE_NORM, intercept=_intercept(schema))
-
-
-def _names(schema: Schema) -> tuple[str, ...]:
-    return feature_names(schema, intercept=_intercept(schema))
-
-
-def _intercept(schema: Schema) -> float:
-    """The constant feature. Rows of unit norm carry it themselves; a regression learns its intercept around the range's centre."""
-    return 1.0 if schema.target.classes else 0.0
-
-
 def _estimator(model: str, schema: Schema) -> Estimator:
     """The estimator for a schema, not fitted yet."""
     if model not in MODELS:
@@ -305,22 +358,6 @@ def _estimator(model: str, schema: Schema) -> Estimator:
         return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
     classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
     return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
-
-
-def _about(path: Path) -> dict[str, Any]:
-    """``model.json``, its entries checked."""
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror or 'input/output error'}. Expected a folder that train wrote."
-        ) from None
-    except ValueError:
-        raise InputError(f"{path} is not JSON: expected what train wrote.") from None
-    known = isinstance(about, dict) and about.get("kind") == KIND and about.get("format") in (OLDEST, FORMAT)
-    if not known or about.keys() != ENTRIES:
-        raise InputError(f"{path} describes no model of format {FORMAT}: expected what train wrote.")
-    return about
 
 
 def _check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:
@@ -337,15 +374,3 @@ def _check_binding(certificate: Certificate, version: int, folder: Path, arrays:
         raise ContradictionError(f"{folder}: the certificate names no weights and no schema, as that of a model does.")
     check_model(certificate, folder, arrays)
     check_schema(certificate, folder, schema_digest(schema))
-
-
-def _weights(path: Path, coefficients: tuple[int, ...], intercept: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
-    """The coefficients and the intercept, of these shapes."""
-    found = read_weights(path)
-    if found.keys() != {"coefficients", "intercept"}:
-        raise InputError(f"{path} is missing or damaged: expected the arrays that train wrote, coefficients and intercept.")
-    for name, shape in (("coefficients", coefficients), ("intercept", intercept)):
-        array = found[name]
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise InputError(f"{path}: {name} has shape {array.shape}: expected finite float64 numbers of shape {shape}.")
-    return found

@@ -1,0 +1,104 @@
+"""``dplateau evaluate``: how good a saved model is on public rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.output import printable, show, show_json
+from dplateau.cli.predict import Model
+
+if TYPE_CHECKING:
+    from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation
+
+
+def evaluate(
+    model: Model,
+    file: Annotated[
+        Path, typer.Argument(help="[bold]Public[/] rows with their targets: CSV, Parquet, LIBSVM or NumPy.", show_default=False)
+    ],
+    signed_by: o.SignedBy = None,
+    json: o.Json = False,
+) -> None:
+    """Say how good a saved model is on public rows, beside an answer without a model.
+
+    What is printed is a statistic of these rows that nothing protects, so they
+    must be public. Private rows, those of the training among them, would cost
+    privacy that no certificate counts.
+
+    [bold]Example[/]
+
+    dplateau evaluate people-model people-test.csv
+    """
+    from dplateau.estimators.table_model import load_model
+
+    loaded = load_model(model, signed_by=signed_by)
+    found = loaded.evaluate(file)
+    if json:
+        show_json({"model": str(model), "file": str(file), **found.to_dict()})
+    else:
+        about = f"{loaded.model}, {len(loaded.feature_names):,} features"
+        show_evaluation(found, ("model", about), ("rows", f"{found.rows:,} of {printable(file.name)}, public by declaration"))
+    warn(found)
+
+
+def warn(found: ClassEvaluation | NumberEvaluation) -> None:
+    """Say on standard error what should be known before the numbers are used."""
+    if found.warning is not None:
+        print(f"dplateau: warning: {printable(found.warning)}", file=sys.stderr)
+
+
+def brief(found: ClassEvaluation | NumberEvaluation) -> tuple[str, str]:
+    """The number that matters most, and what it is to be compared with."""
+    from dplateau.estimators.evaluation import ClassEvaluation
+
+    if isinstance(found, ClassEvaluation):
+        return f"accuracy {found.accuracy:.2%}", f"always {printable(found.majority)}: {found.majority_accuracy:.2%}"
+    return f"RMSE {found.rmse:.4g}", f"always the mean: {found.mean_rmse:.4g}"
+
+
+def show_evaluation(found: ClassEvaluation | NumberEvaluation, *about: tuple[str, str]) -> None:
+    """What is printed for a person."""
+    from dplateau.estimators.evaluation import ClassEvaluation
+    from dplateau.report.text import facts
+
+    if isinstance(found, ClassEvaluation):
+        show(facts(*about, *_class_lines(found)))
+        show("")
+        show(_recalls(found))
+        return
+    lines = [
+        ("RMSE", f"{found.rmse:.4g}; of always predicting the mean, {found.mean:.4g}: {found.mean_rmse:.4g}"),
+        ("MAE", f"{found.mae:.4g}; of the mean: {found.mean_mae:.4g}"),
+        ("R2", "not defined: all targets are equal" if found.r2 is None else f"{found.r2:.4f}; of the mean: 0"),
+    ]
+    show(facts(*about, *lines))
+
+
+def _class_lines(found: ClassEvaluation) -> list[tuple[str, str]]:
+    lines = [
+        ("accuracy", f"{found.accuracy:.2%}; of always predicting {printable(found.majority)}: {found.majority_accuracy:.2%}"),
+        ("balanced", f"{found.balanced_accuracy:.2%}, the mean recall of the classes"),
+    ]
+    if found.auc is not None:
+        lines.append(("AUC", f"{found.auc:.4f}; of chance: 0.5"))
+    if found.log_loss is not None:
+        lines.append(("log loss", f"{found.log_loss:.4f}"))
+    return lines
+
+
+def _recalls(found: ClassEvaluation) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    table.add_column("class", overflow="fold")
+    for name in ("rows", "predicted", "recall"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, recall in found.recall.items():
+        numbers = (f"{found.actual[name]:,}", f"{found.predicted[name]:,}", "" if recall is None else f"{recall:.2%}")
+        table.add_row(printable(name), *numbers)
+    return table

@@ -1,0 +1,100 @@
+"""``dplateau predict``: what a saved model says of new rows."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO, TypeAlias
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.output import printable, show
+from dplateau.spec import InputError
+
+SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+Columns: TypeAlias = dict[str, Any]
+Model = Annotated[Path, typer.Argument(help="The folder that dplateau train wrote.", show_default=False)]
+
+
+def predict(
+    model: Model,
+    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        o.option("New file, .csv or .parquet; - or nothing: CSV on standard output.", o.RESULT, "--output", "-o", metavar="FILE"),
+    ] = None,
+    proba: Annotated[
+        bool,
+        typer.Option("--proba", metavar="", help="Add the probability of every class (logistic models).", rich_help_panel=o.RESULT),
+    ] = False,
+    signed_by: o.SignedBy = None,
+) -> None:
+    """Predict new rows with a saved model: one line for each row, in their order.
+
+    The rows need the feature columns of the model's schema. The column that is
+    predicted is not needed, and columns that the schema does not name are
+    ignored. A prediction of a row that was trained on, or of any other, costs
+    nothing more: the model is what was released.
+
+    [bold]Examples[/]
+
+    dplateau predict people-model new.csv -o predictions.csv
+
+    dplateau predict people-model new.parquet --proba | head
+    """
+    from dplateau.estimators.table_model import load_model
+    from dplateau.files import check_new_file, new_file
+
+    to_file = None if output is None or str(output) == "-" else output
+    kind = None if to_file is None else SUFFIXES.get(to_file.suffix.lower())
+    if to_file is not None:
+        if kind is None:
+            raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending says how predictions are written.")
+        check_new_file(to_file)
+    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba)
+    if to_file is None:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
+            _write_csv(held, pieces)
+            held.seek(0)
+            shutil.copyfileobj(held, sys.stdout)
+        return
+    with new_file(to_file) as part:
+        if kind == "csv":
+            with part.open("x", encoding="utf-8", newline="") as opened:
+                rows = _write_csv(opened, pieces)
+        else:
+            rows = _write_parquet(part, pieces)
+    show(f"{rows:,} prediction{'s' if rows > 1 else ''} written to {printable(to_file)}")
+
+
+def _write_csv(file: TextIO, pieces: Iterable[Columns]) -> int:
+    """Write the columns; the number of rows."""
+    writer, rows = csv.writer(file, lineterminator="\n"), 0
+    for columns in pieces:
+        if not rows:
+            writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        rows += len(columns["prediction"])
+    return rows
+
+
+def _write_parquet(path: Path, pieces: Iterable[Columns]) -> int:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer, rows = None, 0
+    try:
+        for columns in pieces:
+            table = pa.table(columns)
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            rows += table.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows

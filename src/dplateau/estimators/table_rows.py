@@ -1,0 +1,53 @@
+"""Rows as the model of a table sees them: from a file, from a table in memory, or encoded already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from dplateau.data import Dataset, Schema, encode, feature_names, load_dataset
+from dplateau.data.encode import encode_features
+from dplateau.data.pieces import encoded_pieces, piece_rows
+from dplateau.spec import InputError
+
+FEATURE_NORM: Final = 1.0
+
+
+def read_rows(path: str | Path, schema: Schema, *, n: int | None = None) -> Dataset:
+    """The rows of a file as a model of this schema sees them."""
+    return load_dataset(path, schema, n=n, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+
+
+def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
+    """The features of rows, some rows at a time; a target is not read."""
+    if isinstance(rows, Dataset):
+        return (piece.features for piece in dataset_pieces(rows, schema))
+    encoded = partial(encode_features, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+    return encoded_pieces(rows, schema, encoded, labelled=False)
+
+
+def dataset_pieces(rows: Any, schema: Schema) -> Iterator[Dataset]:
+    """Rows with their targets, some at a time."""
+    if not isinstance(rows, Dataset):
+        encoded = partial(encode, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+        return encoded_pieces(rows, schema, encoded, labelled=True)
+    if rows.feature_names != names_of(schema):
+        raise InputError("the rows were encoded by another schema, or with other options: let the model read them.")
+    size = piece_rows(len(feature_names(schema, intercept=0.0)))
+    parts = (slice(start, start + size) for start in range(0, len(rows.features), size))
+    return (replace(rows, features=rows.features[part], target=rows.target[part]) for part in parts)
+
+
+def names_of(schema: Schema) -> tuple[str, ...]:
+    """The names of the encoded features."""
+    return feature_names(schema, intercept=intercept_of(schema))
+
+
+def intercept_of(schema: Schema) -> float:
+    """The constant feature. Rows of unit norm carry it themselves; a regression learns its intercept around the range's centre."""
+    return 1.0 if schema.target.classes else 0.0
