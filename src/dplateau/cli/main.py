@@ -14,6 +14,7 @@ from dplateau import __version__
 from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
+from dplateau.cli.check import check
 from dplateau.cli.demo import demo
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.ledger import ledger
@@ -46,7 +47,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (train, demo, report, sign, plan, account, calibrate, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
+for command in (
+    train,
+    demo,
+    report,
+    sign,
+    plan,
+    account,
+    calibrate,
+    plot_plateau,
+    plot_trade_off,
+    audit,
+    reproduce,
+    schema,
+    check,
+    ui,
+):
     app.command(cls=Once)(command)
 app.add_typer(ledger)
 app.add_typer(keys, name="keys")

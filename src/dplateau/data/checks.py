@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dplateau.spec import InputError
@@ -66,3 +66,18 @@ def texts_of(where: str, values: Any) -> tuple[str, ...]:
     if repeated := sorted({text for text in texts if texts.count(text) > 1}):
         raise InputError(f"{where} contains {repeated} more than once.")
     return texts
+
+
+def aliases_of(where: str, aliases: Any, declared: tuple[str, ...], called: str) -> tuple[tuple[str, str], ...]:
+    """Other spellings of declared values as pairs; every spelling stands for one of them. ``called``: "value" or "class"."""
+    pairs = aliases.items() if isinstance(aliases, Mapping) else aliases
+    found = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
+    several = "values" if called == "value" else "classes"
+    if wrong := sorted({name for _, name in found} - set(declared)):
+        raise InputError(f"{where}: aliases stand for {wrong}, which are no declared {several}: expected {list(declared)}.")
+    spellings = [alias for alias, _ in found]
+    if len(set(spellings) | set(declared)) != len(spellings) + len(declared):
+        raise InputError(
+            f"{where}: an alias is given twice, or is a {called} itself: every spelling may stand for one {called} only."
+        )
+    return found

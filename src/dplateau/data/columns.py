@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.rows import count_not_finite
-from dplateau.data.schema import Schema, Vector
+from dplateau.data.schema import Category, Schema, Target, Vector
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -91,11 +91,20 @@ def _is_numeric(values: pa.ChunkedArray) -> bool:
     return pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
 
 
-def codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDArray[np.int64]:
-    """Index of each value among the declared ones, -1 where it is missing or none of them.
+def codes(values: pa.ChunkedArray, column: Category | Target) -> NDArray[np.int64]:
+    """Index of each value among the declared ones, -1 where it is missing or none of them. An alias counts as what it stands for.
 
-    Text is compared with text, and a numeric column with the numbers that the declared texts spell.
+    Text is compared with text to the letter: "1.0" is another text than "1", and no row decides how the others are compared. A
+    numeric column is compared with the numbers that the declared texts spell.
     """
+    declared = column.values if isinstance(column, Category) else column.classes
+    aliases = dict(column.aliases)
+    # The last entry is for what is not found.
+    index = np.array([*range(len(declared)), *(declared.index(name) for name in aliases.values()), -1])
+    return index[_codes(values, column.name, declared + tuple(aliases))]
+
+
+def _codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDArray[np.int64]:
     import pyarrow as pa
     from pyarrow import compute
 
@@ -155,13 +164,10 @@ def target_of(values: pa.ChunkedArray, schema: Schema) -> NDArray[Any]:
                 f"target {target.name!r} is missing in {missing} rows: expected a number in every row. Repair or drop these rows."
             )
         return np.clip(array, target.low, target.high)
-    aliases = dict(target.aliases)
-    found = codes(values, target.name, target.classes + tuple(aliases))
-    # An alias counts as the class that it stands for.
-    index = np.array([*range(len(target.classes)), *(target.classes.index(name) for name in aliases.values())])
+    found = codes(values, target)
     if undeclared := int((found < 0).sum()):
         raise InputError(
             f"target {target.name!r} is none of the {len(target.classes)} declared classes in {undeclared} of {len(found)} rows:"
             " declare every class, and other spellings as aliases, or drop these rows."
         )
-    return index[found]
+    return found

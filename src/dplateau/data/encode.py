@@ -189,7 +189,7 @@ def _fill(out: NDArray[Any], column: Feature, values: pa.ChunkedArray, schema: S
         return
     every = np.arange(len(out))
     if isinstance(column, Category):
-        codes = read.codes(values, column.name, column.values)
+        codes = read.codes(values, column)
         unknown, first = codes < 0, 0
     else:
         numbers = read.numbers(values, column.name, schema)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import boolean, finite, interval, named, put, sequence, text_of, texts_of
+from dplateau.data.checks import aliases_of, boolean, finite, interval, named, put, sequence, texts_of
 from dplateau.spec import InputError
 
 TRANSFORMS: Final = ("linear", "log", "none")
@@ -69,11 +69,14 @@ class Category:
         The public values. In a numeric column they are compared as numbers, in a text column as text.
     unknown : bool, default True
         Whether missing and undeclared values share an indicator of their own; otherwise they are an error.
+    aliases : mapping of str to str, optional
+        Other spellings in the file, and the value that each stands for.
     """
 
     name: str
     values: tuple[str, ...]
     unknown: bool = True
+    aliases: tuple[tuple[str, str], ...] | Mapping[str, str] = ()
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
@@ -81,7 +84,8 @@ class Category:
         values = texts_of(f"{where}: values", self.values)
         if not values:
             raise InputError(f"{where}: values is empty: declare the values that the column can take.")
-        put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown))
+        aliases = aliases_of(where, self.aliases, values, "value")
+        put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown), aliases=aliases)
 
 
 @dataclass(frozen=True)
@@ -166,20 +170,12 @@ class Target:
         classes = texts_of(f"{where}: classes", self.classes)
         if bool(classes) == (self.low is not None or self.high is not None):
             raise InputError(f"{where}: a target needs either classes (to classify) or low and high (to predict a number).")
-        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
-        aliases = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
         if not classes:
             low, high = interval(where, self.low, self.high)
             put(self, low=low, high=high)
         elif len(classes) == 1:
             raise InputError(f"{where}: only one class is declared: a classifier needs at least two. Declare every class.")
-        if wrong := sorted({name for _, name in aliases} - set(classes)):
-            raise InputError(f"{where}: aliases stand for {wrong}, which are no declared classes: expected {list(classes)}.")
-        spellings = [alias for alias, _ in aliases]
-        if len(set(spellings) | set(classes)) != len(spellings) + len(classes):
-            raise InputError(
-                f"{where}: an alias is given twice, or is a class itself: every spelling may stand for one class only."
-            )
+        aliases = aliases_of(where, self.aliases, classes, "class")
         put(self, classes=classes, aliases=aliases)
 
 
@@ -283,7 +279,8 @@ class Schema:
             raise InputError("the schema declares no feature: add at least one column of type number, category or vector.")
         for column in columns:
             texts = column.values if isinstance(column, Category) else column.classes if isinstance(column, Target) else ()
-            if clash := sorted(set(texts) & set(self.missing)):
+            aliases = {alias for alias, _ in column.aliases} if isinstance(column, Category) else set()
+            if clash := sorted((aliases | set(texts)) & set(self.missing)):
                 raise InputError(
                     f"{named(column.name)}: {clash} are declared as values and mean missing too: set missing = [...] without them."
                 )
