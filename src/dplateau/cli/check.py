@@ -20,7 +20,7 @@ CHECK_FAILED = 1
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", "The file", "--schema")],
     json: o.Json = False,
 ) -> None:

@@ -27,7 +27,7 @@ MODELS = ("logistic", "svc", "linear")
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="The private rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,

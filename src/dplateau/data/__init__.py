@@ -18,6 +18,7 @@ from dplateau.data.rows import clip_rows as clip_rows
 from dplateau.data.schema import Category as Category
 from dplateau.data.schema import Column as Column
 from dplateau.data.schema import Csv as Csv
+from dplateau.data.schema import Date as Date
 from dplateau.data.schema import Ignored as Ignored
 from dplateau.data.schema import Number as Number
 from dplateau.data.schema import Schema as Schema

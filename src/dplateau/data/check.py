@@ -10,14 +10,14 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data import columns as read
 from dplateau.data.pieces import table_pieces
-from dplateau.data.schema import Category, Feature, Number, Schema, Target, Vector
+from dplateau.data.schema import Category, Date, Feature, Number, Schema, Target, Vector
 from dplateau.data.schema_file import load_schema
 from dplateau.spec import InputError
 
@@ -176,10 +176,7 @@ class _Tally:
         elif self.known:
             self._codes(values, read.codes(values, column))  # type: ignore[arg-type]
         else:
-            assert isinstance(column, Number | Target)
-            assert column.low is not None
-            assert column.high is not None
-            self._numbers(values, column.low, column.high)
+            self._numbers(values, column)  # type: ignore[arg-type]
 
     def findings(self) -> ColumnFindings:
         column = self.column
@@ -213,15 +210,15 @@ class _Tally:
             if near is not None and ((entry["values"], near) in self.spellings or len(self.spellings) < SPELLINGS):
                 self.spellings[entry["values"], near] += entry["counts"]
 
-    def _numbers(self, values: pa.ChunkedArray, low: float, high: float) -> None:
+    def _numbers(self, values: pa.ChunkedArray, column: Number | Date | Target) -> None:
         try:
-            numbers = read.numbers(values, self.column.name, self.schema)
+            numbers = read.measured(values, column, self.schema)
         except InputError:
-            readable = self._readable(values)
+            readable = self._readable(values, column)
             self.entries += len(values) - len(readable)
             self.unreadable += len(values) - len(readable)
-            numbers = read.numbers(readable, self.column.name, self.schema)
-        self._range(numbers, low, high)
+            numbers = read.measured(readable, column, self.schema)
+        self._range(numbers, cast(float, column.low), cast(float, column.high))
 
     def _range(self, numbers: NDArray[Any], low: float, high: float) -> None:
         """Finite numbers, and NaN where one is missing."""
@@ -237,8 +234,8 @@ class _Tally:
             self.least = np.minimum(self.least, encoded.min(axis=0))
             self.most = np.maximum(self.most, encoded.max(axis=0))
 
-    def _readable(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The entries that are finite numbers or missing."""
+    def _readable(self, values: pa.ChunkedArray, column: Number | Date | Target) -> pa.ChunkedArray:
+        """The entries that are finite numbers, or dates, or missing."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -249,14 +246,14 @@ class _Tally:
             return values.filter(pa.array(fits))
         if not read.is_text(values):
             return pa.chunked_array([[]], pa.float64())
-        bad = [text for text in compute.unique(values).drop_null().to_pylist() if not self._is_number(text)]
+        bad = [text for text in compute.unique(values).drop_null().to_pylist() if not self._fits(text, column)]
         return values.filter(compute.invert(compute.is_in(values, value_set=pa.array(bad, pa.string()))))
 
-    def _is_number(self, text: str) -> bool:
+    def _fits(self, text: str, column: Number | Date | Target) -> bool:
         import pyarrow as pa
 
         try:
-            read.numbers(pa.chunked_array([[text]]), self.column.name, self.schema)
+            read.measured(pa.chunked_array([[text]]), column, self.schema)
         except InputError:
             return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any
 
 from dplateau.spec import InputError
@@ -42,6 +43,17 @@ def interval(where: str, low: object, high: object) -> tuple[float, float]:
     if low >= high or not math.isfinite(high - low):
         raise InputError(f"{where}: the range is {low:g} to {high:g}: expected low < high, and a finite width.")
     return low, high
+
+
+def iso_date(where: str, value: object) -> str:
+    """``value`` as an ISO date: a text, or a date that TOML has read."""
+    text = value.isoformat() if type(value) is date else value
+    try:
+        if isinstance(text, str) and date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise InputError(f'{where} is {value!r}: expected a date like "2020-12-31".')
 
 
 def sequence(where: str, values: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.rows import count_not_finite
-from dplateau.data.schema import Category, Schema, Target, Vector
+from dplateau.data.schema import Category, Date, Number, Schema, Target, Vector
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -83,6 +83,32 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
             f'column {name!r} is NaN in {nan} rows: expected finite numbers. Repair them, or add "NaN" to the schema\'s missing.'
         )
     return array
+
+
+def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """The column as days since 1970-01-01, NaN where missing: ISO dates, and the dates and midnights of a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        if not (
+            is_text(values) or pa.types.is_date(values.type) or (pa.types.is_timestamp(values.type) and values.type.tz is None)
+        ):
+            raise pa.ArrowInvalid
+        whole = values.cast(pa.date32())
+        if compute.any(compute.not_equal(whole.cast(values.type), values)).as_py():
+            raise pa.ArrowInvalid
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(
+            f"column {name!r} holds something that is not a date: expected dates like 2020-12-31, without a time of day. Add texts"
+            " that mean missing to the schema's missing = [...]."
+        ) from None
+    return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
+
+
+def measured(values: pa.ChunkedArray, column: Number | Date | Target, schema: Schema) -> NDArray[np.float64]:
+    """The column as finite numbers, or as days, with NaN where missing."""
+    return days(values, column.name) if isinstance(column, Date) else numbers(values, column.name, schema)
 
 
 def _is_numeric(values: pa.ChunkedArray) -> bool:

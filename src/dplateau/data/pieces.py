@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from dplateau.data.files import existing_file, format_of
 from dplateau.data.read_csv import csv_pieces
+from dplateau.data.read_jsonl import jsonl_pieces
 from dplateau.data.readers import read_table
 from dplateau.data.schema import Schema
 from dplateau.data.stream_numpy import npy_pieces
@@ -31,6 +32,8 @@ def table_pieces(path: str | Path, schema: Schema) -> Iterator[pa.Table]:
     kind = format_of(path, schema)
     if kind == "csv":
         return csv_pieces(path, schema)
+    if kind == "jsonl":
+        return jsonl_pieces(path, schema)
     if kind == "parquet":
         return parquet_pieces(path, schema, ROWS, range(len(parquet_groups(path, schema))))
     if kind == "npy":

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import aliases_of, boolean, finite, interval, named, put, sequence, texts_of
+from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, sequence, texts_of
 from dplateau.spec import InputError
 
+EPOCH: Final = date(1970, 1, 1)
 TRANSFORMS: Final = ("linear", "log", "none")
-FORMATS: Final = ("csv", "parquet", "libsvm", "npz", "npy")
+FORMATS: Final = ("csv", "jsonl", "parquet", "libsvm", "npz", "npy")
+ENCODINGS: Final = (
+    *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "iso-8859-2", "iso-8859-5", "iso-8859-7", "iso-8859-9"),
+    *("iso-8859-15", "cp437", "cp850", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254"),
+)
+"""Encodings without shifts: none of them lets a record change how the next ones are read."""
 MISSING: Final = ("", "NA", "NaN", "nan", "null")
 
 
@@ -86,6 +93,46 @@ class Category:
             raise InputError(f"{where}: values is empty: declare the values that the column can take.")
         aliases = aliases_of(where, self.aliases, values, "value")
         put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown), aliases=aliases)
+
+
+@dataclass(frozen=True)
+class Date:
+    """A column of days, each of which becomes its place in a public range; days outside are clipped to it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    first, last : str or datetime.date
+        The public range, ``first < last``: ISO dates like "2020-12-31". The file's texts are written so, too.
+    unknown : bool, default True
+        Whether a missing date has an indicator of its own; otherwise it is an error.
+    """
+
+    name: str
+    first: str
+    last: str
+    unknown: bool = True
+    kind: ClassVar[str] = "date"
+    transform: ClassVar[str] = "linear"
+    bins: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        put(self, first=iso_date(f"{where}: first", self.first), last=iso_date(f"{where}: last", self.last))
+        if self.first >= self.last:
+            raise InputError(f"{where}: the range is {self.first} to {self.last}: expected first < last.")
+        boolean(f"{where}: unknown", self.unknown)
+
+    @property
+    def low(self) -> float:
+        """The first day, counted from 1970-01-01."""
+        return float((date.fromisoformat(self.first) - EPOCH).days)
+
+    @property
+    def high(self) -> float:
+        """The last day, counted from 1970-01-01."""
+        return float((date.fromisoformat(self.last) - EPOCH).days)
 
 
 @dataclass(frozen=True)
@@ -179,9 +226,9 @@ class Target:
         put(self, classes=classes, aliases=aliases)
 
 
-Feature: TypeAlias = Number | Category | Vector
+Feature: TypeAlias = Number | Category | Date | Vector
 Column: TypeAlias = Feature | Ignored | Target
-KINDS: Final = {column.kind: column for column in (Number, Category, Vector, Ignored, Target)}
+KINDS: Final = {column.kind: column for column in (Number, Category, Date, Vector, Ignored, Target)}
 
 
 @dataclass(frozen=True)
@@ -199,12 +246,19 @@ class Csv:
     line_breaks: bool, default False
         Whether quoted fields may hold line breaks. Otherwise every line is one record, whatever it holds. Where they may, a quote
         that is not closed can make one record of many: declare the number of rows as well.
+    encoding : str, default "utf-8"
+        How text is written: "utf-8", "utf-16" (with a byte order mark), "utf-16-le", "utf-16-be", "latin-1", "cp1252" and other
+        encodings of one byte a character. A file with a header and the mark of UTF-16 is told without it.
+    decimal : {".", ","}, default "."
+        What stands before the decimals of a number.
     """
 
     header: bool = True
     delimiter: str = ","
     comment: str = ""
     line_breaks: bool = False
+    encoding: str = "utf-8"
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         boolean("csv: header", self.header)
@@ -218,6 +272,10 @@ class Csv:
             raise InputError(
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
             )
+        if self.encoding not in ENCODINGS:
+            raise InputError(f"csv: encoding is {self.encoding!r}: expected one of {', '.join(ENCODINGS)}.")
+        if self.decimal not in (".", ","):
+            raise InputError(f"csv: decimal is {self.decimal!r}: expected a point or a comma.")
         if not isinstance(self.comment, str) or set('"\r\n') & set(self.comment):
             raise InputError(
                 f"csv: comment is {self.comment!r}: expected what comment lines start with, without quotes and line breaks."
@@ -230,11 +288,11 @@ class Schema:
 
     Parameters
     ----------
-    columns : sequence of Number, Category, Vector, Ignored or Target
+    columns : sequence of Number, Category, Date, Vector, Ignored or Target
         The columns: at least one feature, exactly one target. Columns of a file that are not listed here are not read.
     name, about : str, optional
         A name, and where the declared facts are published.
-    format : {"csv", "parquet", "libsvm", "npz", "npy"}, optional
+    format : {"csv", "jsonl", "parquet", "libsvm", "npz", "npy"}, optional
         The format of files whose name does not tell it.
     csv : Csv, optional
         How CSV files are written.
@@ -262,7 +320,7 @@ class Schema:
         for column in columns:
             if not isinstance(column, tuple(KINDS.values())):
                 raise InputError(
-                    f"a column is of type {type(column).__name__}: expected Number, Category, Vector, Ignored or Target."
+                    f"a column is of type {type(column).__name__}: expected Number, Category, Date, Vector, Ignored or Target."
                 )
         names = [column.name for column in columns]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -276,7 +334,7 @@ class Schema:
             raise InputError(f"csv is of type {type(self.csv).__name__}: expected Csv.")
         put(self, columns=columns, missing=texts_of("missing", self.missing), strip=boolean("strip", self.strip))
         if not self.features:
-            raise InputError("the schema declares no feature: add at least one column of type number, category or vector.")
+            raise InputError("the schema declares no feature: add at least one column of type number, category, date or vector.")
         for column in columns:
             texts = column.values if isinstance(column, Category) else column.classes if isinstance(column, Target) else ()
             aliases = {alias for alias, _ in column.aliases} if isinstance(column, Category) else set()
