@@ -6,6 +6,7 @@ from the rows that are to be protected: a range that was read off the data is a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -323,7 +324,7 @@ class Schema:
                     f"a column is of type {type(column).__name__}: expected Number, Category, Date, Vector, Ignored or Target."
                 )
         names = [column.name for column in columns]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
             raise InputError(f"the schema declares {repeated} more than once: every column needs a name of its own.")
         targets = sum(isinstance(column, Target) for column in columns)
         if targets != 1:
