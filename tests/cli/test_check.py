@@ -1,4 +1,6 @@
+import gzip
 import json
+import os
 
 import pytest
 
@@ -58,3 +60,37 @@ def test_bad_input_is_status_2(check, dplateau, table, tmp_path):
     assert "secret" not in err
     assert dplateau("check", table, "--schema", table / "schema.toml")[0] == 2
     assert dplateau("check", tmp_path / "rows.csv", "--schema", tmp_path / "none.toml")[0] == 2
+
+
+BAD = {
+    "empty.csv": b"",
+    "header.csv": b"age,colour,ill\n",
+    "twice.csv": b"age,age,colour,ill\n1,1,red,no\n",
+    "nul.csv": b"age,colour,ill\n1,secret\0,no\n",
+    "latin.csv": b"age,colour,ill\n1,secret\xe9,no\n",
+    "surrogate.csv": b"age,colour,ill\n1,secret\xed\xa0\x80,no\n",
+    "cut.csv.gz": gzip.compress(b"age,colour,ill\n1,secret,no\n")[:-8],
+    "nested.jsonl": b'{"age": 1, "colour": ["secret"], "ill": "no"}',
+    "twice.jsonl": b'{"age": 1, "age": 2, "colour": "secret", "ill": "no"}',
+    "lacking.jsonl": b'{"age": 1, "colour": "secret"}',
+}
+
+
+@pytest.mark.parametrize("name", [*BAD, "folder", "pipe.csv"])
+@pytest.mark.parametrize("command", ["check", "train", "train --stream"])
+def test_every_bad_file_is_one_line_that_quotes_nothing(dplateau, table, tmp_path, name, command):
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    elif name == "pipe.csv":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(BAD[name])
+    options = ("--epsilon", 1, "--output", tmp_path / "model") if command.startswith("train") else ()
+    command, *stream = command.split()
+    code, out, err = dplateau(command, path, "--schema", table / "schema.toml", *stream, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert str(path) in err
+    assert "secret" not in err
+    assert "mistake in dplateau" not in err
+    assert not (tmp_path / "model").exists()
