@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import pty
@@ -253,3 +254,15 @@ def test_a_spelling_in_the_public_file_is_warned_about_before_anything_is_spent(
     assert warning.startswith("dplateau: warning: column 'colour': no entry fits the schema in the public file")
     assert "declared: add it to the aliases" in warning
     assert "no such file" in error
+
+
+def test_a_packed_file_in_pieces(dplateau, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress((table / "rows.csv").read_bytes()))
+    code, out, err = dplateau(
+        *("train", "rows.csv.gz", "--schema", table / "schema.toml", "--test", table / "holdout.csv", "--epsilon", 2, "--stream"),
+        "--json",
+    )
+    assert (code, err) == (0, "")
+    assert json.loads(out)["model"] == "rows-model"
+    assert json.loads(out)["test_accuracy"] > 0.6

@@ -73,7 +73,7 @@ def train(
 
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
-    output = output or Path(f"{file.stem}-model")
+    output = output or Path(f"{Path(file.name.removesuffix('.gz')).stem}-model")
     from dplateau.data import load_schema
     from dplateau.files import check_new_folder
 
