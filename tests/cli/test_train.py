@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import pty
@@ -241,3 +242,28 @@ def test_the_demo_looks_at_the_page_before_it_trains(dplateau, tmp_path, monkeyp
     code, out, err = dplateau("demo", "--report", tmp_path / "nowhere" / "page.html")
     assert (code, out) == (2, "")
     assert err.endswith("nowhere is no folder. Create it first.\n")
+
+
+def test_a_spelling_in_the_public_file_is_warned_about_before_anything_is_spent(dplateau, table, tmp_path):
+    text = (table / "holdout.csv").read_text().replace("red", "Red").replace("blue", "BLUE")
+    (tmp_path / "public.csv").write_text(text)
+    code, _, err = dplateau(
+        *("train", tmp_path / "none.csv", "--schema", table / "schema.toml", "--test", tmp_path / "public.csv", "--epsilon", 1),
+    )
+    assert code == 2
+    warning, error = err.splitlines()
+    assert warning.startswith("dplateau: warning: column 'colour': no entry fits the schema in the public file")
+    assert "declared: add it to the aliases" in warning
+    assert "no such file" in error
+
+
+def test_a_packed_file_in_pieces(dplateau, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress((table / "rows.csv").read_bytes()))
+    code, out, err = dplateau(
+        *("train", "rows.csv.gz", "--schema", table / "schema.toml", "--test", table / "holdout.csv", "--epsilon", 2, "--stream"),
+        "--json",
+    )
+    assert (code, err) == (0, "")
+    assert json.loads(out)["model"] == "rows-model"
+    assert json.loads(out)["test_accuracy"] > 0.6

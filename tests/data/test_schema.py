@@ -15,6 +15,7 @@ from dplateau.data import (
     schema_to_toml,
 )
 from dplateau.data.schema import MISSING
+from dplateau.data.schema_digest import schema_digest
 from dplateau.data.schema_file import FILL_IN
 from dplateau.spec import InputError
 
@@ -135,3 +136,43 @@ def test_invalid_toml_teaches(toml, message):
 def test_a_missing_schema_names_the_ready_ones(tmp_path):
     with pytest.raises(InputError, match="one of adult, a9a"):
         load_schema(tmp_path / "none.toml")
+
+
+NUMBERED = (
+    '[columns."p_*"]\nnumbers = {}\ntype = "number"\nlow = 0\nhigh = 16\n[columns.y]\ntype = "target"\nclasses = ["0", "1"]\n'
+)
+
+
+def test_a_table_for_numbered_columns_is_those_columns():
+    columns = (*(Number(f"p_{i}", 0, 16) for i in range(9, 12)), Target("y", ("0", "1")))
+    schema = schema_from_toml(NUMBERED.format("[9, 11]"))
+    assert schema == Schema(columns=columns)
+    assert schema_digest(schema) == schema_digest(Schema(columns=columns))
+    assert schema_from_toml(schema_to_toml(schema)) == schema
+    assert [column.name for column in schema_from_toml(NUMBERED.format('["09", "11"]')).features] == ["p_09", "p_10", "p_11"]
+
+
+def test_a_star_without_numbers_is_a_name():
+    """As it was before tables could describe several columns."""
+    assert schema_from_toml(NUMBERED.replace("numbers = {}\n", "")).features == (Number("p_*", 0, 16),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (NUMBERED.format("[2, 1]"), "the first not above the last"),
+        (NUMBERED.format("[1]"), "expected two whole numbers"),
+        (NUMBERED.format("[1.5, 2]"), "expected two whole numbers"),
+        (NUMBERED.format("[-1, 2]"), "expected two whole numbers"),
+        (NUMBERED.format("true"), "expected two whole numbers"),
+        (NUMBERED.format('["01", 2]'), "as \\[1, 64\\]"),
+        (NUMBERED.format('["01", "002"]'), "as \\[1, 64\\]"),
+        (NUMBERED.format("[1, 100000]"), "stands for 100,000 columns: expected at most 10,000"),
+        (NUMBERED.format("[1, 2]").replace("p_*", "p"), "expected one \\* in its name"),
+        (NUMBERED.format("[1, 2]").replace("p_*", "p*_*"), "expected one \\* in its name"),
+        (NUMBERED.format("[1, 2]") + "[columns.p_2]\ntype = 'ignored'\n", "declares \\['p_2'\\] more than once"),
+    ],
+)
+def test_wrong_numbers(text, message):
+    with pytest.raises(InputError, match=message):
+        schema_from_toml(text)

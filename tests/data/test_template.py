@@ -1,6 +1,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -50,7 +51,7 @@ def test_other_formats(tmp_path):
     rows = pa.table({"n": [1.5], "c": ["a"], "v": [[1.0]], "d": pa.array([0], pa.date32()), "y": [True]})
     parquet.write_table(rows, tmp_path / "t.parquet")
     kinds = dict(re.findall(r'\[columns\.(\w+)\]\ntype = "(\w+)"', schema_template(tmp_path / "t.parquet")))
-    assert kinds == {"n": "number", "c": "category", "v": "vector", "d": "ignored", "y": "target"}
+    assert kinds == {"n": "number", "c": "category", "v": "vector", "d": "date", "y": "target"}
     np.savez(tmp_path / "a.npz", X=np.ones((2, 2)), y=np.ones(2))
     assert 'size = "FILL IN"' in schema_template(tmp_path / "a.npz")
     assert 'type = "target"' in schema_template(sample_path("adult-train"))
@@ -78,3 +79,78 @@ def test_a_target_that_is_no_column(tmp_path):
     path.write_text("age,income\n30,low\n")
     with pytest.raises(InputError, match="no column 'wage'"):
         schema_template(path, target="wage")
+
+
+def proposed(text):
+    """The kinds of the columns, and the comments before them."""
+    found = re.findall(r'(?:^# (.*)\n)?^\[columns\.(.+)\]\n(?:numbers = .*\n)?type = "(\w+)"', text, flags=re.M)
+    return {name.strip('"'): (kind, why) for why, name, kind in found}
+
+
+def test_what_pandas_writes(tmp_path):
+    rows = pd.DataFrame({"age": [30, 40], "day": ["2020-01-05", None], "ill": ["no", "yes"]})
+    rows.to_csv(tmp_path / "t.csv")
+    text = schema_template(tmp_path / "t.csv")
+    assert "The first column of the file has no name" in text
+    assert [kind for kind, _ in proposed(text).values()] == ["number", "date", "target"]
+    filled = re.sub(r'(first|last|low|high) = "FILL IN"', lambda m: f"{m[1]} = " + VALUES[m[1]], text)
+    schema = schema_from_toml(filled.replace('["FILL IN"]', '["no", "yes"]'))
+    assert load_dataset(tmp_path / "t.csv", schema).features.shape == (2, 5)
+    parquet.write_table(pa.table({"age": [1.5], "__index_level_0__": [3], "ill": ["no"]}), tmp_path / "u.parquet")
+    assert proposed(schema_template(tmp_path / "u.parquet", target="ill"))["__index_level_0__"][0] == "ignored"
+
+
+VALUES = {"first": "2020-01-01", "last": "2020-12-31", "low": "0", "high": "100"}
+
+
+def test_names_and_record_numbers_are_proposed_to_be_left_out(tmp_path):
+    rows = "".join(f"p{i},{i},{i % 7},{50 - i},2020-01-{i + 1:02},no\n" for i in range(30))
+    (tmp_path / "t.csv").write_text("who,id,few,falling,day,ill\n" + rows)
+    found = proposed(schema_template(tmp_path / "t.csv"))
+    assert [kind for kind, _ in found.values()] == ["ignored", "ignored", "number", "number", "date", "target"]
+    assert "every entry is another one" in found["who"][1]
+    assert "only grow" in found["id"][1]
+
+
+@pytest.mark.parametrize(
+    ("entries", "keys"),
+    [(range(30), ["low", "high"]), ([0.5, 1, 2], ["low", "high"]), ([0, 1, 2] * 10, ["classes"]), (["a", "b"], ["classes"])],
+)
+def test_a_target_with_many_numbers_is_predicted_as_one(tmp_path, entries, keys):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"5,{entry}\n" for entry in entries))
+    text = schema_template(tmp_path / "t.csv").partition("[columns.y]\n")[2]
+    assert re.findall(r"^(\w+) = .*FILL IN", text, flags=re.M) == keys
+
+
+def test_numbered_columns_are_one_table(tmp_path):
+    names = [f"pixel_{i}" for i in range(64)] + [f"t{i:02}" for i in range(5, 15)] + ["x1", "x2", "x4", "y"]
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" + ",".join(["3"] * len(names)) + "\n")
+    text = schema_template(tmp_path / "t.csv")
+    assert '[columns."pixel_*"]\nnumbers = [0, 63]\ntype = "number"' in text
+    assert '[columns."t*"]\nnumbers = ["05", "14"]\ntype = "number"' in text
+    assert list(proposed(text)) == ["pixel_*", "t*", "x1", "x2", "x4", "y"]
+    filled = text.replace('["FILL IN"]', '["3", "4"]').replace('low = "FILL IN"', "low = 0").replace('high = "FILL IN"', "high = 9")
+    assert [column.name for column in schema_from_toml(filled).columns] == names
+    assert "*" not in schema_template(tmp_path / "t.csv", header=False).partition("header = ")[2]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-8-sig"])
+def test_headers_in_other_encodings(tmp_path, encoding):
+    (tmp_path / "t.csv").write_bytes("größe;ill\n1,5;no\n2,25;yes\n".encode(encoding))
+    text = schema_template(tmp_path / "t.csv")
+    assert '[columns."größe"]\ntype = "number"' in text
+    assert 'decimal = ","' in text
+    filled = text.replace('low = "FILL IN"', "low = 0").replace('high = "FILL IN"', "high = 9").replace('"FILL IN"', '"no", "yes"')
+    assert load_dataset(tmp_path / "t.csv", schema_from_toml(filled)).target.tolist() == [0, 1]
+
+
+def test_json_lines(tmp_path):
+    (tmp_path / "t.jsonl").write_text(
+        '{"a": 1, "more": {"b": [1]}, "c": "x", "d": null, "y": true}\n{"a": 2, "c": "z", "y": false}\n'
+    )
+    text = schema_template(tmp_path / "t.jsonl")
+    assert [kind for kind, _ in proposed(text).values()] == ["number", "ignored", "category", "category", "target"]
+    assert "lists or objects" in proposed(text)["more"][1]
+    (tmp_path / "t.jsonl").write_text("[]")
+    with pytest.raises(InputError, match="expected one JSON object"):
+        schema_template(tmp_path / "t.jsonl")

@@ -14,6 +14,7 @@ from dplateau import __version__
 from dplateau.cli.account import account
 from dplateau.cli.audit import audit
 from dplateau.cli.calibrate import calibrate
+from dplateau.cli.check import check
 from dplateau.cli.demo import demo
 from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
@@ -49,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _running = (train, predict, evaluate, demo, report, sign, plan, account, calibrate)
-for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, ui):
+for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, check, ui):
     app.command(cls=Once)(command)
 app.add_typer(ledger)
 app.add_typer(keys, name="keys")

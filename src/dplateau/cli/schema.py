@@ -12,7 +12,7 @@ from dplateau.spec import InputError
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     target: Annotated[str | None, o.option("The column to predict (default: the last one).", "The file", "--target")] = None,
     header: Annotated[
         bool,

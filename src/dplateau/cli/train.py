@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,12 @@ from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.evaluate import brief, warn
 from dplateau.cli.keys import key_of
-from dplateau.cli.output import show, show_json
+from dplateau.cli.output import printable, show, show_json
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
 
 if TYPE_CHECKING:
-    from dplateau.data import Dataset
+    from dplateau.data import Dataset, Schema
     from dplateau.estimators.table_model import TableModel
     from dplateau.ledger import Account
 
@@ -27,7 +28,7 @@ MODELS = ("logistic", "svc", "linear")
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="The private rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
@@ -73,7 +74,7 @@ def train(
 
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
-    output = output or Path(f"{file.stem}-model")
+    output = output or Path(f"{Path(file.name.removesuffix('.gz')).stem}-model")
     from dplateau.data import load_schema
     from dplateau.files import check_new_folder
 
@@ -166,16 +167,33 @@ def fit(
     return trained, holdout
 
 
-def _public_rows(private: Path, test: Path, schema: Any) -> Dataset:
+def _public_rows(private: Path, test: Path, schema: Schema) -> Dataset:
     """The hold-out file, whose name stands before whatever is wrong with it."""
     from dplateau.estimators.table_model import read_rows
 
     if test.is_file() and private.is_file() and (test.samefile(private) or cmp(test, private, shallow=False)):
         raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: name public rows, or none.")
     try:
-        return read_rows(test, schema)
+        found = read_rows(test, schema)
+        _warn(test, schema)
+        return found
     except InputError as error:
         raise InputError(f"{'' if str(test) in str(error) else f'{test}: '}{error}") from None
+
+
+def _warn(test: Path, schema: Schema) -> None:
+    """Say what of the schema never matches in the public file: it may be a spelling, and in the private file the same one."""
+    from dplateau.data import check_file
+
+    for column in check_file(test, schema).columns:
+        near = column.spellings[0] if column.spellings else None
+        if column.lost or near is not None:
+            how = "no entry fits" if column.lost else "some entries do not fit"
+            hint = "" if near is None else f" It holds {near.found!r} where {near.declared!r} is declared: add it to the aliases."
+            print(
+                printable(f"dplateau: warning: column {column.name!r}: {how} the schema in the public file {test}.{hint}"),
+                file=sys.stderr,
+            )
 
 
 def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -> dict[str, Any]:

@@ -1,5 +1,9 @@
 """Readers, public schemas, and an encoding that learns nothing from private rows."""
 
+from dplateau.data.check import ColumnFindings as ColumnFindings
+from dplateau.data.check import Findings as Findings
+from dplateau.data.check import Spelling as Spelling
+from dplateau.data.check import check_file as check_file
 from dplateau.data.encode import Dataset as Dataset
 from dplateau.data.encode import encode as encode
 from dplateau.data.encode import feature_names as feature_names
@@ -14,6 +18,7 @@ from dplateau.data.rows import clip_rows as clip_rows
 from dplateau.data.schema import Category as Category
 from dplateau.data.schema import Column as Column
 from dplateau.data.schema import Csv as Csv
+from dplateau.data.schema import Date as Date
 from dplateau.data.schema import Ignored as Ignored
 from dplateau.data.schema import Number as Number
 from dplateau.data.schema import Schema as Schema

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any
 
 from dplateau.spec import InputError
@@ -44,6 +45,17 @@ def interval(where: str, low: object, high: object) -> tuple[float, float]:
     return low, high
 
 
+def iso_date(where: str, value: object) -> str:
+    """``value`` as an ISO date: a text, or a date that TOML has read."""
+    text = value.isoformat() if type(value) is date else value
+    try:
+        if isinstance(text, str) and date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise InputError(f'{where} is {value!r}: expected a date like "2020-12-31".')
+
+
 def sequence(where: str, values: Any) -> tuple[Any, ...]:
     """``values`` as a tuple; a text is no sequence."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
@@ -66,3 +78,18 @@ def texts_of(where: str, values: Any) -> tuple[str, ...]:
     if repeated := sorted({text for text in texts if texts.count(text) > 1}):
         raise InputError(f"{where} contains {repeated} more than once.")
     return texts
+
+
+def aliases_of(where: str, aliases: Any, declared: tuple[str, ...], called: str) -> tuple[tuple[str, str], ...]:
+    """Other spellings of declared values as pairs; every spelling stands for one of them. ``called``: "value" or "class"."""
+    pairs = aliases.items() if isinstance(aliases, Mapping) else aliases
+    found = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
+    several = "values" if called == "value" else "classes"
+    if wrong := sorted({name for _, name in found} - set(declared)):
+        raise InputError(f"{where}: aliases stand for {wrong}, which are no declared {several}: expected {list(declared)}.")
+    spellings = [alias for alias, _ in found]
+    if len(set(spellings) | set(declared)) != len(spellings) + len(declared):
+        raise InputError(
+            f"{where}: an alias is given twice, or is a {called} itself: every spelling may stand for one {called} only."
+        )
+    return found

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.rows import count_not_finite
-from dplateau.data.schema import Schema, Vector
+from dplateau.data.schema import Category, Date, Number, Schema, Target, Vector
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -95,17 +95,52 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
     return array
 
 
+def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """The column as days since 1970-01-01, NaN where missing: ISO dates, and the dates and midnights of a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        if not (
+            is_text(values) or pa.types.is_date(values.type) or (pa.types.is_timestamp(values.type) and values.type.tz is None)
+        ):
+            raise pa.ArrowInvalid
+        whole = values.cast(pa.date32())
+        if compute.any(compute.not_equal(whole.cast(values.type), values)).as_py():
+            raise pa.ArrowInvalid
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(
+            f"column {name!r} holds something that is not a date: expected dates like 2020-12-31, without a time of day. Add texts"
+            " that mean missing to the schema's missing = [...]."
+        ) from None
+    return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
+
+
+def measured(values: pa.ChunkedArray, column: Number | Date | Target, schema: Schema) -> NDArray[np.float64]:
+    """The column as finite numbers, or as days, with NaN where missing."""
+    return days(values, column.name) if isinstance(column, Date) else numbers(values, column.name, schema)
+
+
 def _is_numeric(values: pa.ChunkedArray) -> bool:
     import pyarrow as pa
 
     return pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
 
 
-def codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDArray[np.int64]:
-    """Index of each value among the declared ones, -1 where it is missing or none of them.
+def codes(values: pa.ChunkedArray, column: Category | Target) -> NDArray[np.int64]:
+    """Index of each value among the declared ones, -1 where it is missing or none of them. An alias counts as what it stands for.
 
-    Text is compared with text, and a numeric column with the numbers that the declared texts spell.
+    Text is compared with text to the letter: "1.0" is another text than "1", and no row decides how the others are compared. A
+    numeric column is compared with the numbers that the declared texts spell.
     """
+    declared = column.values if isinstance(column, Category) else column.classes
+    aliases = dict(column.aliases)
+    # The last entry is for what is not found.
+    index = np.array([*range(len(declared)), *(declared.index(name) for name in aliases.values()), -1])
+    return index[_codes(values, column.name, declared + tuple(aliases))]
+
+
+def _codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDArray[np.int64]:
     import pyarrow as pa
     from pyarrow import compute
 
@@ -165,13 +200,10 @@ def target_of(values: pa.ChunkedArray, schema: Schema) -> NDArray[Any]:
                 f"target {target.name!r} is missing in {missing} rows: expected a number in every row. Repair or drop these rows."
             )
         return np.clip(array, target.low, target.high)
-    aliases = dict(target.aliases)
-    found = codes(values, target.name, target.classes + tuple(aliases))
-    # An alias counts as the class that it stands for.
-    index = np.array([*range(len(target.classes)), *(target.classes.index(name) for name in aliases.values())])
+    found = codes(values, target)
     if undeclared := int((found < 0).sum()):
         raise InputError(
             f"target {target.name!r} is none of the {len(target.classes)} declared classes in {undeclared} of {len(found)} rows:"
             " declare every class, and other spellings as aliases, or drop these rows."
         )
-    return index[found]
+    return found

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.data.schema import Csv
+from dplateau.data.text_file import open_text
 from dplateau.spec import InputError
 
 BLOCK = 1 << 22
@@ -35,21 +36,35 @@ def whole_records(path: Path, csv: Csv) -> Iterator[tuple[int, bytes]]:
         A record cannot be told from its neighbours: a quote is not closed, a carriage return stands within a line, or it is too
         long. Only the line's number is named.
     """
-    with path.open("rb") as file:
-        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-            file.seek(0)
-        line, rest = 1, b""
-        while read := file.read(BLOCK) + file.readline(BLOCK):
+    line, rest = 1, b""
+    for line, read in whole_lines(path, csv):
+        line -= breaks(rest)
+        content, rest = _records(path, line, rest + read, csv) if csv.line_breaks else (_lines(path, line, read, csv), b"")
+        yield line, content
+        line += breaks(content)
+    if rest:
+        raise _unreadable(path, line)
+
+
+def whole_lines(path: Path, csv: Csv) -> Iterator[tuple[int, bytes]]:
+    """The file in pieces of whole lines that end with a line break, each with the number of its first line.
+
+    Raises
+    ------
+    InputError
+        A line is too long, or the file cannot be unpacked or decoded.
+    """
+    with open_text(path, csv) as file:
+        line, start = 1, file.read(len(codecs.BOM_UTF8))
+        start = b"" if start == codecs.BOM_UTF8 else start
+        while read := start + file.read(BLOCK - len(start)) + file.readline(BLOCK):
+            start = b""
             read += b"" if read.endswith(b"\n") else b"\n"
             last = read.rfind(b"\n", 0, -1) + 1
             if len(read) - last > BLOCK:
-                what = f"it is longer than {BLOCK >> 10} KiB. Look for a missing line break."
-                raise _fault(path, line, rest + read[:last], what)
-            content, rest = _records(path, line, rest + read, csv) if csv.line_breaks else (_lines(path, line, read, csv), b"")
-            yield line, content
-            line += breaks(content)
-        if rest:
-            raise _unreadable(path, line)
+                raise _fault(path, line, read[:last], f"it is longer than {BLOCK >> 10} KiB. Look for a missing line break.")
+            yield line, read
+            line += breaks(read)
 
 
 def first_record(content: bytes, csv: Csv) -> tuple[bytes, bytes]:

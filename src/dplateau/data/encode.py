@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from dplateau.data import columns as read
 from dplateau.data.plain import fill_numbers, fill_vector, is_plain
 from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows, clip_rows, parts
-from dplateau.data.schema import Category, Feature, Number, Schema, Vector
+from dplateau.data.schema import Category, Date, Feature, Number, Schema, Vector
 from dplateau.spec import InputError
 from dplateau.spec.schedule import real
 
@@ -66,9 +66,10 @@ def encode(
 ) -> Dataset:
     """Encode a table.
 
-    A number becomes its place in the declared range, in [-1, 1], or indicators of its declared bins, or both; a category becomes
-    indicators; a vector is divided by the largest magnitude of its range. Numbers out of range are clipped; undeclared categories
-    and missing values become the indicator "unknown". Then rows are scaled to ``feature_norm``.
+    A number becomes its place in the declared range, in [-1, 1], or indicators of its declared bins, or both; a date becomes its
+    place in the range; a category becomes indicators; a vector is divided by the largest magnitude of its range. Numbers out of
+    range are clipped; undeclared categories and missing values become the indicator "unknown". Then rows are scaled to
+    ``feature_norm``.
 
     Parameters
     ----------
@@ -206,10 +207,10 @@ def _fill(out: NDArray[Any], column: Feature, values: pa.ChunkedArray, schema: S
         return
     every = np.arange(len(out))
     if isinstance(column, Category):
-        codes = read.codes(values, column.name, column.values)
+        codes = read.codes(values, column)
         unknown, first = codes < 0, 0
     else:
-        numbers = read.numbers(values, column.name, schema)
+        numbers = read.measured(values, column, schema)
         unknown = np.isnan(numbers)
         numbers = np.clip(numbers, column.low, column.high)
         first = int(column.transform != "none")
@@ -227,7 +228,7 @@ def _fill(out: NDArray[Any], column: Feature, values: pa.ChunkedArray, schema: S
         out[every[~unknown], first + codes[~unknown]] = 1
 
 
-def _place(numbers: NDArray[np.float64], column: Number) -> NDArray[np.float64]:
+def _place(numbers: NDArray[np.float64], column: Number | Date) -> NDArray[np.float64]:
     """The place in the range, in [-1, 1]."""
     if column.transform == "log":
         return 2 * np.log1p(numbers - column.low) / math.log1p(column.high - column.low) - 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dplateau.data.schema import Schema
+from dplateau.data.text_file import open_bytes
 from dplateau.spec import InputError
 
 SUFFIXES: Final = {
@@ -17,9 +18,12 @@ SUFFIXES: Final = {
     ".libsvm": "libsvm",
     ".svm": "libsvm",
     ".svmlight": "libsvm",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".npz": "npz",
     ".npy": "npy",
 }
+TEXTS: Final = ("csv", "jsonl")
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
@@ -30,7 +34,7 @@ def existing_file(path: str | Path) -> Path:
         if path.is_dir():
             raise InputError(f"{path} is a directory: expected a file.")
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is a pipe or a device, and rows are read more than once: write them to a file.")
+            raise InputError(f"{path} is a pipe or a device, which can be read only once: expected a file.")
         with path.open("rb") as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty: expected a table with at least one row.")
@@ -50,14 +54,31 @@ def read_bytes(path: Path) -> bytes:
 
 
 def format_of(path: Path, schema: Schema | None = None) -> str:
-    """The format of a file: from its suffix, else its first bytes, else the schema, else the look of its first line."""
-    if known := SUFFIXES.get(path.suffix.lower()):
-        return known
-    with existing_file(path).open("rb") as file:
-        head = file.read(4096)
+    """The format of a file: from its suffix, else its first bytes, else the schema, else the look of its first line.
+
+    Gzip around it (``.csv.gz``) is looked through.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if packed := suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    if known := SUFFIXES.get(suffixes[-1] if suffixes else ""):
+        return _readable(path, known, packed=packed)
+    try:
+        with open_bytes(existing_file(path)) as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
     for magic, name in MAGIC.items():
         if head.startswith(magic):
-            return name
+            return _readable(path, name, packed=packed)
     if schema is not None and schema.format is not None:
-        return schema.format
-    return "libsvm" if re.match(rb"[+-]?[0-9.eE+-]+(\s+\d+:[^\s:]+)+\s*(#|\r?\n|$)", head) else "csv"
+        return _readable(path, schema.format, packed=packed)
+    if re.match(rb"[+-]?[0-9.eE+-]+(\s+\d+:[^\s:]+)+\s*(#|\r?\n|$)", head):
+        return _readable(path, "libsvm", packed=packed)
+    return "jsonl" if re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"', head) else "csv"
+
+
+def _readable(path: Path, kind: str, *, packed: bool) -> str:
+    if packed and kind not in TEXTS:
+        raise InputError(f"{path}: gzip is read around CSV and JSON lines only: unpack the file.")
+    return kind

@@ -32,7 +32,7 @@ def load_dataset(
     Parameters
     ----------
     path : str or Path
-        A CSV, Parquet, LIBSVM or NumPy file, see ``read_table``.
+        A CSV, JSON lines, Parquet, LIBSVM or NumPy file, see ``read_table``.
     schema : str, Path or Schema
         See ``load_schema``.
     n : int, optional

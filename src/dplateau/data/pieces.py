@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dplateau.data.encode import feature_names
 from dplateau.data.files import existing_file, format_of
-from dplateau.data.read_csv import csv_pieces
 from dplateau.data.read_libsvm import read_libsvm
 from dplateau.data.read_numpy import read_numpy
 from dplateau.data.readers import array_table, array_width
 from dplateau.data.schema import Schema
 from dplateau.data.stream import even
-from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
+from dplateau.data.table_pieces import table_pieces
 from dplateau.data.tables import NAME, table_of
 from dplateau.data.unlabelled import unlabelled, unlabelled_in
 from dplateau.spec import InputError
@@ -71,10 +70,8 @@ def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], 
 
 def _of_file(path: Path, schema: Schema, size: int) -> Iterator[pa.Table]:
     kind = format_of(path, schema)
-    if kind == "csv":
-        return csv_pieces(path, schema)
-    if kind == "parquet":
-        return parquet_pieces(path, schema, size, range(len(parquet_groups(path, schema))))
+    if kind in ("csv", "jsonl", "parquet"):
+        return table_pieces(path, schema, size)
     width = array_width(schema)
     arrays = read_libsvm(path, width) if kind == "libsvm" else read_numpy(path, width, labelled=bool(schema.targets))
     return _slices(array_table(schema, *arrays), size)

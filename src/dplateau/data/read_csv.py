@@ -1,5 +1,8 @@
 """CSV to tables of texts. Types are the schema's business, so nothing is inferred from the rows."""
 
+# pyarrow makes its compute functions at run time, where pyright cannot see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import csv
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dplateau.data.csv_records import breaks, first_record, whole_records
 from dplateau.data.files import existing_file
-from dplateau.data.schema import Ignored, Schema, Target
+from dplateau.data.schema import Ignored, Number, Schema, Target
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar", 
 
 
 def read_csv(path: Path, schema: Schema) -> pa.Table:
-    """Read the schema's columns of a CSV file (UTF-8), every one as text; raises ``InputError`` as ``csv_pieces`` does."""
+    """Read the schema's columns of a CSV file, every one as text; raises ``InputError`` as ``csv_pieces`` does."""
     import pyarrow as pa
 
     pieces = list(csv_pieces(path, schema))
@@ -35,7 +38,7 @@ def count_csv(path: Path, schema: Schema) -> int:
 
 
 def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """The schema's columns of a CSV file (UTF-8), every one as text, some rows at a time.
+    """The schema's columns of a CSV file, every one as text, some rows at a time.
 
     Parameters
     ----------
@@ -49,9 +52,9 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> 
     Raises
     ------
     InputError
-        The file is empty or not UTF-8, the delimiter is wrong, lines differ in their number of fields or have quotes that are not
-        closed, or a column is missing. Lines are named by their number, never by what they say; so is the header, which is a
-        private row if the file has none.
+        The file is empty, or not in the declared encoding, the delimiter is wrong, lines differ in their number of fields or have
+        quotes that are not closed, or a column is missing. Lines are named by their number, never by what they say; so is the
+        header, which is a private row if the file has none.
     """
     used, names = columns or used_names(schema), None
     existing_file(path)
@@ -65,6 +68,7 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> 
                 line, content = line + breaks(content) - breaks(rest), rest
         table = _parsed(path, line, content, names, used, schema)
         if table.num_rows:
+            _check_header_once(path, table, schema)
             yield table
     if names is None:
         raise InputError(f"{path} is empty: expected a table with at least one row.")
@@ -93,9 +97,52 @@ def _parsed(path: Path, line: int, content: bytes, names: list[str], used: list[
         "convert_options": arrow.ConvertOptions(include_columns=places, column_types=dict.fromkeys(places, pa.string())),
     }
     try:
-        return arrow.read_csv(pa.BufferReader(b"\n" + content), **options).rename_columns(used)
+        table = arrow.read_csv(pa.BufferReader(b"\n" + content), **options).rename_columns(used)
     except pa.ArrowInvalid:  # Its message quotes the row.
         raise _unreadable(path, line, content, len(names), schema.csv.delimiter) from None
+    if b"\0" in content and (bad := next((name for name in used if _has_nul(table.column(name))), None)):
+        raise InputError(
+            f"{path}, lines {line} to {line + breaks(content) - 1}: column {bad!r} holds a NUL byte, which is no text."
+        )
+    if schema.csv.decimal == ",":
+        measured = {column.name for column in schema.columns if isinstance(column, Number)} | (
+            {schema.target.name} if schema.targets and not schema.target.classes else set()
+        )
+        for place, name in enumerate(used):
+            if name in measured:
+                table = table.set_column(place, name, _with_points(table.column(name), schema))
+    return table
+
+
+def _has_nul(values: pa.ChunkedArray) -> bool:
+    from pyarrow import compute
+
+    return bool(compute.any(compute.match_substring(values, "\0")).as_py())
+
+
+def _with_points(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
+    """Commas as points, and points as commas, so that a point is no number; texts that mean missing stay as they are."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    swapped = compute.replace_substring(values, ",", "\0")  # no text of the file holds a NUL byte
+    for old, new in ((".", ","), ("\0", ".")):
+        swapped = compute.replace_substring(swapped, old, new)
+    trimmed = compute.utf8_trim_whitespace(values) if schema.strip else values
+    return compute.if_else(compute.is_in(trimmed, value_set=pa.array(schema.missing, pa.string())), values, swapped)
+
+
+def _check_header_once(path: Path, table: pa.Table, schema: Schema) -> None:
+    """Raise if a row holds the header again, as files that were joined do."""
+    from pyarrow import compute
+
+    if not schema.targets:
+        return
+    target = schema.target
+    if schema.csv.header and target.name not in {*target.classes, *dict(target.aliases)}:
+        again = compute.equal(compute.utf8_trim_whitespace(table.column(target.name)), target.name)
+        if compute.any(again).as_py():
+            raise InputError(f"{path} holds its header line again among the rows: remove it, and see whether files were joined.")
 
 
 def _unreadable(path: Path, line: int, content: bytes, expected: int, delimiter: str) -> InputError:
@@ -111,7 +158,10 @@ def _unreadable(path: Path, line: int, content: bytes, expected: int, delimiter:
         content.decode()
     except UnicodeDecodeError as error:
         where = f", line {line + breaks(content, error.start)}"
-    return InputError(f"{path}{where} is not readable as CSV: expected UTF-8 text with delimiter {delimiter!r}.")
+    return InputError(
+        f"{path}{where} is not readable as CSV: expected UTF-8 text with delimiter {delimiter!r}, or another"
+        " encoding that is declared in the schema's [csv]."
+    )
 
 
 def used_names(schema: Schema) -> list[str]:
@@ -147,6 +197,8 @@ def file_names(path: Path, first_line: bytes, schema: Schema) -> list[str]:
             else ""
         )
         raise InputError(f"{path}: delimiter {delimiter!r} finds one column where the schema declares {len(declared)}.{hint}")
+    if b"\0" in first_line and schema.csv.header:
+        raise InputError(f"{path}: the header line holds NUL bytes. If it is UTF-16, declare the encoding in the schema's [csv].")
     stripped = [field.strip() if schema.strip else field for field in first]
     if not schema.csv.header:
         if len(first) != len(declared):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dplateau.data.files import existing_file, format_of
 from dplateau.data.read_csv import read_csv
+from dplateau.data.read_jsonl import read_jsonl
 from dplateau.data.read_libsvm import read_libsvm
 from dplateau.data.read_numpy import read_numpy
 from dplateau.data.read_parquet import read_parquet
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.Table:
-    """Read the columns of ``schema`` from a CSV, Parquet, LIBSVM or NumPy file.
+    """Read the columns of ``schema`` from a CSV, JSON lines, Parquet, LIBSVM or NumPy file.
 
-    The format is told by the suffix, else by the file's first bytes, else by ``schema.format``, else by the look of its first line.
+    CSV and JSON lines may be packed by gzip. The format is told by the suffix, else by the file's first bytes, else by
+    ``schema.format``, else by the look of its first line.
 
     Parameters
     ----------
@@ -38,8 +40,8 @@ def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.
     Returns
     -------
     pyarrow.Table
-        One column for each declared one. Columns of a CSV file are text; those of a LIBSVM or NumPy file are its features in
-        order, a ``Vector`` taking as many as its size. Nothing is converted or clipped yet: ``encode`` does that.
+        One column for each declared one. Columns of CSV and JSON lines are text; those of a LIBSVM or NumPy file are its features
+        in order, a ``Vector`` taking as many as its size. Nothing is converted or clipped yet: ``encode`` does that.
 
     Raises
     ------
@@ -59,6 +61,8 @@ def _read(path: Path, schema: Schema) -> pa.Table:
     kind = format_of(path, schema)
     if kind == "csv":
         return read_csv(path, schema)
+    if kind == "jsonl":
+        return read_jsonl(path, schema)
     if kind == "parquet":
         return read_parquet(path, schema)
     return array_table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, array_width(schema)))

@@ -6,15 +6,23 @@ from the rows that are to be protected: a range that was read off the data is a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import boolean, finite, interval, named, put, sequence, text_of, texts_of
+from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, sequence, texts_of
 from dplateau.spec import InputError
 
+EPOCH: Final = date(1970, 1, 1)
 TRANSFORMS: Final = ("linear", "log", "none")
-FORMATS: Final = ("csv", "parquet", "libsvm", "npz", "npy")
+FORMATS: Final = ("csv", "jsonl", "parquet", "libsvm", "npz", "npy")
+ENCODINGS: Final = (
+    *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "iso-8859-2", "iso-8859-5", "iso-8859-7", "iso-8859-9"),
+    *("iso-8859-15", "cp437", "cp850", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254"),
+)
+"""Encodings without shifts: none of them lets a record change how the next ones are read."""
 MISSING: Final = ("", "NA", "NaN", "nan", "null")
 
 
@@ -69,11 +77,14 @@ class Category:
         The public values. In a numeric column they are compared as numbers, in a text column as text.
     unknown : bool, default True
         Whether missing and undeclared values share an indicator of their own; otherwise they are an error.
+    aliases : mapping of str to str, optional
+        Other spellings in the file, and the value that each stands for.
     """
 
     name: str
     values: tuple[str, ...]
     unknown: bool = True
+    aliases: tuple[tuple[str, str], ...] | Mapping[str, str] = ()
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
@@ -81,7 +92,48 @@ class Category:
         values = texts_of(f"{where}: values", self.values)
         if not values:
             raise InputError(f"{where}: values is empty: declare the values that the column can take.")
-        put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown))
+        aliases = aliases_of(where, self.aliases, values, "value")
+        put(self, values=values, unknown=boolean(f"{where}: unknown", self.unknown), aliases=aliases)
+
+
+@dataclass(frozen=True)
+class Date:
+    """A column of days, each of which becomes its place in a public range; days outside are clipped to it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    first, last : str or datetime.date
+        The public range, ``first < last``: ISO dates like "2020-12-31". The file's texts are written so, too.
+    unknown : bool, default True
+        Whether a missing date has an indicator of its own; otherwise it is an error.
+    """
+
+    name: str
+    first: str
+    last: str
+    unknown: bool = True
+    kind: ClassVar[str] = "date"
+    transform: ClassVar[str] = "linear"
+    bins: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        where = named(self.name)
+        put(self, first=iso_date(f"{where}: first", self.first), last=iso_date(f"{where}: last", self.last))
+        if self.first >= self.last:
+            raise InputError(f"{where}: the range is {self.first} to {self.last}: expected first < last.")
+        boolean(f"{where}: unknown", self.unknown)
+
+    @property
+    def low(self) -> float:
+        """The first day, counted from 1970-01-01."""
+        return float((date.fromisoformat(self.first) - EPOCH).days)
+
+    @property
+    def high(self) -> float:
+        """The last day, counted from 1970-01-01."""
+        return float((date.fromisoformat(self.last) - EPOCH).days)
 
 
 @dataclass(frozen=True)
@@ -166,26 +218,18 @@ class Target:
         classes = texts_of(f"{where}: classes", self.classes)
         if bool(classes) == (self.low is not None or self.high is not None):
             raise InputError(f"{where}: a target needs either classes (to classify) or low and high (to predict a number).")
-        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
-        aliases = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
         if not classes:
             low, high = interval(where, self.low, self.high)
             put(self, low=low, high=high)
         elif len(classes) == 1:
             raise InputError(f"{where}: only one class is declared: a classifier needs at least two. Declare every class.")
-        if wrong := sorted({name for _, name in aliases} - set(classes)):
-            raise InputError(f"{where}: aliases stand for {wrong}, which are no declared classes: expected {list(classes)}.")
-        spellings = [alias for alias, _ in aliases]
-        if len(set(spellings) | set(classes)) != len(spellings) + len(classes):
-            raise InputError(
-                f"{where}: an alias is given twice, or is a class itself: every spelling may stand for one class only."
-            )
+        aliases = aliases_of(where, self.aliases, classes, "class")
         put(self, classes=classes, aliases=aliases)
 
 
-Feature: TypeAlias = Number | Category | Vector
+Feature: TypeAlias = Number | Category | Date | Vector
 Column: TypeAlias = Feature | Ignored | Target
-KINDS: Final = {column.kind: column for column in (Number, Category, Vector, Ignored, Target)}
+KINDS: Final = {column.kind: column for column in (Number, Category, Date, Vector, Ignored, Target)}
 
 
 @dataclass(frozen=True)
@@ -203,12 +247,19 @@ class Csv:
     line_breaks: bool, default False
         Whether quoted fields may hold line breaks. Otherwise every line is one record, whatever it holds. Where they may, a quote
         that is not closed can make one record of many: declare the number of rows as well.
+    encoding : str, default "utf-8"
+        How text is written: "utf-8", "utf-16" (with a byte order mark), "utf-16-le", "utf-16-be", "latin-1", "cp1252" and other
+        encodings of one byte a character. A file with a header and the mark of UTF-16 is told without it.
+    decimal : {".", ","}, default "."
+        What stands before the decimals of a number.
     """
 
     header: bool = True
     delimiter: str = ","
     comment: str = ""
     line_breaks: bool = False
+    encoding: str = "utf-8"
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         boolean("csv: header", self.header)
@@ -222,6 +273,10 @@ class Csv:
             raise InputError(
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
             )
+        if self.encoding not in ENCODINGS:
+            raise InputError(f"csv: encoding is {self.encoding!r}: expected one of {', '.join(ENCODINGS)}.")
+        if self.decimal not in (".", ","):
+            raise InputError(f"csv: decimal is {self.decimal!r}: expected a point or a comma.")
         if not isinstance(self.comment, str) or set('"\r\n') & set(self.comment):
             raise InputError(
                 f"csv: comment is {self.comment!r}: expected what comment lines start with, without quotes and line breaks."
@@ -234,11 +289,11 @@ class Schema:
 
     Parameters
     ----------
-    columns : sequence of Number, Category, Vector, Ignored or Target
+    columns : sequence of Number, Category, Date, Vector, Ignored or Target
         The columns: at least one feature, exactly one target. Columns of a file that are not listed here are not read.
     name, about : str, optional
         A name, and where the declared facts are published.
-    format : {"csv", "parquet", "libsvm", "npz", "npy"}, optional
+    format : {"csv", "jsonl", "parquet", "libsvm", "npz", "npy"}, optional
         The format of files whose name does not tell it.
     csv : Csv, optional
         How CSV files are written.
@@ -267,10 +322,10 @@ class Schema:
         for column in columns:
             if not isinstance(column, tuple(KINDS.values())):
                 raise InputError(
-                    f"a column is of type {type(column).__name__}: expected Number, Category, Vector, Ignored or Target."
+                    f"a column is of type {type(column).__name__}: expected Number, Category, Date, Vector, Ignored or Target."
                 )
         names = [column.name for column in columns]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
             raise InputError(f"the schema declares {repeated} more than once: every column needs a name of its own.")
         targets = sum(isinstance(column, Target) for column in columns)
         if targets != self.targets:
@@ -281,10 +336,11 @@ class Schema:
             raise InputError(f"csv is of type {type(self.csv).__name__}: expected Csv.")
         put(self, columns=columns, missing=texts_of("missing", self.missing), strip=boolean("strip", self.strip))
         if not self.features:
-            raise InputError("the schema declares no feature: add at least one column of type number, category or vector.")
+            raise InputError("the schema declares no feature: add at least one column of type number, category, date or vector.")
         for column in columns:
             texts = column.values if isinstance(column, Category) else column.classes if isinstance(column, Target) else ()
-            if clash := sorted(set(texts) & set(self.missing)):
+            aliases = {alias for alias, _ in column.aliases} if isinstance(column, Category) else set()
+            if clash := sorted((aliases | set(texts)) & set(self.missing)):
                 raise InputError(
                     f"{named(column.name)}: {clash} are declared as values and mean missing too: set missing = [...] without them."
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from dplateau.spec import InputError
 
 BUILTIN: Final = ("adult", "a9a")
 FILL_IN: Final = "FILL IN"
+MOST_NUMBERS: Final = 10_000
 
 
 def load_schema(source: str | Path | Schema) -> Schema:
@@ -74,13 +76,40 @@ def _schema(data: dict[str, Any]) -> Schema:
     csv = data.pop("csv", {})
     if not isinstance(csv, dict):
         raise InputError("csv must be a table [csv].")
-    built = tuple(_column(name, entry) for name, entry in columns.items())
+    built = tuple(column for name, entry in columns.items() for column in _columns(name, entry))
     return Schema(**_known("the schema", Schema, {**data, "csv": Csv(**_known("[csv]", Csv, csv)), "columns": built}))
 
 
 def _leaves(value: Any) -> list[Any]:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return [value] if parts is None else [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _columns(name: str, entry: dict[str, Any]) -> Iterator[Column]:
+    """The column of a table, or, where it has ``numbers = [first, last]``, one for each number in place of the ``*`` in its name.
+
+    Ends that are texts give all numbers as many digits. Which columns these are is said by the schema alone and not by the file.
+    """
+    if "numbers" not in entry:
+        yield _column(name, entry)
+        return
+    entry = dict(entry)
+    ends = entry.pop("numbers")
+    wanted = (
+        f'column {name!r}: numbers is {ends!r}: expected two whole numbers, as [1, 64], or as texts of one length, ["01", "64"]'
+    )
+    if not isinstance(ends, list) or len(ends) != 2 or not all(re.fullmatch(r"[0-9]{1,9}", str(end)) for end in ends):
+        raise InputError(f"{wanted}.")
+    (first, last), texts = map(int, ends), [end for end in ends if isinstance(end, str)]
+    if first > last or len(texts) == 1 or len({len(text) for text in texts}) > 1:
+        raise InputError(f"{wanted}, the first not above the last.")
+    if last - first >= MOST_NUMBERS:
+        raise InputError(f"column {name!r}: numbers stands for {last - first + 1:,} columns: expected at most {MOST_NUMBERS:,}.")
+    if name.count("*") != 1:
+        raise InputError(f"column {name!r} has numbers: expected one * in its name, which they take the place of.")
+    digits = len(texts[0]) if texts else 1
+    for number in range(first, last + 1):
+        yield _column(name.replace("*", f"{number:0{digits}}"), entry)
 
 
 def _column(name: str, entry: dict[str, Any]) -> Column:

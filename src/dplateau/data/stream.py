@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 from dplateau.data.encode import check_options, encode, feature_names
 from dplateau.data.files import existing_file, format_of
 from dplateau.data.read_csv import count_csv, csv_pieces
+from dplateau.data.read_jsonl import count_jsonl, jsonl_pieces
 from dplateau.data.row_stream import GIVEN, Block, RowStream
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
@@ -66,12 +67,13 @@ def open_stream(
     Parameters
     ----------
     path : str or Path
-        A Parquet, CSV or ``.npy`` file. LIBSVM and ``.npz`` files cannot be read piece by piece.
+        A Parquet, CSV, JSON lines or ``.npy`` file, the texts also packed by gzip. LIBSVM and ``.npz`` files cannot be read piece
+        by piece.
     schema : str, Path or Schema
         The public schema, see ``load_schema``.
     n : int, optional
-        The number of rows, which is public. By default the one of the Parquet metadata or of the array's header; a CSV file is read
-        once more to count its rows.
+        The number of rows, which is public. By default the one of the Parquet metadata or of the array's header; a CSV file or JSON
+        lines are read once more to count its rows.
     order : {"given", "random"}, default "given"
         "given": the file's order, which must be public and chosen without looking at what the rows say. "random" (Parquet): row
         groups, and rows within blocks, permuted by ``order_seed``. No privacy rests on its being random; what is known about the
@@ -160,11 +162,13 @@ def _reader(path: Path, schema: Schema, n: int | None) -> _Reader:
         return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, range(len(groups))), groups)
     if kind == "csv":
         return _Reader(count_csv(path, schema) if n is None else n, lambda _: csv_pieces(path, schema))
+    if kind == "jsonl":
+        return _Reader(count_jsonl(path, schema) if n is None else n, lambda _: jsonl_pieces(path, schema))
     if kind == "npy":
         return _Reader(count_npy(path, schema), lambda rows: npy_pieces(path, schema, rows))
     raise InputError(
-        f"{path}: a {kind} file cannot be read piece by piece: write it as Parquet, CSV or .npy, or, if it fits in the memory, pass"
-        " what load_dataset returns to array_stream."
+        f"{path}: a {kind} file cannot be read piece by piece: write it as Parquet, CSV, JSON lines or .npy, or, if it fits in"
+        " the memory, pass what load_dataset returns to array_stream."
     )
 
 

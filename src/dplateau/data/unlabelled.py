@@ -28,7 +28,7 @@ def unlabelled(schema: Schema) -> Unlabelled:
 def unlabelled_in(path: Path, schema: Schema) -> Unlabelled:
     """What a file must have. Where columns have no names their places count, and the target may be there or not."""
     kind = format_of(path, schema)
-    if kind == "parquet" or (kind == "csv" and schema.csv.header):
+    if kind in ("parquet", "jsonl") or (kind == "csv" and schema.csv.header):
         return unlabelled(schema)
     kept = [column for column in schema.columns if not isinstance(column, Target)]
     if kind == "csv" and _fields(path, schema) == len(schema.columns):

@@ -1,0 +1,80 @@
+"""What kind of column the first rows of a file look like, for a template that a person corrects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from typing import Final
+
+from dplateau.data.schema import MISSING
+
+DISTINCT: Final = 20
+"""So many entries must all differ before a column is taken for names; more whole numbers in a target are an amount."""
+IDENTITY: Final = "Proposed to be left out: in the first rows every entry is another one, as those of names and record numbers are."
+ROW_NUMBERS: Final = "Proposed to be left out: pandas writes row numbers under this name."
+GROWING: Final = "Proposed to be left out: in the first rows whole numbers only grow, as those of records do."
+NESTED: Final = "Left out: it holds lists or objects, which have no encoding."
+AMOUNT: Final = (
+    f"Proposed as a number to predict: its first rows hold fractions, or more than {DISTINCT} whole numbers. For classes write"
+    " classes = [...] in place of low and high."
+)
+INDEX: Final = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A kind of column, and what a person should know about the guess."""
+
+    kind: str
+    why: str = ""
+
+
+def guess(name: str, values: Sequence[str], *, decimal: str = ".") -> Guess:
+    """The kind of a feature, from the texts of its first rows."""
+    entries = _entries(values)
+    if INDEX.fullmatch(name):
+        return Guess("ignored", ROW_NUMBERS)
+    if entries and all(map(_is_date, entries)):
+        return Guess("date")
+    numbers = numbers_of(entries, decimal)
+    if numbers is None:
+        return Guess("ignored", IDENTITY) if len(set(entries)) == len(entries) >= DISTINCT else Guess("category")
+    growing = all(a < b for a, b in pairwise(numbers)) and all(one.is_integer() for one in numbers)
+    return Guess("ignored", GROWING) if growing and len(numbers) >= DISTINCT else Guess("number")
+
+
+def guess_target(values: Sequence[str], *, decimal: str = ".") -> Guess:
+    """Classes, or a number to predict."""
+    numbers = numbers_of(_entries(values), decimal)
+    amount = numbers is not None and (len(set(numbers)) > DISTINCT or not all(one.is_integer() for one in numbers))
+    return Guess("target number", AMOUNT) if amount else Guess("target")
+
+
+def has_commas(values: Sequence[str]) -> bool:
+    """Whether the entries are numbers, some of them with a decimal comma."""
+    entries = _entries(values)
+    return any("," in entry for entry in entries) and numbers_of(entries, ",") is not None
+
+
+def numbers_of(entries: Sequence[str], decimal: str) -> list[float] | None:
+    """The entries as numbers; None if one is none, or if there are none."""
+    if decimal == ",":
+        entries = [entry.translate({ord(","): ".", ord("."): ","}) for entry in entries]
+    try:
+        return [float(entry) for entry in entries] or None
+    except ValueError:
+        return None
+
+
+def _entries(values: Sequence[str]) -> list[str]:
+    return [entry for value in values if (entry := value.strip()) not in MISSING]
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
