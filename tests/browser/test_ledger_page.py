@@ -121,7 +121,7 @@ def test_an_account_is_chosen_on_the_planner(visit, address):
 
 @pytest.mark.parametrize(("theme", "size"), [("dark", PHONE), ("light", DESKTOP)], ids=["dark-phone", "light-desktop"])
 def test_the_planner_beside_a_ledger_is_accessible_and_fits(visit, address, violations, overflow, theme, size):
-    page = visit(f"{address}?account=patients&partition=hospitals&records=south&epsilon=9", theme, size)
+    page = visit(f"{address}?account=patients&partition=hospitals&records=south&n=20000&epsilon=9", theme, size)
     page.wait_for_selector("#answers[data-settled]", timeout=20_000)
     page.wait_for_selector("#ledger-box.warn")
     assert violations(page) == []

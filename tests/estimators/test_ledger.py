@@ -105,7 +105,7 @@ def test_these_are_all_roads() -> None:
         public = {name for name in dir(type(model)) if not name.startswith("_") and name not in inherited}
         assert {name for name in public if not name.startswith("set_") and ("fit" in name or "train" in name)} == set(ROADS)
         assert public - set(ROADS) <= {
-            *("certificate_", "epsilon_", "predict", "predict_proba", "predict_log_proba", "decision_function", "score"),
+            *("certificate_", "epsilon_", "predict", "predict_proba", "predict_log_proba", "decision_function", "score", "save"),
             *("set_score_request", "set_partial_fit_request", "set_fit_request"),
         }
 
