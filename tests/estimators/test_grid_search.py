@@ -175,14 +175,22 @@ def test_a_seed_voids_the_certificate() -> None:
     assert (one.best_estimator_.coef_ == other.best_estimator_.coef_).all()
 
 
-def test_candidates_have_no_certificate_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is scored a candidate has no certificate, and afterwards no weights."""
     search = PrivateGridSearch(LOGISTIC, GRID, delta=1e-5, probability=1.0)
     kept: list[Any] = []
     original = PrivateLogisticRegression._credits
-    monkeypatch.setattr(PrivateLogisticRegression, "_credits", lambda self, *a: (kept.append(self), original(self, *a))[1])
+
+    def credits(self: Any, *given: Any) -> Any:
+        kept.append(self)
+        with pytest.raises(UncertifiedError, match="candidate of a search"):
+            _ = self.certificate_
+        return original(self, *given)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "_credits", credits)
     search.fit(X, Y)
     others = [one for one in kept if one is not search.best_estimator_]
     assert len(others) == 3
     for one in others:
-        with pytest.raises(UncertifiedError, match="candidate of a search"):
-            _ = one.certificate_
+        assert not hasattr(one, "coef_")
+        assert not hasattr(one, "_certificate")

@@ -19,7 +19,7 @@ from dplateau.certificate import Certificate, make_certificate, verify
 from dplateau.losses import Logistic
 from dplateau.report.page import certificate_page
 from dplateau.spec import ContradictionError
-from dplateau.training import SecureGenerator, TrainingDiverged, TrainResult, scored, select, train
+from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted, TrainResult, scored, select, train
 from dplateau.training.result import assumptions_of, gradient_assumptions
 from dplateau.training.selection import _noisy
 
@@ -206,3 +206,27 @@ def test_a_seed_voids_the_certificate() -> None:
     generator = SecureGenerator(insecure_seed=1)
     result = select(dp.Selection(RUNS), [fake(generator=generator)] * 3, by_weight, public="x", generator=generator)
     assert not make_certificate(dp.account(result.run, 1e-5), result).certifies
+
+
+def frames_of(error: BaseException) -> list[Any]:
+    """Everything that the frames of an error, and of those that it leads back to, hold."""
+    found: list[Any] = []
+    seen: BaseException | None = error
+    while seen is not None:
+        trace = seen.__traceback__
+        while trace is not None:
+            found += trace.tb_frame.f_locals.values() if trace.tb_frame.f_code.co_filename != __file__ else []
+            trace = trace.tb_next
+        seen = seen.__cause__ or seen.__context__
+    return found
+
+
+def test_an_interrupt_leads_to_no_result() -> None:
+    def interrupted(run: dp.Run) -> TrainResult:
+        raise KeyboardInterrupt
+
+    with pytest.raises(TrainingInterrupted, match="nothing was released") as caught:
+        select(dp.Selection(RUNS, 1.0), [fake(), fake(), interrupted], by_weight, public="x")
+    held = frames_of(caught.value)
+    assert held
+    assert not [one for one in held if isinstance(one, TrainResult | tuple) and "TrainResult" in repr(one)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from dplateau._account import Report, Row
 from dplateau.certificate.certificate import Certificate
@@ -16,47 +16,10 @@ from dplateau.certificate.words import uncertified
 from dplateau.spec import Assumption, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import member
 from dplateau.spec.required import problems_of
+from dplateau.spec.trained import Trained
 
 DELTAS: Final = tuple(float(f"1e-{k}") for k in range(3, 13))
 """The public deltas of every certificate's curve, beside the chosen one."""
-
-
-class Trained(Protocol):
-    """The facts of a training result that a certificate records.
-
-    ``dplateau.training.TrainResult`` has them, so has ``dplateau.interchange.opacus_training.OpacusTraining``, and
-    ``DeclaredTraining`` holds them for any other loop.
-    """
-
-    @property
-    def run(self) -> Run | Runs:
-        """The run, or the several ones, that were fulfilled."""
-        ...
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What was enforced, and what is taken on trust."""
-        ...
-
-    @property
-    def generator(self) -> Generator:
-        """The source of randomness."""
-        ...
-
-    @property
-    def dtype(self) -> str:
-        """Working precision; several ones with commas between them."""
-        ...
-
-    @property
-    def training(self) -> Training:
-        """What kind of training it was."""
-        ...
-
-    @property
-    def weights(self) -> Any:
-        """What was released, a tree of arrays; None where it is not at hand."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,14 @@ class _Candidate(NamedTuple):
         return self.fit(**more)
 
     def credits(self, result: Any) -> NDArray[Any]:
-        """What each record adds to the score, from 0 to 1."""
-        self.finish(result, "this is a candidate of a search: its certificate is that of the search.")
-        return self.model._credits(self.shown.rows, self.shown.target)
+        """What each record adds to the score, from 0 to 1. The model is then as it was: only the best one is kept."""
+        before = dict(vars(self.model))
+        try:
+            self.finish(result, "this is a candidate of a search: its certificate is that of the search.")
+            return self.model._credits(self.shown.rows, self.shown.target)
+        finally:
+            vars(self.model).clear()
+            vars(self.model).update(before)
 
     def mean_credit(self, result: Any) -> float:
         """The score on public rows."""
@@ -192,6 +197,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
             spent.
         BudgetError
             The ledger's budget does not cover the search. Nothing is drawn.
+        TrainingInterrupted
+            By the keyboard; nothing is released.
         TrainingDiverged
             Every training did. Nothing is released.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 import jax
@@ -22,13 +22,13 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
 
 
-def uninterrupted(work: Callable[[], T]) -> T:
-    """What ``work`` returns, done in double precision; ``TrainingInterrupted`` where the keyboard interrupts it.
+def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
+    """What ``work`` returns, done in double precision if ``double``; ``TrainingInterrupted`` where the keyboard interrupts it.
 
     That is raised outside the handler, so that the error does not lead back to the frames that hold the weights.
     """
     done: list[T] = []
-    with suppress(KeyboardInterrupt), jax.enable_x64(True):
+    with suppress(KeyboardInterrupt), jax.enable_x64(True) if double else nullcontext():
         done.append(work())
     if not done:
         raise TrainingInterrupted("training was interrupted: nothing was released.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.spec import Assumption, FullBatch, Generator, InputError, Run, Runs, Selection, Training
 from dplateau.spec.assumption import OnlyTheBest, PublicValidation
 from dplateau.spec.schedule import constant
+from dplateau.spec.trained import Trained
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.errors import TrainingDiverged
+from dplateau.training.errors import TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import output_noise
 from dplateau.training.result import gradient_assumptions
@@ -22,40 +23,6 @@ from dplateau.training.result import gradient_assumptions
 _FINEST: Final = 2.0**-20
 """What one record adds to a score is a whole number of this."""
 _COARSEST: Final = 2.0**-4
-
-
-class Trained(Protocol):
-    """What a training returns: a ``TrainResult``, or a ``NetworkResult``."""
-
-    @property
-    def run(self) -> Run | Runs:
-        """What was computed."""
-        ...
-
-    @property
-    def weights(self) -> Any:
-        """What is released of it."""
-        ...
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its guarantee rests on."""
-        ...
-
-    @property
-    def generator(self) -> Generator:
-        """Its source of randomness."""
-        ...
-
-    @property
-    def dtype(self) -> str:
-        """Its working precision."""
-        ...
-
-    @property
-    def training(self) -> Training:
-        """What kind of training it was."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -159,6 +126,8 @@ def select(
         The arguments do not fit each other, or a training did not do what its run says.
     BudgetError
         The budget does not cover the selection. Nothing is drawn.
+    TrainingInterrupted
+        By the keyboard. Nothing is released.
     TrainingDiverged
         Every training did. Nothing is released.
     """
@@ -169,7 +138,8 @@ def select(
     if not len(trainings) == len(scores) == len(given) == len(runs):
         raise InputError(f"there are {len(runs)} candidates: give as many trainings, and scores and assumptions if one for each.")
     rests = [tuple(one) for one in given]
-    with charged(ledger, selection):
+
+    def work() -> tuple[float, int, Trained] | None:
         best: tuple[float, int, Trained] | None = None
         for index in _tried(selection, generator).tolist():
             try:
@@ -183,6 +153,10 @@ def select(
                 value = _number(scores[index](result))
             if best is None or value > best[0]:
                 best = value, index, result
+        return best
+
+    with charged(ledger, selection):
+        best = uninterrupted(work, double=False)
     if best is None:
         raise TrainingDiverged("every training diverged: lower the step sizes. Nothing was released.")
     value, index, result = best
