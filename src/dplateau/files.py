@@ -126,17 +126,17 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 def check_new_file(path: str | Path) -> None:
     """Raise ``InputError`` if ``path`` exists, or if nothing can be created in its parent: better before than after computing."""
-    path = Path(path)
-    if os.path.lexists(path):
-        raise InputError(f"{path} exists already: name a new file, or remove it first.")
-    _check_parent(path)
+    _check_new(Path(path), "file")
 
 
 def check_new_folder(path: str | Path) -> None:
     """Raise ``InputError`` if ``path`` exists, or if nothing can be created in its parent: better before training than after it."""
-    path = Path(path)
+    _check_new(Path(path), "folder")
+
+
+def _check_new(path: Path, what: str) -> None:
     if os.path.lexists(path):
-        raise InputError(f"{path} exists already: name a new folder, or remove it first.")
+        raise InputError(f"{path} exists already: name a new {what}, or remove it first.")
     _check_parent(path)
 
 

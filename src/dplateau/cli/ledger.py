@@ -135,13 +135,13 @@ def export(
     ] = None,
 ) -> None:
     """Write all entries, or those of an account, as JSON or CSV."""
-    from dplateau.files import write_file
+    from dplateau.files import check_new_file, write_file
     from dplateau.report.ledger_words import to_csv, to_json
 
     if as_csv and json:
         raise InputError("--csv and --json are both given: give one of them.")
-    if output is not None and output.exists():
-        raise InputError(f"{output} exists already: name a new file, or remove it first.")
+    if output is not None:
+        check_new_file(output)
     entries = _ledger(url).entries(name)
     text = to_csv(entries) if as_csv else to_json(entries)
     if output is None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from dplateau.cli import options as o
-from dplateau.spec import InputError
 
 
 def schema(
@@ -35,10 +34,10 @@ def schema(
     dplateau schema visits.csv --target readmitted --output visits.toml
     """
     from dplateau.data.template import schema_template
-    from dplateau.files import write_file
+    from dplateau.files import check_new_file, write_file
 
-    if output is not None and output.exists():
-        raise InputError(f"{output} exists already: name a new file, or remove it first.")
+    if output is not None:
+        check_new_file(output)
     text = schema_template(file, target=target, header=header)
     if output is None:
         print(text, end="")
