@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dplateau.spec import AccuracyWarning as AccuracyWarning
 from dplateau.spec import BudgetError as BudgetError
 from dplateau.spec import Cyclic as Cyclic
 from dplateau.spec import FixedSize as FixedSize

@@ -1,13 +1,14 @@
 """What every plan follows from is checked once; the arguments of 0.1 give the same plans, with a warning."""
 
 import math
+import warnings
 
 import pytest
 
-from dplateau.algorithms import Budget, Problem, plan_noisy_sgd, plan_phased_sgd, plan_snowball_sgd, start_online_sgd
+from dplateau.algorithms import Budget, Problem, plan_noisy_sgd, plan_phased_sgd, plan_snowball_sgd, solver_named, start_online_sgd
 from dplateau.losses import Absolute, Hinge, Logistic, Softmax, Squared
 from dplateau.planning import build
-from dplateau.spec import FullBatch, InputError, Run
+from dplateau.spec import AccuracyWarning, FullBatch, InputError, Run
 
 
 def test_what_follows_from_a_problem():
@@ -106,3 +107,14 @@ def test_the_arguments_of_0_1_give_the_same_plan_and_warn(old, new):
     with pytest.warns(DeprecationWarning, match="takes a Problem and a Budget"):
         before = old()
     assert repr(before) == repr(new())
+
+
+@pytest.mark.parametrize("solver", ["noisy-sgd", "adp-sgd", "pnsgd", "phased-sgd"])
+def test_a_plan_warns_where_noise_is_as_large_as_a_tenth_of_the_rows(solver):
+    """1 / mu rows: 30.7 at epsilon 0.1 and delta 1e-5, so 308 are enough and 307 are not."""
+    budget, made = Budget(0.1, 1e-5), solver_named(solver)
+    with pytest.warns(AccuracyWarning, match="307 rows are few at epsilon 0.1: .* as large as 31 rows"):
+        made.plan(Problem(307, 2, Logistic()), budget)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.plan(Problem(309, 2, Logistic()), budget)

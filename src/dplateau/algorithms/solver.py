@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from dplateau.spec import InputError
+from dplateau.spec import AccuracyWarning, InputError
 from dplateau.spec.missing import explained
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dplateau.spec import Run
     from dplateau.training import SecureGenerator, TrainResult
     from dplateau.training.one_pass import Blocks
+
+FEW: Final = 10.0
+"""Where the noise that hides one record is as large as a tenth of all records or more, little can be learnt by any method."""
 
 
 class Algorithm(Protocol):
@@ -126,4 +130,16 @@ class Solver:
             raise InputError(
                 f"solver {self.name!r} is for objectives without an l2 term: leave out l2, or choose {self.name}-strong."
             )
+        _warn_of_noise(problem.n, budget)
         return self.make(problem, budget, **({"steps": steps} if self.takes_steps else {}), **options)
+
+
+def _warn_of_noise(n: int, budget: Budget) -> None:
+    """Say, before anything is spent, where no method can learn much."""
+    rows = 1 / budget.mu  # the noise on a sum that all n records add the same to
+    if n < FEW * rows:
+        message = (
+            f"{n:,} rows are few at epsilon {budget.epsilon:g}: the noise that hides one of them is as large as {rows:,.0f} rows"
+            " that agree. A model may be no better than the largest class, or the mean. More rows, or a larger epsilon, would help."
+        )
+        warnings.warn(message, AccuracyWarning, stacklevel=4)

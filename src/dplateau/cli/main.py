@@ -30,7 +30,7 @@ from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.cli.ui import ui
-from dplateau.spec import ContradictionError, InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec import AccuracyWarning, ContradictionError, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.missing import remedy
 
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
@@ -89,6 +89,7 @@ def status(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrivacyWarning)
+        warnings.simplefilter("always", AccuracyWarning)
         warnings.showwarning = _show_warning
         try:
             result = app(arguments, prog_name="dplateau", standalone_mode=False)
@@ -147,5 +148,5 @@ def _failed(message: str, code: int = BAD_INPUT) -> int:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    if issubclass(category, PrivacyWarning):
+    if issubclass(category, PrivacyWarning | AccuracyWarning):
         print(f"dplateau: warning: {' '.join(str(message).split())}", file=sys.stderr)

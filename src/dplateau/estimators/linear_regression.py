@@ -19,9 +19,9 @@ from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
 
-# The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to.
+# The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to; None leaves it to the plan.
 LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float | None]]] = {
-    "squared": (Squared(), 0.5),
+    "squared": (Squared(), None),
     "huber": (Huber(0.25), 0.25),
     "absolute": (Absolute(), None),
 }

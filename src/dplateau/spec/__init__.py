@@ -1,6 +1,7 @@
 """``Run`` and its parts: frozen records of what was computed and what was released."""
 
 from dplateau.spec.assumption import Assumption as Assumption
+from dplateau.spec.errors import AccuracyWarning as AccuracyWarning
 from dplateau.spec.errors import BudgetError as BudgetError
 from dplateau.spec.errors import ContradictionError as ContradictionError
 from dplateau.spec.errors import InputError as InputError

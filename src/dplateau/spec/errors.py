@@ -26,5 +26,9 @@ class BudgetError(UncertifiedError):
     """The budget of an account does not cover a run, or the account is closed. Nothing was reserved."""
 
 
+class AccuracyWarning(UserWarning):
+    """The arguments are legal, but there is so much noise that the result may be of no use."""
+
+
 class PrivacyWarning(UserWarning):
     """The arguments are legal, but the guarantee is weaker than a reader would think."""
