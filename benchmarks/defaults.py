@@ -303,12 +303,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data-dir", type=Path, help="folder with a9a/, mnist/ and fashion-mnist/ (default: ../shared/data)")
     parser.add_argument("--only", default="", help="names of data sets, separated by semicolons (default: all)")
-    parser.add_argument(
-        "--runs",
-        type=int,
-        default=8,
-        help="splits, each with runs of its own (default 8; 2 where n > 20,000; each four times where n < 3,000)",
-    )
+    parser.add_argument("--runs", type=int, default=8, help="splits (default 8; 2 where n > 20,000), small tables four times each")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     print(about("jax", "numpy", "scikit-learn", "statsmodels", "diffprivlib"))

@@ -257,6 +257,16 @@ def test_a_spelling_in_the_public_file_is_warned_about_before_anything_is_spent(
     assert "no such file" in error
 
 
+def test_few_rows_at_a_small_epsilon_are_warned_about_before_anything_is_spent(dplateau, table, tmp_path, monkeypatch):
+    """2,000 rows: the noise is as large as 307 of them at epsilon 0.01, and as 31 at 0.1."""
+    monkeypatch.setattr(TableModel, "save", lambda *_, **__: None)
+    for epsilon, warned in ((0.01, True), (0.1, False)):
+        code, _, err = dplateau("train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", epsilon, "--steps", 5)
+        assert code == 0
+        assert err.startswith("dplateau: warning: 2,000 rows are few at epsilon 0.01: the noise") is warned
+        assert ("rows are few" in err) is warned
+
+
 def test_a_packed_file_in_pieces(dplateau, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress((table / "rows.csv").read_bytes()))
