@@ -23,6 +23,9 @@ RUN: Final = "What ran"
 LOSS: Final = "The loss and its domain (for last-iterate bounds)"
 GUARANTEE: Final = "The guarantee"
 RESULT: Final = "The result"
+MODEL: Final = "The model"
+MODELS: Final = ("logistic", "svc", "linear")
+LOSSES: Final = ("logistic", "smoothed-hinge", "hinge", "squared", "huber", "absolute")
 DELTA: Final = 1e-5
 
 
@@ -61,6 +64,8 @@ Adjacency = Annotated[
     str | None,
     choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
 ]
+Loss = Annotated[str | None, choice(LOSSES, "The loss; by default the model's usual one.", MODEL, "--loss")]
+L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers need.", MODEL, "--l2")]
 DESCRIBES: Final[dict[str, Any]] = {
     "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
     "sampling": Annotated[

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dplateau.ledger import Account
 
 DATA = "The data"
-MODEL = "The model"
-MODELS = ("logistic", "svc", "linear")
 
 
 def train(
@@ -37,9 +35,11 @@ def train(
     test: Annotated[
         Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
     ] = None,
-    model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
-    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
-    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    model: Annotated[str | None, o.choice(o.MODELS, "logistic by default, linear for a number.", o.MODEL, "--model")] = None,
+    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
+    loss: o.Loss = None,
+    l2: o.L2 = 0.0,
+    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps")] = 400,
     stream: Annotated[
         bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
     ] = False,
@@ -47,7 +47,7 @@ def train(
         int | None, o.option("The public number of rows; another is refused (default: the file's own).", DATA, "--rows")
     ] = None,
     insecure_seed: Annotated[
-        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
+        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", o.MODEL, "--insecure-seed")
     ] = None,
     ledger: Annotated[
         str | None,
@@ -91,6 +91,8 @@ def train(
         epsilon=epsilon,
         delta=delta,
         model=model,
+        loss=loss,
+        l2=l2,
         solver=solver,
         steps=steps,
         stream=stream,
@@ -129,6 +131,8 @@ def fit(
     epsilon: float,
     delta: float | None,
     model: str | None = None,
+    loss: str | None = None,
+    l2: float = 0.0,
     solver: str = "auto",
     steps: int = 400,
     stream: bool = False,
@@ -140,6 +144,7 @@ def fit(
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     real("epsilon", epsilon)
     integer("steps", steps)
+    real("l2", l2, inclusive=True)
     if delta is not None and not 0 < delta < 1:
         raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
     from dplateau.estimators.table_model import TableModel
@@ -153,6 +158,8 @@ def fit(
             epsilon=epsilon,
             delta=delta,
             model=model,
+            loss=loss,
+            l2=l2,
             solver=solver,
             max_iter=steps,
             stream=stream,

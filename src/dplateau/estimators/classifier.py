@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
-from dplateau.losses import GeneralisedLinearLoss
+from dplateau.losses.named import ChosenLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.assumption import Classes
 from dplateau.training.charged import Budgeted
@@ -52,7 +52,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         )
         self.classes = classes
 
-    def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
+    def _loss(self, classes: int) -> ChosenLoss:
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:

@@ -16,7 +16,7 @@ from dplateau.estimators.folder import outputs_of, read_about, read_arrays, read
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
-from dplateau.estimators.saving import FORMAT, KIND, LABELS, LEFT_OUT
+from dplateau.estimators.saving import ADDED, FORMAT, KIND, LABELS, LEFT_OUT
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
 from dplateau.spec.assumption import Rows
 from dplateau.spec.schedule import real
@@ -78,8 +78,9 @@ def _made(about: dict[str, Any]) -> tuple[Any, NDArray[Any] | None, NDArray[Any]
     if about["estimator"] not in ESTIMATORS:
         raise InputError(f"estimator is {about['estimator']!r}: expected one of {', '.join(ESTIMATORS)}.")
     fitted: Any = ESTIMATORS[about["estimator"]]()
-    given = dict(about["parameters"])
-    if given.keys() != fitted.get_params().keys() - set(LEFT_OUT):
+    defaults: dict[str, Any] = {name: value for name, value in fitted.get_params().items() if name not in LEFT_OUT}
+    given = {name: defaults[name] for name in ADDED & defaults.keys()} | dict(about["parameters"])
+    if given.keys() != defaults.keys():
         raise InputError("its parameters are not those of the estimator.")
     real("epsilon", given["epsilon"])
     if not isinstance(given["fit_intercept"], bool):

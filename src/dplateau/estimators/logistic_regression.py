@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from dplateau.estimators.classifier import PrivateLinearClassifier
 from dplateau.estimators.link import unclipped_probability
-from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
+from dplateau.losses.named import ChosenLoss, loss_named
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -94,8 +94,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (True, True)
     """
 
-    def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
-        return (Logistic() if classes == 2 else Softmax(classes)), None
+    def _loss(self, classes: int) -> ChosenLoss:
+        return loss_named("logistic", classes=classes)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Class probabilities of rows.

@@ -19,6 +19,8 @@ KIND: Final = "dplateau estimator"
 FORMAT: Final = 1
 LEFT_OUT: Final = ("classes", "insecure_seed", "ledger", "steps", "verbose")
 """Arguments that are not written: a seed is a secret, a ledger is elsewhere, and the classes stand for themselves."""
+ADDED: Final = frozenset({"loss"})
+"""Arguments that older files may lack: they then have their defaults."""
 LABELS: Final = "biufU"
 """Kinds of classes that JSON keeps."""
 

@@ -32,6 +32,7 @@ from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
+from dplateau.losses.named import LOSSES, MODELS, loss_named
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
 from dplateau.training.charged import Budgeted
@@ -43,7 +44,6 @@ KIND: Final = "dplateau model"
 FORMAT: Final = 2
 OLDEST: Final = 1
 """Models of this format may have a certificate that does not say which weights it is about."""
-MODELS: Final = ("logistic", "linear", "svc")
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -74,6 +74,7 @@ class TableModel:
         epsilon: float,
         delta: float | None = None,
         model: str | None = None,
+        loss: str | None = None,
         stream: bool = False,
         n: int | None = None,
         ledger: Budgeted | None = None,
@@ -90,7 +91,9 @@ class TableModel:
         epsilon, delta : float
             What the model may cost; delta is ``min(1e-5, 1 / (10 n))`` by default.
         model : {"logistic", "svc", "linear"}, optional
-            By default logistic for a target with classes, linear for one with a range.
+            By default that of ``loss``; else logistic for a target with classes, linear for one with a range.
+        loss : {"logistic", "smoothed-hinge", "hinge", "squared", "huber", "absolute"}, optional
+            By default the model's usual one: see the estimators.
         stream : bool, default False
             Whether to read the rows piece by piece: the file may then be larger than the memory. They are read once, in their order
             in the file, which must not depend on what they say; with ``solver="noisy-sgd"`` they are read again for every epoch, in
@@ -101,7 +104,7 @@ class TableModel:
             The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
             random number is drawn.
         **options
-            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
+            Further arguments of the estimator: ``solver``, ``l2``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
         Raises
         ------
@@ -109,7 +112,10 @@ class TableModel:
             An argument, the schema or the file is not as expected, or they do not fit each other.
         """
         public = load_schema(schema)
-        model = model or ("logistic" if public.target.classes else "linear")
+        model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
+        loss_named(model, loss, len(public.target.classes) or 2)
+        if loss is not None and model != "logistic":
+            options["loss"] = loss
         charged = None if ledger is None else _Charged(ledger)
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         if stream:

@@ -4,6 +4,7 @@ from dplateau.losses.base import GeneralisedLinearLoss as GeneralisedLinearLoss
 from dplateau.losses.nonsmooth import Absolute as Absolute
 from dplateau.losses.nonsmooth import CornerLoss as CornerLoss
 from dplateau.losses.nonsmooth import Hinge as Hinge
+from dplateau.losses.one_versus_rest import OneVersusRestHinge as OneVersusRestHinge
 from dplateau.losses.scalar import Huber as Huber
 from dplateau.losses.scalar import Logistic as Logistic
 from dplateau.losses.scalar import SmoothedHinge as SmoothedHinge
