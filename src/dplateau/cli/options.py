@@ -66,6 +66,24 @@ Adjacency = Annotated[
 ]
 Loss = Annotated[str | None, choice(LOSSES, "The loss; by default the model's usual one.", MODEL, "--loss")]
 L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers need.", MODEL, "--l2")]
+ClassWeight = Annotated[
+    str | None,
+    option(
+        "[bold]Public[/] weights of classes in training, 1 where a class is not named.",
+        MODEL,
+        "--class-weight",
+        metavar="CLASS=NUMBER,...",
+    ),
+]
+Cost = Annotated[
+    str | None,
+    option(
+        "What it costs to miss a row of a class; the least expected cost is predicted.",
+        RESULT,
+        "--cost",
+        metavar="CLASS=NUMBER,...",
+    ),
+]
 DESCRIBES: Final[dict[str, Any]] = {
     "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
     "sampling": Annotated[
@@ -92,6 +110,31 @@ DESCRIBES: Final[dict[str, Any]] = {
 Given: TypeAlias = dict[str, Any]
 Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).", GUARANTEE, "--delta")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
+
+
+def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
+    """``no=1,yes=10`` as a dict. A class may hold ``=``: the last one counts.
+
+    Raises
+    ------
+    InputError
+        A part is no class and number, or names a class again.
+    """
+    if text is None:
+        return None
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not 0 < value < math.inf:
+            raise InputError(f"{flag} is {text!r}: expected CLASS=NUMBER, and commas between, for example no=1,yes=10.")
+        if name in found:
+            raise InputError(f"{flag} names the class {name!r} twice.")
+        found[name] = value
+    return found
 
 
 def run_in(file: Path | None) -> Run | Runs | None:

@@ -39,6 +39,7 @@ def train(
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
     loss: o.Loss = None,
     l2: o.L2 = 0.0,
+    class_weight: o.ClassWeight = None,
     steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps")] = 400,
     stream: Annotated[
         bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
@@ -93,6 +94,7 @@ def train(
         model=model,
         loss=loss,
         l2=l2,
+        class_weight=o.numbers_by_class("--class-weight", class_weight),
         solver=solver,
         steps=steps,
         stream=stream,
@@ -133,6 +135,7 @@ def fit(
     model: str | None = None,
     loss: str | None = None,
     l2: float = 0.0,
+    class_weight: dict[str, float] | None = None,
     solver: str = "auto",
     steps: int = 400,
     stream: bool = False,
@@ -160,6 +163,7 @@ def fit(
             model=model,
             loss=loss,
             l2=l2,
+            class_weight=class_weight,
             solver=solver,
             max_iter=steps,
             stream=stream,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dplateau.estimators.classifier import PrivateLinearClassifier
@@ -30,6 +30,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     classes : iterable, optional
         All classes, public, in any order. By default they are taken from y, with a ``PrivacyWarning``: the model then has no
         certificate, because one row of a class of its own would change its shape.
+    class_weight : dict, optional
+        Public weights of classes, > 0; 1 where a class is not named. The loss of a row is multiplied by the weight of its class
+        divided by the largest weight: what a row can do stays what it was. They cannot be counted in private rows, so there is no
+        "balanced": give 1 over the shares that are public.
     loss : {"smoothed-hinge", "hinge"}, optional
         By default the smoothed hinge, and with solver "phased-erm" and two classes the hinge itself. The hinge has a corner: it is
         for two classes and goes with Phased-ERM only.
@@ -96,6 +100,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         feature_norm: float = 1.0,
         rows: str = "clip",
         classes: Iterable[Any] | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         loss: str | None = None,
         fit_intercept: bool = True,
         adjacency: str = "add-remove",
@@ -114,6 +119,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
             feature_norm=feature_norm,
             rows=rows,
             classes=classes,
+            class_weight=class_weight,
             fit_intercept=fit_intercept,
             adjacency=adjacency,
             solver=solver,
