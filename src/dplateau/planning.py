@@ -14,6 +14,7 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
+from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import Schedule, entries, integer
 
 MOST_WEIGHTS: Final = 10_000
@@ -166,11 +167,12 @@ def plan(
     if loss is None:
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
     problem = Problem(n, d, loss, feature_norm, l2)
-    budget = Budget(epsilon, min(1e-5, 1 / (10 * problem.n)) if delta is None else delta, adjacency)
+    budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
     solver, why = choose(problem, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")
+    warn_if_weak(budget.epsilon)
     made = named.plan(clipped(problem, solver, residual_clip), budget, steps=integer("steps", steps))
     reasons = f"{solver}: {why}.", _steps(made.run), _noise(made.run, problem.feature_norm)
     return Plan(solver, made, budget.epsilon, budget.delta, reasons)

@@ -26,7 +26,6 @@ RESULT: Final = "The result"
 MODEL: Final = "The model"
 MODELS: Final = ("logistic", "svc", "linear")
 LOSSES: Final = ("logistic", "smoothed-hinge", "hinge", "squared", "huber", "absolute")
-DELTA: Final = 1e-5
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
@@ -108,7 +107,7 @@ DESCRIBES: Final[dict[str, Any]] = {
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).", GUARANTEE, "--delta")]
+Delta = Annotated[float | None, option("delta (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
 
 
@@ -146,7 +145,7 @@ def run_in(file: Path | None) -> Run | Runs | None:
     return found.run if isinstance(found, Certificate) else found
 
 
-def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float]:
+def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float | None]:
     """What is in the files of ``--run``, several of them composed to one; and the delta to account at where none is given.
 
     With ``signed_by`` all of them are certificates that one of these keys has signed.
@@ -162,12 +161,12 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
 
     found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files or ()]
     if len(found) < 2:
-        return (found[0][1] if found else None), DELTA
+        return (found[0][1] if found else None), None
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
     for file, one in certificates:
         if not one.certifies:
             raise InputError(f"{file} certifies nothing, so its run is not what was protected: compose what was certified.")
-    delta = min((one.delta for _, one in certificates), default=DELTA)
+    delta = min((one.delta for _, one in certificates), default=None)
     return compose(*(one for _, one in found)), delta
 
 

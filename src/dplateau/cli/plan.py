@@ -20,7 +20,7 @@ def plan(
     n: Annotated[int, o.option("Number of rows.", DATA, "--n")],
     d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
-    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    delta: o.Delta = None,
     adjacency: o.Adjacency = None,
     model: Annotated[str, o.choice(o.MODELS, "What is to be fitted.", o.MODEL, "--model")] = "logistic",
     loss: o.Loss = None,

@@ -29,7 +29,7 @@ def train(
     file: Annotated[Path, typer.Argument(help="The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
-    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    delta: o.Delta = None,
     adjacency: o.Adjacency = None,
     target: Annotated[str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target")] = None,
     test: Annotated[

@@ -24,6 +24,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import MOST_WEIGHTS, choose, clipped
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
+from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted
@@ -161,7 +162,7 @@ class PrivateLinearModel(BaseEstimator):
         return Budget(self.epsilon, delta, self.adjacency)
 
     def _delta(self, n: int) -> float:
-        return min(1e-5, 1 / (10 * n)) if self.delta is None else self.delta
+        return usual_delta(n) if self.delta is None else self.delta
 
     def _generator(self, number: int = 0) -> SecureGenerator:
         return SecureGenerator(insecure_seed=None if self.insecure_seed is None else self.insecure_seed + number)
@@ -191,6 +192,7 @@ class PrivateLinearModel(BaseEstimator):
     def _fit(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Train, and set the attributes that all estimators have."""
         ready = self._ready(X, y)
+        warn_if_weak(real("epsilon", self.epsilon))
         made, fit = self._planned(ready)
         self._reserve(made.run)
         with self._fine_enough(made.run), self._bar(made.progress_unit) as progress:
@@ -208,6 +210,7 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Weights:
         """As ``_fit``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
         delta = self._delta(stream.n)
+        warn_if_weak(real("epsilon", self.epsilon))
         solver, problem, options = self._solver(stream.n, stream.d, loss, residual_clip, True)
         made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
         order = Order(detail=stream.order)
@@ -248,6 +251,7 @@ class PrivateLinearModel(BaseEstimator):
             problem = self._problem(len(X), X.shape[1], loss)
             if loss.convex_after_clipping:
                 problem = replace(problem, residual_clip=residual_clip)
+            warn_if_weak(real("epsilon", self.epsilon))
             state = start_online_sgd(problem, self._budget(delta))
         generator = self._generator(len(state.sizes))
         state, result = state.step(self._features(X), target, generator=generator, ledger=self.ledger)
