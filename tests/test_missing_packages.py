@@ -49,14 +49,16 @@ def test_a_command_that_trains_names_the_extra():
     done = command("demo")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.endswith("pip install 'dplateau[train]'.\n")
+    assert done.stderr.endswith("python -m pip install '.[train]', in a copy of dplateau's source.\n")
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_name_that_trains_names_the_extra():
     done = python("import dplateau; dplateau.PrivateLogisticRegression")
     assert done.returncode == 1
-    assert "ModuleNotFoundError: this needs sklearn: pip install 'dplateau[train]'." in done.stderr
+    assert (
+        "ModuleNotFoundError: this needs sklearn: python -m pip install '.[train]', in a copy of dplateau's source." in done.stderr
+    )
 
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic", "psycopg"])
@@ -65,9 +67,12 @@ def test_a_ledger_names_the_extra(package, tmp_path):
     url = "postgresql://nobody@/none" if package == "psycopg" else f"sqlite:///{tmp_path}/privacy.db"
     done = command("ledger", "create", "rows", *create, url, missing=[package])
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dplateau: this needs {package}: pip install 'dplateau[ledger]'.\n"
+    assert done.stderr == f"dplateau: this needs {package}: python -m pip install '.[ledger]', in a copy of dplateau's source.\n"
     made = python(f"import dplateau as dp; dp.Ledger({url!r}).create('a', n=1000, epsilon=1.0, delta=1e-5)", [package])
-    assert f"ModuleNotFoundError: this needs {package}: pip install 'dplateau[ledger]'." in made.stderr
+    assert (
+        f"ModuleNotFoundError: this needs {package}: python -m pip install '.[ledger]', in a copy of dplateau's source."
+        in made.stderr
+    )
 
 
 def test_other_missing_modules_are_told_as_they_are():
@@ -77,7 +82,10 @@ def test_other_missing_modules_are_told_as_they_are():
 
 def test_names_that_moved_say_which_package_is_missing():
     old = "from dplateau.data import read_idx"
-    assert "this needs dplateau_papers: pip install dplateau-papers." in python(old, ["dplateau_papers"]).stderr
+    assert (
+        "this needs dplateau_papers: python -m pip install ./papers, in a copy of dplateau's source."
+        in python(old, ["dplateau_papers"]).stderr
+    )
     assert "No module named 'gzip'" in python(old, ["gzip"]).stderr
 
 

@@ -114,7 +114,8 @@ def test_without_matplotlib(process, tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
     done = process("reproduce", "p2-privacy", "--output", tmp_path / "x", env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dplateau: a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.\n"
+    needs = "dplateau: a picture needs matplotlib, which is not installed: "
+    assert done.stderr == needs + "python -m pip install '.[plots]', in a copy of dplateau's source.\n"
     assert not (tmp_path / "x").exists()
 
 

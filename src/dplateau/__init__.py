@@ -23,6 +23,7 @@ from dplateau.spec import Runs as Runs
 from dplateau.spec import Selection as Selection
 from dplateau.spec import Shuffled as Shuffled
 from dplateau.spec import UncertifiedError as UncertifiedError
+from dplateau.spec import WeakPrivacyWarning as WeakPrivacyWarning
 from dplateau.spec.lazy import loaded
 
 if TYPE_CHECKING:

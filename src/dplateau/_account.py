@@ -17,6 +17,7 @@ from dplateau.analyses import ANALYSES, Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs, Selection
+from dplateau.spec.promise import usual_delta
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 
@@ -179,8 +180,10 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
-def checked_delta(delta: float, n: int) -> float:
-    """``delta``, if it is one; with a ``PrivacyWarning`` at the caller's caller where it is too large for n records."""
+def checked_delta(delta: float | None, n: int) -> float:
+    """``delta``, or the usual one; with a ``PrivacyWarning`` at the caller's caller where it is too large for n records."""
+    if delta is None:
+        return usual_delta(n)
     delta = real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / n:.3g}.")
@@ -271,15 +274,15 @@ def _run_of(given: Run | Runs | Certified) -> Run | Runs:
     return given.run
 
 
-def account(run: Run | Runs, delta: float = 1e-5) -> Report:
+def account(run: Run | Runs, delta: float | None = None) -> Report:
     """Ask every analysis what ``run`` costs.
 
     Parameters
     ----------
     run : Run or Runs
         What was computed and released; several runs on the same records by ``compose``.
-    delta : float, default 1e-5
-        In (0, 1); at 1/n or above a ``PrivacyWarning`` says why that is too large.
+    delta : float, optional
+        In (0, 1), by default ``min(1e-5, 1 / (10 n))``; at 1/n or above a ``PrivacyWarning`` says why that is too large.
 
     Returns
     -------

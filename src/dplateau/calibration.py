@@ -201,12 +201,12 @@ def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run]
 
 
 @overload
-def calibrate(run: Run, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run: ...
+def calibrate(run: Run, *, epsilon: float, delta: float | None = None, vary: str = "noise_multiplier") -> Run: ...
 @overload
-def calibrate(run: Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Runs: ...
+def calibrate(run: Runs, *, epsilon: float, delta: float | None = None, vary: str = "noise_multiplier") -> Runs: ...
 @overload
-def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run | Runs: ...
-def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str = "noise_multiplier") -> Run | Runs:
+def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, vary: str = "noise_multiplier") -> Run | Runs: ...
+def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, vary: str = "noise_multiplier") -> Run | Runs:
     """Change one quantity of ``run`` so that its certified epsilon is at most ``epsilon``.
 
     Parameters
@@ -215,7 +215,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float = 1e-5, vary: str
         The starting point; the quantity that varies may have any value. A noise schedule keeps its shape and is scaled, and so is
         the noise of several runs.
     epsilon, delta : float
-        The target; epsilon > 0, delta in (0, 1).
+        The target; epsilon > 0, delta in (0, 1), by default ``min(1e-5, 1 / (10 n))``.
     vary : {"noise_multiplier", "steps", "batch_size"}
         Least noise, most steps, or largest batch.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
+from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import Schedule, entries, integer
 
 MOST_WEIGHTS: Final = 10_000
@@ -32,6 +33,11 @@ def choose(problem: Problem, *, one_pass: bool = False) -> tuple[str, str]:
     if n > LARGEST_FULL_BATCH:
         return "pnsgd", f"with n = {n:,} (over {LARGEST_FULL_BATCH:,}) many passes would take minutes, and gain little"
     return "noisy-sgd", f"with n = {n:,} (at most {LARGEST_FULL_BATCH:,}) many passes cost seconds, and gain a little accuracy"
+
+
+def clipped(problem: Problem, solver: str, residual_clip: float | None) -> Problem:
+    """The problem with what its loss is best clipped to, where the solver's steps may be clipped so."""
+    return replace(problem, residual_clip=residual_clip) if solver == "noisy-sgd" or problem.loss.convex_after_clipping else problem
 
 
 @also_by_keywords("solver", "n", "d", "loss")
@@ -108,6 +114,8 @@ def plan(
     l2: float = 0.0,
     solver: str = "auto",
     one_pass: bool = False,
+    residual_clip: float | None = None,
+    steps: int = 400,
 ) -> Plan:
     """Choose an algorithm and its parameters from public facts. It uses no private data, and is deterministic.
 
@@ -133,6 +141,10 @@ def plan(
         A name from ``dplateau.algorithms.SOLVERS``, or "auto".
     one_pass : bool, default False
         Whether the records can be read only once.
+    residual_clip : float, optional
+        The norm that residuals are clipped to, by default half of the largest.
+    steps : int, default 400
+        Number of steps, where it can be chosen.
 
     Returns
     -------
@@ -155,12 +167,13 @@ def plan(
     if loss is None:
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
     problem = Problem(n, d, loss, feature_norm, l2)
-    budget = Budget(epsilon, min(1e-5, 1 / (10 * problem.n)) if delta is None else delta, adjacency)
+    budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
     solver, why = choose(problem, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")
-    made = named.plan(problem, budget)
+    warn_if_weak(budget.epsilon)
+    made = named.plan(clipped(problem, solver, residual_clip), budget, steps=integer("steps", steps))
     reasons = f"{solver}: {why}.", _steps(made.run), _noise(made.run, problem.feature_norm)
     return Plan(solver, made, budget.epsilon, budget.delta, reasons)
 

@@ -342,4 +342,4 @@ def test_reading_needs_no_package_where_nothing_is_signed(file):
     assert done.stdout == "unsigned\n", done.stderr
     sign(file, KEY)
     done = subprocess.run(command, capture_output=True, text=True)
-    assert "this needs cryptography: pip install 'dplateau[train]'." in done.stderr
+    assert "this needs cryptography: python -m pip install '.[train]', in a copy of dplateau's source." in done.stderr

@@ -59,5 +59,6 @@ def test_without_matplotlib(process, tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
     done = process("plot-trade-off", *OPTIONS, "--output", tmp_path / "a.png", env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dplateau: a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.\n"
+    needs = "dplateau: a picture needs matplotlib, which is not installed: "
+    assert done.stderr == needs + "python -m pip install '.[plots]', in a copy of dplateau's source.\n"
     assert process("plot-trade-off", *OPTIONS, env={"PYTHONPATH": str(tmp_path)}).returncode == 0

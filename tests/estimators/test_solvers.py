@@ -32,8 +32,8 @@ def test_every_solver_fits_two_classes(estimator, solver):
     assert model.predict(X[:5]).shape == (5,)
 
 
-@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver != "phased-erm"])
-def test_every_solver_fits_three_classes_but_the_hinge(solver):
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_fits_three_classes(solver):
     X = rows()
     y = X.argmax(axis=1)
     for estimator in (dp.PrivateLogisticRegression, dp.PrivateLinearSVC):
@@ -41,7 +41,7 @@ def test_every_solver_fits_three_classes_but_the_hinge(solver):
         assert model.coef_.shape == (3, 3)
         assert model.score(X, y) > 0.5
     with pytest.raises(InputError, match="two classes, not of 3"):
-        dp.PrivateLinearSVC(solver="phased-erm", classes=[0, 1, 2], **BUDGET).fit(X, y)
+        dp.PrivateLinearSVC(loss="hinge", classes=[0, 1, 2], **BUDGET).fit(X, y)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

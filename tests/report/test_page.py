@@ -78,7 +78,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
         assert row.name in reader.text
         assert row.epsilon is not None or (row.why_not or "").startswith("it is for sampling") or row.why_not in reader.text
     assert "dplateau account --run certificate.json" in reader.text
-    assert f"pip install dplateau=={dict(certificate.versions)['dplateau']}" in reader.text
+    assert f"in a copy of the source of dplateau {dict(certificate.versions)['dplateau']}" in reader.text
     assert certificate.run_digest in reader.text
     assert certificate.weights_sha256 in reader.text
 
@@ -220,7 +220,7 @@ def test_text_of_a_forged_file_stays_text(certificate):
     assert reader.count("script") == clean.count("script")
     command = re.search(r"pip install [^\n]*", page)
     assert command is not None
-    assert command[0] == "pip install dplateau"
+    assert command[0] == "pip install .     # in a copy of the source of dplateau"
 
 
 def test_nothing_is_loaded_and_the_policy_says_so(certificate):

@@ -224,7 +224,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch) -> None:
 def test_without_matplotlib(monkeypatch) -> None:
     for name in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InputError, match=r"pip install 'dplateau\[plots\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[plots\]'"):
         plot_plateau(lines(p=(1.0, 2.0)))
     assert plateau(SGD, steps=[1]).certified[0] > 0
 

@@ -150,7 +150,7 @@ def test_without_matplotlib(monkeypatch, sgd) -> None:
     for name in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
     for draw in (lambda: plot_trade_off(sgd), lambda: plot_epsilon(against_delta(FULL, [1e-4]))):
-        with pytest.raises(InputError, match=r"pip install 'dplateau\[plots\]'"):
+        with pytest.raises(InputError, match=r"pip install '\.\[plots\]'"):
             draw()
 
 

@@ -121,6 +121,6 @@ def lipschitz_of(problem: Problem) -> float:
     lipschitz = problem.loss.lipschitz(problem.feature_norm) * ROOM
     if not math.isfinite(lipschitz):
         raise InputError(
-            f"{type(problem.loss).__name__} has unbounded gradients: use Huber or Absolute, or Phased-SGD, which clips."
+            f"{type(problem.loss).__name__} has unbounded gradients: choose loss huber or absolute, or another solver."
         )
     return lipschitz

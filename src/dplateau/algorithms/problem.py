@@ -113,7 +113,10 @@ class Problem:
         the rounding margin, which grows with the noise.
         """
         if not math.isfinite(self.smoothness):
-            raise InputError(f"{type(self.loss).__name__} is not smooth, so gradient steps are no contraction: use Phased-ERM.")
+            raise InputError(
+                f"{type(self.loss).__name__} is not smooth, so gradient steps are no contraction: choose solver phased-erm, or "
+                "another loss."
+            )
         free = self.residual_clip is None and not self.loss.convex_after_clipping
         clip = real("residual_clip", room * self.loss.lipschitz(1.0)) if free else self.clip
         return clip * self.feature_norm, self.smoothness

@@ -125,7 +125,9 @@ class Solver:
 
     def _planned(self, problem: Problem, budget: Budget, steps: int, **options: Any) -> Any:
         if self.needs_l2 and not problem.largest_l2:
-            raise InputError(f"solver {self.name!r} is for strongly convex objectives: give l2 > 0, or choose another solver.")
+            raise InputError(
+                f"solver {self.name!r} is for strongly convex objectives: give l2 > 0, for example 0.01, or choose another solver."
+            )
         if self.refuses_l2 and problem.largest_l2:
             raise InputError(
                 f"solver {self.name!r} is for objectives without an l2 term: leave out l2, or choose {self.name}-strong."

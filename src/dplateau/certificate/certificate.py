@@ -19,6 +19,7 @@ from dplateau.certificate.words import by_whom, run_facts, statement
 from dplateau.files import write_file
 from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, Run, Runs, Training
 from dplateau.spec.facts import VOID, Key
+from dplateau.spec.promise import weakness
 from dplateau.spec.required import problems_of
 
 OLD: Final = (
@@ -119,6 +120,11 @@ class Certificate:
         """What is protected, in plain language."""
         without = "Otherwise" if self.generator.secure else "With secret noise"
         return statement(self.run, self.epsilon, self.delta, self.mu, self.void, without)
+
+    @property
+    def weak(self) -> str | None:
+        """That it promises little, however well it is proved; None where epsilon is at most 10, or nothing is certified."""
+        return (self.certifies and weakness(self.epsilon)) or None
 
     @property
     def problems(self) -> list[str]:
@@ -263,6 +269,7 @@ class Certificate:
             f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}   {self.standing}",
             "",
             paragraph(self.statement),
+            *(["", paragraph(self.weak)] if self.weak else []),
             "",
             *columns(self.facts, least=12),
         ]

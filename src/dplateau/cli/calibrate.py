@@ -38,7 +38,6 @@ def calibrate(
     from dplateau.calibration import calibrate
     from dplateau.report.text import calibration_text
 
-    delta = o.DELTA if delta is None else delta
     if vary not in VARY:
         raise InputError(f"--vary is {vary!r}: expected one of {', '.join(VARY)}.")
     name = vary.replace("-", "_")

@@ -11,7 +11,7 @@ from dplateau.cli.output import show, show_json
 
 def demo(
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")] = 1.0,
-    delta: Annotated[float, o.option("delta, well below 1/n.", o.GUARANTEE, "--delta")] = o.DELTA,
+    delta: o.Delta = None,
     report: Annotated[
         Path | None, o.option("Write the certificate as a page, .html; one that exists is replaced.", o.RESULT, metavar="FILE")
     ] = None,

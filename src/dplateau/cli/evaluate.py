@@ -21,6 +21,7 @@ def evaluate(
     file: Annotated[
         Path, typer.Argument(help="[bold]Public[/] rows with their targets: CSV, Parquet, LIBSVM or NumPy.", show_default=False)
     ],
+    cost: o.Cost = None,
     signed_by: o.SignedBy = None,
     json: o.Json = False,
 ) -> None:
@@ -37,12 +38,13 @@ def evaluate(
     from dplateau.estimators.table_model import load_model
 
     loaded = load_model(model, signed_by=signed_by)
-    found = loaded.evaluate(file)
+    found = loaded.evaluate(file, cost=o.numbers_by_class("--cost", cost))
     if json:
         show_json({"model": str(model), "file": str(file), **found.to_dict()})
     else:
         about = f"{loaded.model}, {len(loaded.feature_names):,} features"
         show_evaluation(found, ("model", about), ("rows", f"{found.rows:,} of {printable(file.name)}, public by declaration"))
+        show("\nStatistics of these rows, which must be public: nothing protects them, and no certificate counts them.")
     warn(found)
 
 

@@ -23,7 +23,9 @@ RUN: Final = "What ran"
 LOSS: Final = "The loss and its domain (for last-iterate bounds)"
 GUARANTEE: Final = "The guarantee"
 RESULT: Final = "The result"
-DELTA: Final = 1e-5
+MODEL: Final = "The model"
+MODELS: Final = ("logistic", "svc", "linear")
+LOSSES: Final = ("logistic", "smoothed-hinge", "hinge", "squared", "huber", "absolute")
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
@@ -61,6 +63,26 @@ Adjacency = Annotated[
     str | None,
     choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
 ]
+Loss = Annotated[str | None, choice(LOSSES, "The loss; by default the model's usual one.", MODEL, "--loss")]
+L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers need.", MODEL, "--l2")]
+ClassWeight = Annotated[
+    str | None,
+    option(
+        "[bold]Public[/] weights of classes in training, 1 where a class is not named.",
+        MODEL,
+        "--class-weight",
+        metavar="CLASS=NUMBER,...",
+    ),
+]
+Cost = Annotated[
+    str | None,
+    option(
+        "What it costs to miss a row of a class; the least expected cost is predicted.",
+        RESULT,
+        "--cost",
+        metavar="CLASS=NUMBER,...",
+    ),
+]
 DESCRIBES: Final[dict[str, Any]] = {
     "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
     "sampling": Annotated[
@@ -85,8 +107,33 @@ DESCRIBES: Final[dict[str, Any]] = {
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[float | None, option("delta, well below 1/n (default: 1e-5).", GUARANTEE, "--delta")]
+Delta = Annotated[float | None, option("delta (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
+
+
+def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
+    """``no=1,yes=10`` as a dict. A class may hold ``=``: the last one counts.
+
+    Raises
+    ------
+    InputError
+        A part is no class and number, or names a class again.
+    """
+    if text is None:
+        return None
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not 0 < value < math.inf:
+            raise InputError(f"{flag} is {text!r}: expected CLASS=NUMBER, and commas between, for example no=1,yes=10.")
+        if name in found:
+            raise InputError(f"{flag} names the class {name!r} twice.")
+        found[name] = value
+    return found
 
 
 def run_in(file: Path | None) -> Run | Runs | None:
@@ -98,7 +145,7 @@ def run_in(file: Path | None) -> Run | Runs | None:
     return found.run if isinstance(found, Certificate) else found
 
 
-def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float]:
+def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float | None]:
     """What is in the files of ``--run``, several of them composed to one; and the delta to account at where none is given.
 
     With ``signed_by`` all of them are certificates that one of these keys has signed.
@@ -114,12 +161,12 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
 
     found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files or ()]
     if len(found) < 2:
-        return (found[0][1] if found else None), DELTA
+        return (found[0][1] if found else None), None
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
     for file, one in certificates:
         if not one.certifies:
             raise InputError(f"{file} certifies nothing, so its run is not what was protected: compose what was certified.")
-    delta = min((one.delta for _, one in certificates), default=DELTA)
+    delta = min((one.delta for _, one in certificates), default=None)
     return compose(*(one for _, one in found)), delta
 
 

@@ -11,22 +11,24 @@ from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec import InputError
+from dplateau.spec.schedule import integer
 
 DATA = "Public facts"
-MODELS = ("logistic", "svc", "linear")
 
 
 def plan(
     n: Annotated[int, o.option("Number of rows.", DATA, "--n")],
     d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
-    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    delta: o.Delta = None,
     adjacency: o.Adjacency = None,
-    model: Annotated[str, o.choice(MODELS, "What is to be fitted.", DATA, "--model")] = "logistic",
-    classes: Annotated[int, o.option("Number of classes of a logistic model.", DATA, "--classes")] = 2,
+    model: Annotated[str, o.choice(o.MODELS, "What is to be fitted.", o.MODEL, "--model")] = "logistic",
+    loss: o.Loss = None,
+    classes: Annotated[int, o.option("Number of classes.", DATA, "--classes")] = 2,
     feature_norm: Annotated[float, o.option("Bound on the norm of every row.", DATA, "--feature-norm")] = 1.0,
-    l2: Annotated[float, o.option("Coefficient of the l2 term.", DATA, "--l2")] = 0.0,
-    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", DATA, "--solver")] = "auto",
+    l2: o.L2 = 0.0,
+    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", o.MODEL, "--solver")] = "auto",
+    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld.", o.MODEL, "--steps")] = 400,
     one_pass: Annotated[
         bool, typer.Option("--one-pass", metavar="", help="The rows can be read once only.", rich_help_panel=DATA)
     ] = False,
@@ -46,24 +48,23 @@ def plan(
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
     from dplateau.files import write_file
-    from dplateau.losses import Huber, SmoothedHinge
+    from dplateau.losses.named import loss_named
     from dplateau.planning import plan as make
 
-    if model not in MODELS:
-        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
-    loss = None if model == "logistic" else SmoothedHinge(1.0) if model == "svc" else Huber(0.25)
+    chosen = loss_named(model, loss, integer("classes", classes, low=2), solver=solver)
     found = make(
         n,
         d,
         epsilon,
         delta,
-        loss=loss,
-        classes=classes,
+        loss=chosen.loss,
+        residual_clip=chosen.residual_clip,
         feature_norm=feature_norm,
         adjacency=adjacency or "add-remove",
         l2=l2,
         solver=solver,
         one_pass=one_pass,
+        steps=steps,
     )
     if output is not None:
         if output.exists():

@@ -51,7 +51,7 @@ def plot_plateau(
     if output is not None:
         check_picture(output)
     with Console(stderr=True).status(f"accounting for {len(numbers)} numbers of steps"):
-        found = plateau(described, o.DELTA if delta is None else delta, numbers, dominated=all)
+        found = plateau(described, delta, numbers, dominated=all)
     if output is not None:
         plot_plateau(found, output)
     if json:

@@ -47,7 +47,7 @@ def plot_trade_off(
     if output is not None:
         check_picture(output)
     with Console(stderr=True).status("accounting for all false-positive rates"):
-        found = trade_offs(described, o.DELTA if delta is None else delta)
+        found = trade_offs(described, delta)
     if output is not None:
         plot_trade_off(found, output, log=log)
     if json:

@@ -32,6 +32,7 @@ def predict(
         bool,
         typer.Option("--proba", metavar="", help="Add the probability of every class (logistic models).", rich_help_panel=o.RESULT),
     ] = False,
+    cost: o.Cost = None,
     signed_by: o.SignedBy = None,
 ) -> None:
     """Predict new rows with a saved model: one line for each row, in their order.
@@ -56,7 +57,7 @@ def predict(
         if kind is None:
             raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending says how predictions are written.")
         check_new_file(to_file)
-    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba)
+    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=o.numbers_by_class("--cost", cost))
     if to_file is None:
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
             _write_csv(held, pieces)

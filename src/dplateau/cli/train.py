@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from dplateau.ledger import Account
 
 DATA = "The data"
-MODEL = "The model"
-MODELS = ("logistic", "svc", "linear")
 
 
 def train(
     file: Annotated[Path, typer.Argument(help="The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
-    delta: Annotated[float | None, o.option("delta (default: 1e-5, or 1/(10 n) if that is less).", o.GUARANTEE, "--delta")] = None,
+    delta: o.Delta = None,
     adjacency: o.Adjacency = None,
     target: Annotated[str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target")] = None,
     test: Annotated[
         Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
     ] = None,
-    model: Annotated[str | None, o.choice(MODELS, "logistic by default, linear for a number.", MODEL, "--model")] = None,
-    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", MODEL, "--solver")] = "auto",
-    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", MODEL, "--steps")] = 400,
+    model: Annotated[str | None, o.choice(o.MODELS, "logistic by default, linear for a number.", o.MODEL, "--model")] = None,
+    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
+    loss: o.Loss = None,
+    l2: o.L2 = 0.0,
+    class_weight: o.ClassWeight = None,
+    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps")] = 400,
     stream: Annotated[
         bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
     ] = False,
@@ -47,7 +48,7 @@ def train(
         int | None, o.option("The public number of rows; another is refused (default: the file's own).", DATA, "--rows")
     ] = None,
     insecure_seed: Annotated[
-        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", MODEL, "--insecure-seed")
+        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", o.MODEL, "--insecure-seed")
     ] = None,
     ledger: Annotated[
         str | None,
@@ -91,6 +92,9 @@ def train(
         epsilon=epsilon,
         delta=delta,
         model=model,
+        loss=loss,
+        l2=l2,
+        class_weight=o.numbers_by_class("--class-weight", class_weight),
         solver=solver,
         steps=steps,
         stream=stream,
@@ -129,6 +133,9 @@ def fit(
     epsilon: float,
     delta: float | None,
     model: str | None = None,
+    loss: str | None = None,
+    l2: float = 0.0,
+    class_weight: dict[str, float] | None = None,
     solver: str = "auto",
     steps: int = 400,
     stream: bool = False,
@@ -140,6 +147,7 @@ def fit(
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     real("epsilon", epsilon)
     integer("steps", steps)
+    real("l2", l2, inclusive=True)
     if delta is not None and not 0 < delta < 1:
         raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
     from dplateau.estimators.table_model import TableModel
@@ -153,6 +161,9 @@ def fit(
             epsilon=epsilon,
             delta=delta,
             model=model,
+            loss=loss,
+            l2=l2,
+            class_weight=class_weight,
             solver=solver,
             max_iter=steps,
             stream=stream,

@@ -12,12 +12,14 @@ import typer
 
 from dplateau.cli import options as o
 from dplateau.spec import InputError
+from dplateau.spec.missing import installing
 
 if TYPE_CHECKING:
     from dplateau.ledger import Ledger
 
 HOST = "127.0.0.1"
 PAGE = "The page"
+UI = "'.[ui]'"
 
 
 def ui(
@@ -49,7 +51,7 @@ def ui(
         missing = (error.name or "").partition(".")[0]
         if missing not in ("starlette", "uvicorn"):
             raise
-        raise InputError(f"dplateau ui needs {missing}: pip install 'dplateau[ui]'.") from None
+        raise InputError(f"dplateau ui needs {missing}: {installing(UI)}.") from None
     from dplateau.ui.answer import warm_up
 
     kept = None if ledger is None else _known(ledger)

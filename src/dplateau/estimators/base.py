@@ -21,12 +21,14 @@ from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.estimators.saving import save_estimator
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import MOST_WEIGHTS, choose
+from dplateau.planning import MOST_WEIGHTS, choose, clipped
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
+from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted
+from dplateau.training.errors import TooCoarse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -143,9 +145,7 @@ class PrivateLinearModel(BaseEstimator):
         problem = self._problem(n, d, loss)
         once = stream and problem.weights <= MOST_WEIGHTS
         name = choose(problem, one_pass=once)[0] if self.solver == "auto" else self.solver
-        if name == "noisy-sgd" or loss.convex_after_clipping:
-            problem = replace(problem, residual_clip=residual_clip)
-        solver = solver_named(name)
+        problem, solver = clipped(problem, name, residual_clip), solver_named(name)
         return solver, problem, {"dtype": self.dtype} if solver.takes_dtype else {}
 
     def _iterations(self) -> int:
@@ -162,7 +162,7 @@ class PrivateLinearModel(BaseEstimator):
         return Budget(self.epsilon, delta, self.adjacency)
 
     def _delta(self, n: int) -> float:
-        return min(1e-5, 1 / (10 * n)) if self.delta is None else self.delta
+        return usual_delta(n) if self.delta is None else self.delta
 
     def _generator(self, number: int = 0) -> SecureGenerator:
         return SecureGenerator(insecure_seed=None if self.insecure_seed is None else self.insecure_seed + number)
@@ -192,9 +192,10 @@ class PrivateLinearModel(BaseEstimator):
     def _fit(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Train, and set the attributes that all estimators have."""
         ready = self._ready(X, y)
+        warn_if_weak(real("epsilon", self.epsilon))
         made, fit = self._planned(ready)
         self._reserve(made.run)
-        with self._bar(made.progress_unit) as progress:
+        with self._fine_enough(made.run), self._bar(made.progress_unit) as progress:
             result = fit(generator=self._generator(), progress=progress)
         return ready.finished(self._certified(result, self._delta(len(ready.rows)), ready.assumptions, ready.uncertified))
 
@@ -209,6 +210,7 @@ class PrivateLinearModel(BaseEstimator):
     ) -> Weights:
         """As ``_fit``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
         delta = self._delta(stream.n)
+        warn_if_weak(real("epsilon", self.epsilon))
         solver, problem, options = self._solver(stream.n, stream.d, loss, residual_clip, True)
         made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
         order = Order(detail=stream.order)
@@ -217,7 +219,7 @@ class PrivateLinearModel(BaseEstimator):
             return ((self._features(X), prepared(y)) for X, y in stream.blocks())
 
         self._reserve(made.run)
-        with self._bar("rows") as progress:
+        with self._fine_enough(made.run), self._bar("rows") as progress:
             result = made.fit_stream(read, generator=self._generator(), progress=progress, **options)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
@@ -249,11 +251,24 @@ class PrivateLinearModel(BaseEstimator):
             problem = self._problem(len(X), X.shape[1], loss)
             if loss.convex_after_clipping:
                 problem = replace(problem, residual_clip=residual_clip)
+            warn_if_weak(real("epsilon", self.epsilon))
             state = start_online_sgd(problem, self._budget(delta))
         generator = self._generator(len(state.sizes))
         state, result = state.step(self._features(X), target, generator=generator, ledger=self.ledger)
         self._online = (state, settings)
         return self._certified(result, delta, assumptions, uncertified)
+
+    @contextmanager
+    def _fine_enough(self, run: Run) -> Iterator[None]:
+        """Say what can be done, in the estimator's words, where whole numbers do not suffice for a run."""
+        try:
+            yield
+        except TooCoarse as error:
+            other = "raise epsilon, or use fewer features"
+            if run.released == "last" and run.update != "post-processed":
+                other = "choose solver noisy-sgd" + (f", or an l2 below {self.l2:g}" if self.l2 else "")
+            why = str(error).rpartition(": ")[0]
+            raise InputError(f"{why}. The solver cannot train this: {other}. Nothing was released.") from None
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +13,11 @@ from sklearn.utils.metaestimators import available_if
 
 from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
-from dplateau.losses import GeneralisedLinearLoss
+from dplateau.estimators.costs import numbers_of_classes
+from dplateau.losses import class_weighted, scaled_weights
+from dplateau.losses.named import ChosenLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
-from dplateau.spec.assumption import Classes
+from dplateau.spec.assumption import Classes, ClassWeights
 from dplateau.training.charged import Budgeted
 
 TAKEN: Final = (
@@ -35,6 +37,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         feature_norm: float = 1.0,
         rows: str = "clip",
         classes: Iterable[Any] | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         fit_intercept: bool = True,
         adjacency: str = "add-remove",
         solver: str = "auto",
@@ -51,8 +54,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             *(steps, ledger),
         )
         self.classes = classes
+        self.class_weight = class_weight
 
-    def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
+    def _loss(self, classes: int) -> ChosenLoss:
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
@@ -86,9 +90,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         if self.classes is None:
             warnings.warn(TAKEN, PrivacyWarning, stacklevel=4)
         classes, assumption = _sorted(_present(labels) if self.classes is None else self.classes)
-        loss, residual_clip = self._loss(len(classes))
+        (loss, residual_clip), held = self._weighted_loss(classes)
         target, uncertified = _codes(labels, classes), TAKEN if self.classes is None else None
-        return Ready(rows, target, loss, residual_clip, (assumption,), uncertified, lambda found: self._fitted(classes, found))
+        return Ready(
+            rows, target, loss, residual_clip, (assumption, *held), uncertified, lambda found: self._fitted(classes, found)
+        )
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train on private rows that need not fit in memory.
@@ -117,8 +123,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._check_arguments()
         self._online = None
         classes, assumption = self._declared_classes("fit_stream", self.classes)
-        loss, residual_clip = self._loss(len(classes))
-        options: Any = {"residual_clip": residual_clip, "assumptions": (assumption,)}
+        (loss, residual_clip), held = self._weighted_loss(classes)
+        options: Any = {"residual_clip": residual_clip, "assumptions": (assumption, *held)}
         return self._fitted(classes, self._fit_stream(stream, lambda y: _codes(np.asarray(y), classes), loss, **options))
 
     @available_if(takes_batches)
@@ -163,9 +169,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             warnings.warn(TAKEN, PrivacyWarning, stacklevel=2)
         with self._unchanged_if_refused():
             rows, labels = checked_data(self, X, y, y_numeric=False, reset=first)
-            loss, residual_clip = self._loss(len(declared))
+            (loss, residual_clip), held = self._weighted_loss(declared)
             target = _codes(labels, declared)
-            options: Any = {"residual_clip": residual_clip, "assumptions": (assumption,), "uncertified": TAKEN if taken else None}
+            options: Any = {
+                "residual_clip": residual_clip,
+                "assumptions": (assumption, *held),
+                "uncertified": TAKEN if taken else None,
+            }
             return self._fitted(declared, self._fit_batch(rows, target, loss, **options))
 
     def _fitted(self, classes: NDArray[Any], weights: Weights) -> Any:
@@ -176,10 +186,27 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._bind(self.coef_, self.intercept_)
         return self
 
+    def _weighted_loss(self, classes: NDArray[Any]) -> tuple[ChosenLoss, tuple[Assumption, ...]]:
+        """The loss with the weights of the classes, and what the certificate says of these."""
+        chosen, weights = self._loss(len(classes)), self._scaled_weights(classes)
+        if min(weights) == 1:
+            return chosen, ()
+        return ChosenLoss(class_weighted(chosen.loss, weights), chosen.residual_clip), (ClassWeights(weights=_in_words(weights)),)
+
     def _declared_classes(self, method: str, classes: ArrayLike | Iterable[Any] | None) -> tuple[NDArray[Any], Assumption]:
         if classes is None:
             raise InputError(f"{method} does not see all rows before it starts: declare the classes, classes=[...].")
         return _sorted(classes)
+
+    def weights_in_words(self) -> str | None:
+        """What the certificate of the fit says of the weights of classes; None where all are equal."""
+        weights = self._scaled_weights(self.classes_)
+        return None if min(weights) == 1 else _in_words(weights)
+
+    def _scaled_weights(self, classes: NDArray[Any]) -> list[float]:
+        """What the losses of the classes are multiplied by: at most 1."""
+        given = {} if self.class_weight is None else self.class_weight
+        return scaled_weights(numbers_of_classes("class_weight", given, classes.tolist()))
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores of rows: ``X @ coef_.T + intercept_``, after long rows are scaled down as in ``fit``.
@@ -247,6 +274,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         if not weights.sum():
             raise InputError("the weights sum to zero: expected some of them to be positive.")
         return float(np.average(right, weights=weights))
+
+
+def _in_words(weights: Iterable[float]) -> str:
+    """Weights of classes as the certificate has them."""
+    return ", ".join(f"{one:.8g}" for one in weights)
 
 
 def _sorted(classes: ArrayLike | Iterable[Any]) -> tuple[NDArray[Any], Assumption]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,8 +56,9 @@ class ClassEvaluation:
         if len(said) > 1 or sum(count > 0 for count in self.actual.values()) < 2:
             return None
         return (
-            f"every row is predicted as {said[0]!r}: the model tells rows no more apart than that one answer does. More rows, a"
-            " larger epsilon or fewer features may help."
+            f"every row is predicted as {said[0]!r}: the model tells rows no more apart than that one answer does. Public"
+            " weights of the classes in training, or costs in the prediction of a logistic model, count a rare class for more. More"
+            " rows, a larger epsilon or fewer features may help, too."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,16 +99,18 @@ class NumberEvaluation:
         return asdict(self)
 
 
-def evaluate(estimator: Any, classes: tuple[str, ...], pieces: Iterable[Dataset]) -> ClassEvaluation | NumberEvaluation:
-    """Evaluate a fitted estimator on encoded public rows; of a classifier the classes are indices of ``classes``."""
+def evaluate(
+    estimator: Any, classes: tuple[str, ...], pieces: Iterable[Dataset], predict: Callable[[NDArray[Any]], NDArray[Any]]
+) -> ClassEvaluation | NumberEvaluation:
+    """Evaluate a fitted estimator, and what ``predict`` says, on encoded public rows; its classes are indices of ``classes``."""
     if not classes:
-        found = [(piece.target, np.asarray(estimator.predict(piece.features))) for piece in pieces]
+        found = [(piece.target, np.asarray(predict(piece.features))) for piece in pieces]
         return _numbers(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
     logistic = isinstance(estimator, PrivateLogisticRegression)
     targets, places, scores = [], [], []
     for piece in pieces:
         targets.append(piece.target)
-        places.append(estimator.predict(piece.features))
+        places.append(predict(piece.features))
         if logistic:
             scores.append(estimator.predict_proba(piece.features))
         elif len(classes) == 2:

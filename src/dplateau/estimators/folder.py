@@ -17,7 +17,8 @@ from dplateau.certificate.read import certificate_at
 from dplateau.certificate.signature import Signature
 from dplateau.data import Schema, load_schema
 from dplateau.files import new_folder, read_small
-from dplateau.spec import InputError, Run, Runs
+from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
+from dplateau.spec.assumption import ClassWeights
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -48,7 +49,9 @@ def write_model(
         np.savez(part / WEIGHTS, coefficients=estimator.coef_, intercept=estimator.intercept_)
 
 
-def read_about(folder: Path, kind: str, formats: Iterable[int], entries: frozenset[str]) -> dict[str, Any]:
+def read_about(
+    folder: Path, kind: str, formats: Iterable[int], entries: frozenset[str], optional: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """What a folder says that it holds, its entries checked."""
     path = folder / ABOUT
     if folder.exists() and not folder.is_dir():
@@ -65,7 +68,7 @@ def read_about(folder: Path, kind: str, formats: Iterable[int], entries: frozens
     found = about.get("kind") if isinstance(about, dict) else None
     if found != kind and isinstance(found, str) and found in KINDS:
         raise InputError(f"{folder} holds a {found}: {KINDS[found]} reads it.")
-    if found != kind or about.get("format") not in formats or about.keys() != entries:
+    if found != kind or about.get("format") not in formats or about.keys() - optional != entries:
         raise InputError(f"{path} describes no model of format {formats[-1]}: expected what train or save wrote.")
     return about
 
@@ -104,6 +107,13 @@ def read_arrays(folder: Path, outputs: tuple[int, ...], width: int | None = None
 def outputs_of(classes: int) -> tuple[int, ...]:
     """The shape of the intercepts: none for a number, one for two classes, else one a class."""
     return () if not classes else (1,) if classes == 2 else (classes,)
+
+
+def check_weights(certificate: Certificate, folder: Path, found: str | None) -> None:
+    """Raise ``ContradictionError`` unless the certificate names the model's weights of classes; that of a search, among others."""
+    said = {one.weights for one in certificate.assumptions if isinstance(one, ClassWeights)}
+    if found not in said if found else said and not isinstance(certificate.run, Selection):
+        raise ContradictionError(f"{folder}: model.json and the certificate say different things about class_weight.")
 
 
 def restore(

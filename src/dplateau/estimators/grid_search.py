@@ -19,6 +19,7 @@ from dplateau.algorithms import Algorithm
 from dplateau.certificate import Certificate, make_certificate
 from dplateau.estimators.base import PrivateLinearModel, Ready
 from dplateau.spec import Assumption, InputError, Run, Selection
+from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import constant, real
 from dplateau.training import SecureGenerator, TrainResult, scored, select
 from dplateau.training.charged import Budgeted
@@ -203,7 +204,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
             Every training did. Nothing is released.
         """
         given = self._given(X, y)
-        delta = min(1e-5, 1 / (10 * len(given[0].ready.rows))) if self.delta is None else self.delta
+        delta = usual_delta(len(given[0].ready.rows)) if self.delta is None else self.delta
+        warn_if_weak(real("epsilon", self.epsilon))
         candidates, selection, report = self._planned(given, real("epsilon", self.epsilon), delta)
         public = self.validation is not None
         generator = self.estimator._generator()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,18 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from dplateau.data.rows import count_not_finite
 from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
-from dplateau.losses import Absolute, GeneralisedLinearLoss, Huber, Squared
+from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
-
-# The loss of targets scaled to [-1, 1], and the residual norm that gradients are clipped to; None leaves it to the plan.
-LOSSES: Final[dict[str, tuple[GeneralisedLinearLoss, float | None]]] = {
-    "squared": (Squared(), None),
-    "huber": (Huber(0.25), 0.25),
-    "absolute": (Absolute(), None),
-}
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
@@ -189,10 +182,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
                 self._fit_batch(rows, target, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
             )
 
-    def _loss(self) -> tuple[GeneralisedLinearLoss, float | None]:
-        if self.loss not in LOSSES:
-            raise InputError(f"loss is {self.loss!r}: expected one of {', '.join(LOSSES)}.")
-        return LOSSES[self.loss]
+    def _loss(self) -> ChosenLoss:
+        return loss_named("linear", self.loss)
 
     def _units(self) -> tuple[float, float]:
         """Centre and half width of the targets that are scaled to [-1, 1]."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dplateau.estimators.classifier import PrivateLinearClassifier
-from dplateau.estimators.one_versus_rest import OneVersusRestHinge
-from dplateau.losses import GeneralisedLinearLoss, Hinge, SmoothedHinge
-from dplateau.spec import InputError
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-WIDTH = 1.0
+from dplateau.estimators.classifier import PrivateLinearClassifier
+from dplateau.losses.named import ChosenLoss, loss_named
+from dplateau.training.charged import Budgeted
 
 
 class PrivateLinearSVC(PrivateLinearClassifier):
@@ -30,6 +30,13 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     classes : iterable, optional
         All classes, public, in any order. By default they are taken from y, with a ``PrivacyWarning``: the model then has no
         certificate, because one row of a class of its own would change its shape.
+    class_weight : dict, optional
+        Public weights of classes, > 0; 1 where a class is not named. The loss of a row is multiplied by the weight of its class
+        divided by the largest weight: what a row can do stays what it was. They cannot be counted in private rows, so there is no
+        "balanced": give 1 over the shares that are public.
+    loss : {"smoothed-hinge", "hinge"}, optional
+        By default the smoothed hinge, and with solver "phased-erm" and two classes the hinge itself. The hinge has a corner: it is
+        for two classes and goes with Phased-ERM only.
     fit_intercept : bool, default True
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"
@@ -70,8 +77,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     A fit is one release; what ``PrivateLogisticRegression`` says of searches, sparse rows and sample weights holds here too.
 
     Two numbers are fixed. The corner of the hinge is rounded over a margin of 1. Gradients are clipped at residual norm 1/2, or 1
-    with several classes; for one score this is again a smoothed hinge, of half the width and half the height. With solver
-    "phased-erm" the loss is the hinge itself.
+    with several classes; for one score this is again a smoothed hinge, of half the width and half the height. Phased-ERM clips
+    nothing.
 
     Examples
     --------
@@ -85,11 +92,46 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     (True, True)
     """
 
-    def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
-        if self.solver != "phased-erm":
-            return (SmoothedHinge(WIDTH), None) if classes == 2 else (OneVersusRestHinge(classes, WIDTH), 1.0)
-        if classes != 2:
-            raise InputError(
-                f"solver 'phased-erm' minimises the hinge loss of two classes, not of {classes}: choose another solver."
-            )
-        return Hinge(), None
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | None = None,
+        feature_norm: float = 1.0,
+        rows: str = "clip",
+        classes: Iterable[Any] | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        loss: str | None = None,
+        fit_intercept: bool = True,
+        adjacency: str = "add-remove",
+        solver: str = "auto",
+        max_iter: int = 400,
+        l2: float = 0.0,
+        dtype: str = "float32",
+        insecure_seed: int | None = None,
+        verbose: bool = False,
+        steps: int | str = "deprecated",
+        ledger: Budgeted | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            feature_norm=feature_norm,
+            rows=rows,
+            classes=classes,
+            class_weight=class_weight,
+            fit_intercept=fit_intercept,
+            adjacency=adjacency,
+            solver=solver,
+            max_iter=max_iter,
+            l2=l2,
+            dtype=dtype,
+            insecure_seed=insecure_seed,
+            verbose=verbose,
+            steps=steps,
+            ledger=ledger,
+        )
+        self.loss = loss
+
+    def _loss(self, classes: int) -> ChosenLoss:
+        return loss_named("svc", self.loss, classes, solver=self.solver)

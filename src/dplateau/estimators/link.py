@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 
-def unclipped_probability(scores: NDArray[Any], largest: NDArray[Any]) -> NDArray[Any]:
+def unclipped_probability(scores: NDArray[Any], largest: NDArray[Any], weights: ArrayLike = (1.0, 1.0)) -> NDArray[Any]:
     """The probability of class 1 under which the expected clipped gradient of a row is zero.
 
     Training seeks weights at which gradients are zero on average. Without clipping this makes p = sigmoid(score) the probability of
@@ -27,11 +27,14 @@ def unclipped_probability(scores: NDArray[Any], largest: NDArray[Any]) -> NDArra
     largest : array of shape (n,)
         c: clip norm of the gradient divided by the norm of the row, which is 1/2 for rows of full norm, more for shorter ones,
         infinite for a row of zeros.
+    weights : (float, float), default (1, 1)
+        What the losses of the classes 0 and 1 were multiplied by: they pull by ``min(w_1 (1 - p), c)`` and ``min(w_0 p, c)``.
 
     Returns
     -------
     array of shape (n,)
         Probabilities of class 1.
     """
-    up, down = np.minimum(expit(scores), largest), np.minimum(expit(-scores), largest)
+    low, high = np.asarray(weights, dtype=float)
+    up, down = np.minimum(low * expit(scores), largest), np.minimum(high * expit(-scores), largest)
     return up / (up + down)

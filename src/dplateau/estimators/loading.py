@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model
-from dplateau.estimators.folder import outputs_of, read_about, read_arrays, read_signed_certificate, restore
+from dplateau.estimators.costs import numbers_of_classes
+from dplateau.estimators.folder import check_weights, outputs_of, read_about, read_arrays, read_signed_certificate, restore
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
-from dplateau.estimators.saving import FORMAT, KIND, LABELS, LEFT_OUT
+from dplateau.estimators.saving import ADDED, FORMAT, KIND, LABELS, LEFT_OUT
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
 from dplateau.spec.assumption import Rows
 from dplateau.spec.schedule import real
@@ -66,6 +67,8 @@ def load_estimator(folder: str | Path, *, signed_by: str | Iterable[str] | None 
     if said and (fitted.feature_norm, fitted.rows == "unit") not in said:
         raise ContradictionError(f"{folder}: model.json and the certificate say different things about the norm of rows.")
     restore(fitted, arrays, certificate, run, classes)
+    if classes is not None:
+        check_weights(certificate, folder, fitted.weights_in_words())
     if names is not None:
         if len(names) != fitted.n_features_in_:
             raise InputError(f"{folder / 'model.json'} names {len(names)} features where the weights have {fitted.n_features_in_}.")
@@ -78,8 +81,9 @@ def _made(about: dict[str, Any]) -> tuple[Any, NDArray[Any] | None, NDArray[Any]
     if about["estimator"] not in ESTIMATORS:
         raise InputError(f"estimator is {about['estimator']!r}: expected one of {', '.join(ESTIMATORS)}.")
     fitted: Any = ESTIMATORS[about["estimator"]]()
-    given = dict(about["parameters"])
-    if given.keys() != fitted.get_params().keys() - set(LEFT_OUT):
+    defaults: dict[str, Any] = {name: value for name, value in fitted.get_params().items() if name not in LEFT_OUT}
+    given = {name: defaults[name] for name in ADDED & defaults.keys()} | dict(about["parameters"])
+    if given.keys() != defaults.keys():
         raise InputError("its parameters are not those of the estimator.")
     real("epsilon", given["epsilon"])
     if not isinstance(given["fit_intercept"], bool):
@@ -90,6 +94,9 @@ def _made(about: dict[str, Any]) -> tuple[Any, NDArray[Any] | None, NDArray[Any]
     else:
         classes = _classes_from_json(about["classes"])
         given["classes"] = classes.tolist()
+        if given["class_weight"] is not None:
+            given["class_weight"] = dict(zip(given["classes"], given["class_weight"], strict=True))
+            numbers_of_classes("class_weight", given["class_weight"], given["classes"])
     fitted.set_params(**given)
     fitted._check_arguments()
     if isinstance(fitted, PrivateLinearRegression):

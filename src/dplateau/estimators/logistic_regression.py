@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from dplateau.estimators.classifier import PrivateLinearClassifier
+from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.link import unclipped_probability
-from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
+from dplateau.losses.named import ChosenLoss, loss_named
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -28,6 +32,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     classes : iterable, optional
         All classes, public, in any order. By default they are taken from y, with a ``PrivacyWarning``: the model then has no
         certificate, because one row of a class of its own would change its shape.
+    class_weight : dict, optional
+        Public weights of classes, > 0; 1 where a class is not named. The loss of a row is multiplied by the weight of its class
+        divided by the largest weight: what a row can do stays what it was. They cannot be counted in private rows, so there is no
+        "balanced": give 1 over the shares that are public.
     fit_intercept : bool, default True
         Whether to learn an intercept (as the coefficient of one more, constant feature).
     adjacency : {"add-remove", "replace"}, default "add-remove"
@@ -80,7 +88,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     estimator sees them, such as a scaler in a ``Pipeline``, is not accounted for either.
 
     Rows must be dense: sparse ones are refused, not made dense, since that may not fit in memory. There are no sample weights: a
-    weight would multiply what a row can cost.
+    weight is read off its row, would multiply what the row can cost, and is not limited anywhere on its way to the sum.
 
     Examples
     --------
@@ -94,8 +102,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (True, True)
     """
 
-    def _loss(self, classes: int) -> tuple[GeneralisedLinearLoss, float | None]:
-        return (Logistic() if classes == 2 else Softmax(classes)), None
+    def _loss(self, classes: int) -> ChosenLoss:
+        return loss_named("logistic", classes=classes)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Class probabilities of rows.
@@ -103,6 +111,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         With two classes they take into account that gradients were clipped, which makes the plain sigmoid of the scores too sure:
         see ``dplateau.estimators.link``. With more they are the plain softmax: there, few steps and noise leave scores too small,
         which outweighs it (the softmax was the better calibrated one on MNIST and Fashion-MNIST, at epsilon 1 and 8).
+
+        With ``class_weight`` they are the probabilities of the classes as they are in the rows: the weights are undone, and
+        ``predict`` may name a class that is not the likeliest one. Where errors have costs, ``predict_at_least_cost`` follows.
 
         Parameters
         ----------
@@ -117,11 +128,33 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         rows = self._checked(X)
         scores = self._scores(rows)
         if scores.ndim == 2:
-            return softmax(scores, axis=1)
+            return softmax(scores - np.log(self._scaled_weights(self.classes_)), axis=1)
         norms = np.hypot(np.linalg.norm(rows, axis=1), self._constant())
         with np.errstate(divide="ignore"):
             largest = self.run_.clip_norm / norms
-        return np.column_stack([unclipped_probability(sign * scores, largest) for sign in (-1, 1)])
+        weights = self._scaled_weights(self.classes_)
+        return np.column_stack([unclipped_probability(sign * scores, largest, weights[::sign]) for sign in (-1, 1)])
+
+    def predict_at_least_cost(self, X: ArrayLike, cost: Mapping[Any, float]) -> NDArray[Any]:
+        """The class of each row whose expected cost is the least, by ``predict_proba``.
+
+        It looks at the model alone, so it is free: costs may be changed at any time. With two classes, costs a and b, the second
+        one is predicted where its probability is above ``a / (a + b)``.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows.
+        cost : dict
+            What it costs to miss a row of a class, > 0; 1 for classes that are not named.
+
+        Returns
+        -------
+        array of shape (n,)
+            Classes.
+        """
+        costs = numbers_of_classes("cost", cost, self.classes_.tolist())
+        return self.classes_[(self.predict_proba(X) * costs).argmax(axis=1)]
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of ``predict_proba``."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.folder import write_model
 from dplateau.spec import InputError, Selection
 
@@ -19,6 +20,8 @@ KIND: Final = "dplateau estimator"
 FORMAT: Final = 1
 LEFT_OUT: Final = ("classes", "insecure_seed", "ledger", "steps", "verbose")
 """Arguments that are not written: a seed is a secret, a ledger is elsewhere, and the classes stand for themselves."""
+ADDED: Final = frozenset({"loss", "class_weight"})
+"""Arguments that older files may lack: they then have their defaults."""
 LABELS: Final = "biufU"
 """Kinds of classes that JSON keeps."""
 
@@ -29,11 +32,15 @@ def save_estimator(estimator: Any, folder: str | Path, sign: Ed25519PrivateKey |
     certificate = estimator.certificate_  # first: without one there is nothing to be bound to
     classes = _classes_to_json(estimator.classes_) if hasattr(estimator, "classes_") else None
     names = getattr(estimator, "feature_names_in_", None)
+    parameters = {name: value for name, value in estimator.get_params().items() if name not in LEFT_OUT}
+    if parameters.get("class_weight") is not None:  # in the order of the classes: JSON has no keys but texts
+        weights = numbers_of_classes("class_weight", parameters["class_weight"], estimator.classes_.tolist())
+        parameters["class_weight"] = weights.tolist()
     about = {
         "kind": KIND,
         "format": FORMAT,
         "estimator": type(estimator).__name__,
-        "parameters": {name: _plain(name, value) for name, value in estimator.get_params().items() if name not in LEFT_OUT},
+        "parameters": {name: _plain(name, value) for name, value in parameters.items()},
         "classes": classes,
         "feature_names": None if names is None else [str(name) for name in names],
         "run": estimator.run_.to_dict() if isinstance(certificate.run, Selection) else None,

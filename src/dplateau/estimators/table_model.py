@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,10 @@ from dplateau.data import Dataset, Schema, encode, load_schema, open_stream, sch
 from dplateau.data.schema_digest import schema_digest
 from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
+from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
+    check_weights,
     outputs_of,
     read_about,
     read_arrays,
@@ -32,6 +35,7 @@ from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
+from dplateau.losses.named import LOSSES, MODELS, loss_named
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
 from dplateau.training.charged import Budgeted
@@ -43,7 +47,6 @@ KIND: Final = "dplateau model"
 FORMAT: Final = 2
 OLDEST: Final = 1
 """Models of this format may have a certificate that does not say which weights it is about."""
-MODELS: Final = ("logistic", "linear", "svc")
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -74,6 +77,8 @@ class TableModel:
         epsilon: float,
         delta: float | None = None,
         model: str | None = None,
+        loss: str | None = None,
+        class_weight: Mapping[str, float] | None = None,
         stream: bool = False,
         n: int | None = None,
         ledger: Budgeted | None = None,
@@ -90,7 +95,11 @@ class TableModel:
         epsilon, delta : float
             What the model may cost; delta is ``min(1e-5, 1 / (10 n))`` by default.
         model : {"logistic", "svc", "linear"}, optional
-            By default logistic for a target with classes, linear for one with a range.
+            By default that of ``loss``; else logistic for a target with classes, linear for one with a range.
+        loss : {"logistic", "smoothed-hinge", "hinge", "squared", "huber", "absolute"}, optional
+            By default the model's usual one: see the estimators.
+        class_weight : dict, optional
+            Public weights of classes by their names, > 0; 1 where a class is not named. See ``PrivateLogisticRegression``.
         stream : bool, default False
             Whether to read the rows piece by piece: the file may then be larger than the memory. They are read once, in their order
             in the file, which must not depend on what they say; with ``solver="noisy-sgd"`` they are read again for every epoch, in
@@ -101,7 +110,7 @@ class TableModel:
             The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
             random number is drawn.
         **options
-            Further arguments of the estimator: ``solver``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
+            Further arguments of the estimator: ``solver``, ``l2``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
         Raises
         ------
@@ -109,7 +118,14 @@ class TableModel:
             An argument, the schema or the file is not as expected, or they do not fit each other.
         """
         public = load_schema(schema)
-        model = model or ("logistic" if public.target.classes else "linear")
+        model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
+        loss_named(model, loss, len(public.target.classes) or 2)
+        if loss is not None and model != "logistic":
+            options["loss"] = loss
+        if class_weight is not None:
+            if not public.target.classes:
+                raise InputError("class_weight is for classes, and the target is a number: leave it out.")
+            options["class_weight"] = _numbered("class_weight", class_weight, public)
         charged = None if ledger is None else _Charged(ledger)
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         if stream:
@@ -155,7 +171,7 @@ class TableModel:
         table = table_of(rows, self.schema)
         return encode(table, self.schema, feature_norm=FEATURE_NORM, intercept=intercept_of(self.schema))
 
-    def predict(self, rows: Any) -> NDArray[Any]:
+    def predict(self, rows: Any, *, cost: Mapping[str, float] | None = None) -> NDArray[Any]:
         """Predictions. Each row is treated exactly as a row of the training was.
 
         Parameters
@@ -164,6 +180,9 @@ class TableModel:
             A file in any format of ``dplateau.data.read_table``; what ``read`` returns; a DataFrame of pandas or Polars; an Arrow
             table; a dict of columns (lists or arrays). A dict of single values, or a Series, is one row. The target is not needed,
             and columns that the schema does not declare are ignored. In pandas and in a dict NaN is a missing value.
+        cost : dict, optional
+            What it costs to miss a row of a class, by name, > 0; 1 where a class is not named. The class with the least expected
+            cost is predicted: of logistic models, free of charge.
 
         Returns
         -------
@@ -175,7 +194,7 @@ class TableModel:
         InputError
             A column is missing, there twice or of the wrong type, or there are no rows.
         """
-        return np.concatenate([piece["prediction"] for piece in self.predict_pieces(rows)])
+        return np.concatenate([piece["prediction"] for piece in self.predict_pieces(rows, cost=cost)])
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
         """Class probabilities of a logistic model, shape (n, K), in the order of ``classes``.
@@ -188,7 +207,9 @@ class TableModel:
         estimator = self._logistic()
         return np.concatenate([estimator.predict_proba(features) for features in feature_pieces(rows, self.schema)])
 
-    def predict_pieces(self, rows: Any, *, proba: bool = False) -> Iterator[dict[str, NDArray[Any]]]:
+    def predict_pieces(
+        self, rows: Any, *, proba: bool = False, cost: Mapping[str, float] | None = None
+    ) -> Iterator[dict[str, NDArray[Any]]]:
         """Predictions some rows at a time: a file may be larger than the memory.
 
         Parameters
@@ -197,6 +218,8 @@ class TableModel:
             See ``predict``.
         proba : bool, default False
             Whether to add the probability of every class.
+        cost : dict, optional
+            See ``predict``.
 
         Yields
         ------
@@ -204,28 +227,31 @@ class TableModel:
             The columns "prediction" and, with ``proba``, "probability NAME" for each class.
         """
         logistic = self._logistic() if proba else None
+        predicted = self._predictor(cost)
         for features in feature_pieces(rows, self.schema):
-            found: Any = self.estimator.predict(features)
+            found: Any = predicted(features)
             columns = {"prediction": np.array(self.classes)[found] if self.classes else found}
             if logistic is not None:
                 names = (f"probability {name}" for name in self.classes)
                 columns |= dict(zip(names, logistic.predict_proba(features).T, strict=True))
             yield columns
 
-    def evaluate(self, rows: Any) -> ClassEvaluation | NumberEvaluation:
+    def evaluate(self, rows: Any, *, cost: Mapping[str, float] | None = None) -> ClassEvaluation | NumberEvaluation:
         """How good the model is on public rows, beside an answer without a model.
 
         Parameters
         ----------
         rows : str, Path, Dataset, DataFrame, Arrow table or dict
             Rows with their targets, see ``predict``. The result is a statistic of them that nothing protects: they must be public.
+        cost : dict, optional
+            See ``predict``.
 
         Returns
         -------
         ClassEvaluation or NumberEvaluation
             For classes or for numbers.
         """
-        return evaluate(self.estimator, self.classes, dataset_pieces(rows, self.schema))
+        return evaluate(self.estimator, self.classes, dataset_pieces(rows, self.schema), self._predictor(cost))
 
     def accuracy(self, rows: Any) -> float | None:
         """The share of right predictions on public rows, see ``evaluate``; None where a number is predicted."""
@@ -271,7 +297,7 @@ class TableModel:
             The folder exists already, or cannot be written.
         """
         target = self.schema.target
-        about = {
+        about: dict[str, Any] = {
             "kind": KIND,
             "format": FORMAT,
             "model": self.model,
@@ -280,6 +306,9 @@ class TableModel:
             "classes": list(target.classes) or None,
             "target_range": None if target.classes else [target.low, target.high],
         }
+        weights = getattr(self.estimator, "class_weight", None)
+        if weights is not None:
+            about["class_weight"] = {name: weights[place] for place, name in enumerate(target.classes)}
         write_model(folder, about, self.estimator, schema=schema_to_toml(self.schema), sign=sign)
 
     @classmethod
@@ -302,7 +331,7 @@ class TableModel:
             Or none of ``signed_by`` has signed it.
         """
         folder = Path(folder)
-        about = read_about(folder, KIND, (OLDEST, FORMAT), ENTRIES)
+        about = read_about(folder, KIND, (OLDEST, FORMAT), ENTRIES, frozenset({"class_weight"}))
         certificate = read_signed_certificate(folder, signed_by)
         schema = read_schema(folder)
         names, target = names_of(schema), schema.target
@@ -312,11 +341,21 @@ class TableModel:
                 f"{folder}: model.json and schema.toml contradict each other: the folder was changed after it was written."
             )
         fitted: Any = _estimator(about["model"], schema)
+        if "class_weight" in about and target.classes:
+            fitted.set_params(class_weight=_numbered(f"{folder / 'model.json'}: class_weight", about["class_weight"], schema))
         arrays = read_arrays(folder, outputs_of(len(target.classes)), len(names))
         _check_binding(certificate, about["format"], folder, arrays, schema)
         restore(fitted, arrays, certificate, certificate.run, np.arange(len(target.classes)) if target.classes else None)
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
+        if target.classes:
+            check_weights(certificate, folder, fitted.weights_in_words())
         return cls(about["model"], fitted, schema)
+
+    def _predictor(self, cost: Mapping[str, float] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """What predicts the places of classes, or numbers."""
+        if cost is None:
+            return self.estimator.predict
+        return partial(self._logistic().predict_at_least_cost, cost=_numbered("cost", cost, self.schema))
 
     def _logistic(self) -> PrivateLogisticRegression:
         if not isinstance(self.estimator, PrivateLogisticRegression):
@@ -358,6 +397,11 @@ def _estimator(model: str, schema: Schema) -> Estimator:
         return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
     classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
     return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
+
+
+def _numbered(name: str, given: Mapping[str, float], schema: Schema) -> dict[int, float]:
+    """The numbers of classes by their places in place of their names."""
+    return dict(enumerate(numbers_of_classes(name, given, schema.target.classes).tolist()))
 
 
 def _check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:

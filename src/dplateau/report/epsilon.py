@@ -13,6 +13,7 @@ from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED
 from dplateau.spec import InputError, Run, Runs
+from dplateau.spec.promise import usual_delta
 
 DELTAS: Final = tuple(float(delta) for delta in np.geomspace(1e-10, 1e-2, 33))
 
@@ -67,7 +68,7 @@ def against_delta(run: Run | Runs, deltas: Sequence[float] = DELTAS) -> EpsilonC
     return _curves("delta", places, [report] * len(places))
 
 
-def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float = 1e-5) -> EpsilonCurves:
+def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float | None = None) -> EpsilonCurves:
     """What runs cost that differ in one quantity, such as epochs or noise.
 
     Parameters
@@ -76,10 +77,11 @@ def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float = 
         The quantity.
     runs : mapping of float to Run or Runs
         A run for each value.
-    delta : float, default 1e-5
+    delta : float, optional
         In (0, 1), as for ``account``.
     """
     places = _rising("runs", tuple(runs))
+    delta = usual_delta(max(run.n for run in runs.values())) if delta is None and runs else delta
     return _curves(against, places, [account(runs[place], delta) for place in places])
 
 

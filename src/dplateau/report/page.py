@@ -18,12 +18,11 @@ from dplateau.report import page_words as words
 from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
+from dplateau.spec.promise import weakness
 
 ENDINGS: Final = (".html", ".htm")
 SHOWN: Final = 12
 """Differences that are written out."""
-LITTLE: Final = 0.9
-"""From so many right answers of an attacker on, a reader is told that a proved number is not a small one."""
 
 
 def certificate_page(certificate: Certificate, report: Report | None = None, signed: Signed = UNSIGNED) -> str:
@@ -183,7 +182,7 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
         "from_the_pair": percent(from_the_pair) if from_the_pair > attack.accuracy + 1e-3 else None,
         "posterior": percent(attack.posterior),
         "prior": f"{100 * PRIOR:g} %",
-        "little": attack.accuracy >= LITTLE,
+        "little": weakness(report.epsilon) is not None,
         "rows": figures.group_table(report.trade_off),
     }
 

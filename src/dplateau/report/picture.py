@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.files import check_file, write_file
 from dplateau.spec import InputError
+from dplateau.spec.missing import INSTALLS, installing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ def figure_type() -> type[Figure]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("a picture needs matplotlib, which is not installed: pip install 'dplateau[plots]'.") from None
+        raise InputError(f"a picture needs matplotlib, which is not installed: {installing(INSTALLS['matplotlib'])}.") from None
     return Figure
 
 

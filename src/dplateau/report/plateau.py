@@ -108,14 +108,14 @@ def _finite(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
 
 
-def plateau(run: Run, delta: float = 1e-5, steps: Sequence[int] | None = None, *, dominated: bool = False) -> Plateau:
+def plateau(run: Run, delta: float | None = None, steps: Sequence[int] | None = None, *, dominated: bool = False) -> Plateau:
     """Ask every analysis what ``run`` costs after each of many numbers of steps.
 
     Parameters
     ----------
     run : Run
         What is computed and released; its own number of steps only sets the default range.
-    delta : float, default 1e-5
+    delta : float, optional
         In (0, 1), as for ``account``.
     steps : sequence of int, optional
         Numbers of steps; ``step_numbers(run)`` by default. A run with one value a step is cut to its first steps, so it has no

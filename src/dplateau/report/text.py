@@ -19,6 +19,7 @@ from dplateau.certificate.words import SECRET, by_whom, run_facts, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import Run, Runs
+from dplateau.spec.promise import weakness
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import constant, is_constant
 
@@ -45,8 +46,9 @@ def facts(*rows: tuple[str, RenderableType], least: int = 12) -> Table:
 
 def headline(epsilon: float, delta: float, status: str, *, good: bool) -> Text:
     """The one line that matters."""
-    text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), "bold green" if good else "bold red"), f" at delta {delta:g}")
-    return text.append(f"   {status}", "green" if good else "red")
+    colour = "red" if not good else "yellow" if weakness(epsilon) else "green"
+    text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), f"bold {colour}"), f" at delta {delta:g}")
+    return text.append(f"   {status}", colour)
 
 
 def bounds_table(report: Report) -> RenderableType:
@@ -103,7 +105,7 @@ def calibration_text(report: Report, vary: str) -> RenderableType:
     run = report.run
     found = ", ".join(_found(one, vary) for one in runs_of(run))
     return Group(
-        Text.assemble(f"{vary} ", (found, "bold green")),
+        Text.assemble(f"{vary} ", (found, "bold yellow" if weakness(report.epsilon) else "bold green")),
         headline(report.epsilon, report.delta, "Proved", good=True),
         "",
         facts(*run_facts(run)),
@@ -125,6 +127,7 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         headline(certificate.epsilon, certificate.delta, certificate.standing, good=certificate.certifies),
         "",
         certificate.statement,
+        *_weak(certificate),
         "",
         facts(*certificate.facts),
         *_gaps(certificate),
@@ -132,6 +135,11 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         Text("It rests on", "bold"),
         *_assumptions(certificate),
     )
+
+
+def _weak(certificate: Certificate) -> list[RenderableType]:
+    """That it promises little, where it does."""
+    return [Padding(Text(certificate.weak, "yellow"), (1, 0, 0, 0))] if certificate.weak else []
 
 
 def _gaps(certificate: Certificate) -> list[RenderableType]:
@@ -149,7 +157,7 @@ def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
 
 def verdict_line(certificate: Certificate, verdict: Verdict, signed: Signed = UNSIGNED) -> Text:
     """What a recomputation found, in one line. Nothing is good about numbers whose signature does not match."""
-    colour = "green" if verdict.certifies and signed.matches else "red"
+    colour = "red" if not (verdict.certifies and signed.matches) else "yellow" if certificate.weak else "green"
     if not verdict.agrees:
         first = "the certificate DIFFERS from what follows from its run"
     elif not signed.matches:
@@ -186,7 +194,7 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
         if len(verdict.differences) > SHOWN:
             lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
     else:
-        lines += ["", certificate.statement]
+        lines += ["", certificate.statement, *_weak(certificate)]
     return Group(*lines, *_gaps(certificate))
 
 

@@ -123,14 +123,14 @@ ALPHAS: Final = _alphas()
 """Type I errors at which curves are written down: close to each other near 0 and near 1."""
 
 
-def trade_offs(run: Run | Runs, delta: float = 1e-5) -> TradeOffs:
+def trade_offs(run: Run | Runs, delta: float | None = None) -> TradeOffs:
     """The certified trade-off curve of a run, and what papers draw beside it.
 
     Parameters
     ----------
     run : Run or Runs
         What is computed and released.
-    delta : float, default 1e-5
+    delta : float, optional
         In (0, 1), as for ``account``: that of the single (epsilon, delta).
 
     Returns

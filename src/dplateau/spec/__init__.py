@@ -8,6 +8,7 @@ from dplateau.spec.errors import InputError as InputError
 from dplateau.spec.errors import LedgerError as LedgerError
 from dplateau.spec.errors import PrivacyWarning as PrivacyWarning
 from dplateau.spec.errors import UncertifiedError as UncertifiedError
+from dplateau.spec.errors import WeakPrivacyWarning as WeakPrivacyWarning
 from dplateau.spec.facts import By as By
 from dplateau.spec.facts import Estimator as Estimator
 from dplateau.spec.facts import Generator as Generator

@@ -282,6 +282,15 @@ class Classes(Assumption):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassWeights(Assumption):
+    """The weights of the classes say nothing about the records."""
+
+    weights: str
+    name = "class weights"
+    sentence = "the losses of the classes, in their order, counted {weights}: public weights, at most 1"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target(Assumption):
     """Targets lie in a public range."""
 
@@ -353,7 +362,7 @@ KINDS: Final[Mapping[str, type[Assumption]]] = {
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
         *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
-        *(Classes, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
+        *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
     )
 }
 

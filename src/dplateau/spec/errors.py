@@ -32,3 +32,7 @@ class AccuracyWarning(UserWarning):
 
 class PrivacyWarning(UserWarning):
     """The arguments are legal, but the guarantee is weaker than a reader would think."""
+
+
+class WeakPrivacyWarning(PrivacyWarning):
+    """The guarantee holds, and promises little: its epsilon is above 10."""

@@ -7,18 +7,23 @@ from contextlib import contextmanager
 from typing import Final
 
 INSTALLS: Final = {
-    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'dplateau[train]'"),
-    **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'dplateau[ledger]'"),
-    "matplotlib": "'dplateau[plots]'",
-    "dplateau_papers": "dplateau-papers",
+    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'.[train]'"),
+    **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'.[ledger]'"),
+    "matplotlib": "'.[plots]'",
+    "dplateau_papers": "./papers",
 }
 """Packages by the name of their import, and what installs them."""
+
+
+def installing(what: str) -> str:
+    """How to install a part of the library. It is on no package index, so that takes a copy of its source."""
+    return f"python -m pip install {what}, in a copy of dplateau's source"
 
 
 def remedy(missing: ModuleNotFoundError) -> str | None:
     """What installs the missing package; None where it is none of ours."""
     package = (missing.name or "").partition(".")[0]
-    return f"this needs {package}: pip install {INSTALLS[package]}." if package in INSTALLS else None
+    return f"this needs {package}: {installing(INSTALLS[package])}." if package in INSTALLS else None
 
 
 @contextmanager

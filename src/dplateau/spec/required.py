@@ -167,6 +167,7 @@ def _of_records(training: Training, estimator: Estimator | None, *, several: boo
         yield Rule(a.Rows, who, needed=not declared, several=several)
     if estimator is Estimator.CLASSIFIER or declared:
         yield Rule(a.Classes, DECLARED, needed=not declared)
+        yield Rule(a.ClassWeights, DECLARED, needed=False, several=several)
     if estimator is Estimator.REGRESSOR or declared:
         yield Rule(a.Target, who, needed=not declared)
 

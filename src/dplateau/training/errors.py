@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import jax
 
+from dplateau.spec import InputError
+
 T = TypeVar("T")
 
 
@@ -16,6 +18,10 @@ class TrainingInterrupted(KeyboardInterrupt):
 
     It stays a ``KeyboardInterrupt``, so that code which handles errors does not swallow it.
     """
+
+
+class TooCoarse(InputError):  # noqa: N818 (named for what is wrong)
+    """The run's numbers do not fit into whole numbers of 53 or 64 bits."""
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)

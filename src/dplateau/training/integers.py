@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import largest
+from dplateau.training.errors import TooCoarse
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
@@ -112,7 +113,7 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
         row = max(_LEAST_BITS, min(row, _DOUBLE - wide - _WEIGHT_BITS))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
     if gradient - row - -(-wide // 2) < _LEAST_BITS or bits.weight < _LEAST_BITS:
-        raise InputError(
+        raise TooCoarse(
             f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and n = {run.n}: a residual would keep "
             f"{max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or records."
         )
@@ -137,7 +138,7 @@ def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
     places = min(bits.gradient, _NOISE_BITS - math.ceil(math.log2(noise)))
     share = 1 - math.sqrt(size) * 2.0**-places if places < bits.gradient else 1.0
     if share < 1 - _LARGEST_MARGIN:
-        raise InputError(
+        raise TooCoarse(
             f"rounding would take more than a tenth of clip_norm (noise_multiplier {noise:g}, {size} weights): lower the noise or "
             "the number of weights."
         )

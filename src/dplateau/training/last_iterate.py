@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import ROUND_OFF, InputError, Run
+from dplateau.spec import ROUND_OFF, Run
+from dplateau.training.errors import TooCoarse
 from dplateau.training.integers import Bits
 
 _NOISE_BITS: Final = 30
@@ -69,7 +70,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
     reach = start + far if run.diameter is None else run.diameter
     while True:
-        box = 1 << min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit)))
+        box = 1 << max(0, min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit))))
         moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm
         found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit))
         missed = round_off(run, loss, bits, found, shape, l2)
@@ -78,13 +79,13 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
             break
         reach /= 2
     if not found.share >= 1 - _LARGEST_MARGIN:
-        raise InputError(
+        raise TooCoarse(
             f"rounding would take more than a tenth of clip_norm ({size} weights, noise_multiplier from {noise.min():g} to "
             f"{noise.max():g}, step sizes from {step.min():g} to {step.max():g}): use fewer weights, a smaller diameter or steps "
             "of more equal sizes."
         )
     if missed > ROUND_OFF:
-        raise InputError(
+        raise TooCoarse(
             f"rounding would move {size} weights by {missed:.1g} of the noise, and last-iterate bounds allow {ROUND_OFF:g} "
             f"(diameter {run.diameter}): use fewer weights, a smaller diameter or smaller batches, or released='all'."
         )

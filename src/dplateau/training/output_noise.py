@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.spec import InputError
+from dplateau.training.errors import TooCoarse
 from dplateau.training.noise import SecureGenerator
 
 _BITS: Final = 30
@@ -64,7 +64,7 @@ def output_noise(deviation: float, largest: float) -> OutputNoise:
     # A result must keep its place in a double.
     bits = min(_BITS, _PLACES - math.ceil(math.log2(max(largest / deviation, 1.0)))) if deviation > _LEAST else 0
     if bits < 1:
-        raise InputError(
+        raise TooCoarse(
             f"noise of deviation {deviation:.3g} on results up to {largest:.3g} is beyond double precision: use fewer phases, or "
             "larger steps in the last one."
         )

@@ -21,7 +21,7 @@ from dplateau.spec.assumption import Minimisers
 from dplateau.spec.schedule import real
 from dplateau.training.checks import checked_start
 from dplateau.training.corner_erm import corner_minimiser
-from dplateau.training.errors import uninterrupted
+from dplateau.training.errors import TooCoarse, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
 from dplateau.training.phases import EPS, Phase, checked_records, phase_assumptions, phases_of, projected
@@ -126,7 +126,7 @@ def phase_setting(run: Run, phase: Phase, start: NDArray[np.float64], accuracy: 
     # Rounding to the grid, of the row norms that bound the losses' slopes, and of the numbers above.
     lost = noise.margin(start.size) / 2 + EPS * ((len(start) + 16) * moved + 2 * farthest)
     if not lost <= inaccuracy / 2:
-        raise InputError(
+        raise TooCoarse(
             f"rounding would take more than half of the inaccuracy of a phase of {phase.size} records with step_size "
             f"{phase.step_size:.3g}: raise accuracy, or use fewer phases."
         )

@@ -25,7 +25,7 @@ from dplateau.spec import InputError, Run, Training
 from dplateau.spec.assumption import InnerSteps
 from dplateau.spec.schedule import integer
 from dplateau.training.checks import check_curvature, checked_l2, checked_start
-from dplateau.training.errors import TrainingDiverged, uninterrupted
+from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
 from dplateau.training.phases import EPS, Phase, checked_records, gradient_round_off, phase_assumptions, phases_of, projected
@@ -144,7 +144,7 @@ def phase_noise(
     moved = 2 * -(-phase.size // batch_size) * _round_off(run, loss, phase.step_size, batch_size, shape)
     margin = (moved + noise.margin(math.prod(shape))) / unit + (shape[0] + 8) * EPS * run.clip_norm
     if not margin <= _LARGEST_MARGIN * run.clip_norm:
-        raise InputError(
+        raise TooCoarse(
             f"rounding would take more than a tenth of clip_norm in a phase of {phase.size} records with step_size "
             f"{phase.step_size:.3g}: use fewer phases, larger steps, a smaller diameter or fewer weights."
         )

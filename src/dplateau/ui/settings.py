@@ -19,6 +19,7 @@ from dplateau.spec import (
     Sampling,
     Shuffled,
 )
+from dplateau.spec.promise import WEAK, usual_delta
 
 LIPSCHITZ: Final = 1.0
 """Of the logistic loss on rows of norm at most 1: ``dplateau.losses.Logistic().lipschitz(1)``, without loading JAX."""
@@ -34,7 +35,7 @@ MOST_DRAWN: Final = 500_000
 """Most steps of random batches of which a last-iterate bound is asked."""
 MOST_RARE: Final = 1_000
 """Most of their batches an epoch."""
-MOST_COST: Final = 10.0
+MOST_COST: Final = WEAK
 """Most epsilon, which also promises little."""
 
 
@@ -132,7 +133,7 @@ class Settings:
     n: int = 60_000
     d: int = 100
     epsilon: float = 1.0
-    delta: float = 1e-6
+    delta: float = usual_delta(60_000)
     adjacency: str = "add-remove"
     sampling: str = FullBatch.kind
     batch: int = 600

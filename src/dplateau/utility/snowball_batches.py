@@ -60,7 +60,9 @@ def snowball_steps(n: int, d: int, rho: float, factor: float = FIXED_STEPS, leas
     n = integer("n", n)
     steps = int(np.searchsorted(np.cumsum(_backwards(n // least + 1, d, rho, factor, least)), n, side="right"))
     if not steps:
-        raise InputError(f"n = {n} records are fewer than the last batch needs at rho = {rho:g}: take more, or raise rho.")
+        raise InputError(
+            f"n = {n} records are fewer than the last batch needs at rho = {rho:g}: take more, raise epsilon, or change the solver."
+        )
     return steps
 
 

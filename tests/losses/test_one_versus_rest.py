@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dplateau.estimators.one_versus_rest import OneVersusRestHinge
-from dplateau.losses import SmoothedHinge
+from dplateau.losses import OneVersusRestHinge, SmoothedHinge
 from dplateau.spec import InputError
 
 LOSS = OneVersusRestHinge(4, width=0.7)

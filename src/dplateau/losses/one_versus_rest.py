@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.losses import GeneralisedLinearLoss, SmoothedHinge, Softmax
+from dplateau.losses.base import GeneralisedLinearLoss
+from dplateau.losses.scalar import SmoothedHinge
+from dplateau.losses.softmax import Softmax
 from dplateau.spec.schedule import integer
 
 
