@@ -157,8 +157,8 @@ def test_the_papers_number_of_phases_falls_below_double_precision():
         ({"phases": 14}, "phases"),
         ({"phases": 0}, "phases"),
         ({"step_size": 40.0}, "smoothness"),
-        ({"loss": Hinge()}, "Phased-ERM"),
-        ({"loss": Absolute()}, "Phased-ERM"),
+        ({"loss": Hinge()}, "choose solver phased-erm"),
+        ({"loss": Absolute()}, "choose solver phased-erm"),
     ],
     ids=str,
 )

@@ -97,7 +97,7 @@ def test_equal_arguments_give_equal_plans():
         ({"l2": 0.0}, "l2"),
         ({"diameter": math.nan}, "diameter"),
         ({"method": "snowball"}, "method"),
-        ({"loss": Hinge()}, "Phased-ERM"),
+        ({"loss": Hinge()}, "choose solver phased-erm"),
         ({"batch_size": 200}, "smallest phase"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"accuracy": 0.0, "method": "phased-erm"}, "accuracy"),
