@@ -210,8 +210,8 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
     """What no list of operations shows: here the compiled function itself treats the last place in another way."""
     compiled = clipped_sums._gradients
 
-    def uneven(params, rows, *, recorded):
-        found = compiled(params, rows, recorded=recorded)
+    def uneven(params, rows, frozen, *, recorded):
+        found = compiled(params, rows, frozen, recorded=recorded)
         return jax.tree.map(lambda leaf: leaf.at[-1].multiply(1 + 2.0**-23) if leaf.dtype == jnp.float32 else leaf, found)
 
     train_network(run_of(steps=1), loss, start(), data(), microbatch=8)
@@ -226,8 +226,8 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
 def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):
     compiled = clipped_sums._gradients
 
-    def mixed(params, rows, *, recorded):
-        found = compiled(params, rows, recorded=recorded)
+    def mixed(params, rows, frozen, *, recorded):
+        found = compiled(params, rows, frozen, recorded=recorded)
         return jax.tree.map(lambda leaf: leaf + 1e-3 * leaf.sum(0) if leaf.dtype == jnp.float32 else leaf, found)
 
     monkeypatch.setattr(clipped_sums, "_gradients", mixed)
