@@ -19,6 +19,7 @@ from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
+    coefficients_of,
     outputs_of,
     read_about,
     read_arrays,
@@ -280,7 +281,7 @@ class TableModel:
             "classes": list(target.classes) or None,
             "target_range": None if target.classes else [target.low, target.high],
         }
-        write_model(folder, about, self.estimator, schema=schema_to_toml(self.schema), sign=sign)
+        write_model(folder, about, self.certificate, coefficients_of(self.estimator), schema=schema_to_toml(self.schema), sign=sign)
 
     @classmethod
     def load(cls, folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
