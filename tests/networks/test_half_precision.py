@@ -78,6 +78,15 @@ def test_gradients_have_the_precision_of_the_parameters(name):
         assert {leaf.dtype for leaf in jax.tree.leaves(gradient) if leaf.dtype != jnp.int32} == {np.dtype("float32")}
 
 
+def test_lower_precisions_get_copies():
+    """Their types do not mix with others, so they are left to JAX."""
+    quarter = lambda p, e: jnp.sum((e.astype(jnp.float8_e4m3fn) @ p["w"].astype(jnp.float8_e4m3fn)).astype(jnp.float32))  # noqa: E731
+    params, rows = {"w": whole(4, 3)}, whole(B, 4)
+    total, clip_norm = by_hand(lambda p, e: jnp.sum(e @ p["w"]), params, rows, None)
+    assert sites(quarter, params, rows) == set()
+    np.testing.assert_allclose(compiled(quarter, params, rows, False)(rows, clip_norm), total, rtol=2e-4)
+
+
 def test_a_product_of_half_precision_with_a_single_precision_result_keeps_it():
     rows, params = (1 + rng.integers(0, 128, (B, 64)) / 128).astype(np.float32), {"w": np.ones((64, 2), np.float32)}
 

@@ -151,9 +151,8 @@ class RecordedLoss:
 
 def _widened(weight: Array, kept: Array, derivatives: Array) -> tuple[Array, Array]:
     """What a site kept, and its derivatives, at least in the precision of the leaf: exactly, so that its gradient has it too."""
-    wide = jnp.promote_types(weight.dtype, derivatives.dtype)
-    real = jnp.issubdtype(kept.dtype, jnp.floating)
-    return kept.astype(jnp.promote_types(weight.dtype, kept.dtype)) if real else kept, derivatives.astype(wide)
+    kept = kept.astype(jnp.promote_types(weight.dtype, kept.dtype)) if _real(kept.dtype) else kept
+    return kept, derivatives.astype(jnp.promote_types(weight.dtype, derivatives.dtype))
 
 
 def record(loss: Loss, params: Tree, example: Tree, parts: Parts | None = None) -> RecordedLoss:
@@ -272,7 +271,7 @@ def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: 
         if equation.primitive.name in INLINED:
             inner = equation.params["jaxpr"]
             known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, visit), strict=True))
-        elif equation.primitive.name == "convert_element_type" and jnp.issubdtype(equation.params["new_dtype"], jnp.floating):
+        elif equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"]):
             (value,) = evaluated(jaxpr, equation, lambda variable: read(variable).value).values()
             known[equation.outvars[0]] = Tagged(value, values[0].leaf)
         elif (result := visit(equation, values)) is not None:
@@ -283,3 +282,8 @@ def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: 
                 for variable, value in evaluated(jaxpr, equation, lambda variable: read(variable).value).items()
             }
     return [read(variable) for variable in jaxpr.outvars]
+
+
+def _real(dtype: Any) -> bool:
+    """Whether it holds real numbers, in at least half precision."""
+    return jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits >= 16
