@@ -4,7 +4,8 @@ A page is read from top to bottom in a folder of its own: a block with ``title="
 runs in the page's namespace, a ``console`` block runs every line ``$ dplateau ...`` and no other. Compared are the output of a
 command, a comment after ``print(...)`` that begins like a value, and a ``text`` block with all that the last ``python`` block
 printed; ``...`` stands for anything. ``<!-- not run -->`` before a block leaves it alone, ``<!-- output varies -->`` runs it
-without comparing. The README's commands are about files that a reader has, so they are not run.
+without comparing, ``<!-- needs flax -->`` runs it where flax is installed.
+The README's commands are about files that a reader has, so they are not run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import importlib.util
 import io
 import re
 import shlex
@@ -56,6 +58,12 @@ def name(page: Path) -> str:
 
 def with_code(page: Path) -> bool:
     return any(block.kind in ("python", "console") and block.note != "not run" for block in blocks(page))
+
+
+def lacking(block: Block) -> bool:
+    """Whether the block needs a package that is not there."""
+    needed = (block.note or "").removeprefix("needs ")
+    return needed != block.note and needed != "" and importlib.util.find_spec(needed) is None
 
 
 def comments(text: str) -> dict[int, str]:
@@ -107,7 +115,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         for block in blocks(page):
             if block.title:
                 Path(block.title).write_text(block.text, encoding="utf-8")
-            if block.note == "not run":
+            if block.note == "not run" or lacking(block):
                 continue
             if block.kind == "python":
                 printed = run_python(block, page, namespace)

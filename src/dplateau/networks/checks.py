@@ -99,8 +99,8 @@ def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
         said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
         if "keyword-only" in said:
             raise InputError(
-                f"the optimizer needs more than gradients ({said.rpartition(': ')[2]}), and a loss on private records is not to be had "
-                "without noise. Take one without line search and without a look at the loss (no lbfgs, polyak_sgd, reduce_on_plateau)."
+                f"the optimizer needs more than gradients ({said.rpartition(': ')[2]}), and a loss on private records is not to be "
+                "had without noise. Take one without line search or look at the loss (no lbfgs, polyak_sgd, reduce_on_plateau)."
             ) from None
         raise InputError(f"the optimizer does not fit params: {type(error).__name__}: {said[:300]}.") from error
     names = _paths(start)
