@@ -80,7 +80,7 @@ def test_a_tree_of_the_caller_gives_the_structure(saved, trained):
     with pytest.raises(InputError, match=r"like does not fit .*weights\.npz: .*\["):
         dp.load_network(saved, like={**PARAMS, "more": np.ones(2)})
     other = {**PARAMS, "head": (np.ones(3, np.float32), np.float32(0.5))}
-    with pytest.raises(InputError, match=r'like does not fit .*\["head", 0\] is missing in one of them, or has another shape'):
+    with pytest.raises(InputError, match=r'like does not fit .*missing in one of the two, .* type: \["head", 0\]\.'):
         dp.load_network(saved, like=other)
 
 
@@ -123,6 +123,8 @@ def test_only_what_the_certificate_is_about_is_saved(trained, tmp_path):
     texts = {"w": np.array(["text"])}
     with pytest.raises(InputError, match=r"params hold str.*, which cannot be saved: expected numbers"):
         dp.save_network(tmp_path / "n", texts, bound_to(certificate, texts))
+    with pytest.raises(InputError, match="certificate is str: expected what make_certificate made"):
+        dp.save_network(tmp_path / "n", params, "certificate.json")
     assert not list(tmp_path.iterdir())
 
 

@@ -68,6 +68,8 @@ def save_network(folder: str | Path, params: Tree, certificate: Certificate, *, 
     ContradictionError
         The certificate is about other parameters.
     """
+    if not isinstance(certificate, Certificate):
+        raise InputError(f"certificate is {type(certificate).__name__}: expected what make_certificate made of the result.")
     check_weights(certificate, params)
     if strange := {dtype for _, dtype, array in arrays_of(params) if array.dtype.kind not in "biufc" and dtype != BITS}:
         raise InputError(f"params hold {', '.join(sorted(strange))}, which cannot be saved: expected numbers.")
@@ -155,9 +157,8 @@ def _filled(like: Tree, found: dict[str, Array], path: Path) -> Tree:
         other = sorted(name for name in wanted.keys() ^ found.keys()) or [
             name for name, array in found.items() if wanted[name] != (array.shape, str(array.dtype))
         ]
-        raise InputError(
-            f"like does not fit {path}: {', '.join(other[:3])} is missing in one of them, or has another shape or type."
-        )
+        shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
+        raise InputError(f"like does not fit {path}: missing in one of the two, or of another shape or type: {shown}.")
     return structure.unflatten([found[names[number]] for number in range(len(leaves))])
 
 
