@@ -14,9 +14,11 @@ from dplateau.networks.rounded import multipliers, rounded_sum
 from dplateau.networks.trainable import parts_of
 
 from .small import data, flat, run_of, seeded
-from .uses import CLIPPED, B, by_hand, normal
+from .uses import CLIPPED, FAST, B, by_hand, normal
 
 W, A, C = normal(12, 10), normal(12, 2), normal(2, 10)
+MULTIPLIED = jax.jit(multipliers, static_argnames="lattice", compiler_options=FAST)
+ADDED = jax.jit(rounded_sum, compiler_options=FAST)
 PARAMS = {"w": W, "a": A, "c": C}
 
 
@@ -90,10 +92,10 @@ def test_the_sum_is_that_of_the_clipped_gradients_and_adapters_need_no_copies(na
     ours = {name: params[name] for name in names}
     total, clip_norm = by_hand(lambda p, e: loss({**params, **p}, e), ours, examples, None)
     lattice = Lattice(clip_norm / CLIPPED, 48, 16)
-    gradients = jax.jit(recorded.gradients)(parts.start, examples, parts.frozen)
+    gradients = jax.jit(recorded.gradients, compiler_options=FAST)(parts.start, examples, parts.frozen)
     with jax.enable_x64(True):
-        how, valid = multipliers(gradients, np.ones(B, bool), lattice)
-        sums = [np.asarray(rounded_sum(*one)).reshape(-1) for one in zip(gradients, how, strict=True)]
+        how, valid = MULTIPLIED(gradients, np.ones(B, bool), lattice=lattice)
+        sums = [np.asarray(ADDED(*one)).reshape(-1) for one in zip(gradients, how, strict=True)]
     assert valid.all()
     np.testing.assert_allclose(recorded.arranged(sums) * lattice.unit, total, rtol=3e-4, atol=3e-5 * clip_norm)
 
