@@ -52,6 +52,12 @@ CASES = {
         (rng.integers(0, 5, (B, 4)).astype(np.int32), whole(B)),
         {"t", "w"},
     ),
+    "converted for nothing": (
+        lambda p, e: (p["w"].astype(jnp.float32), jnp.sum(e @ p["w"]))[1],
+        {"w": whole(4, 3)},
+        whole(B, 4),
+        {"w"},
+    ),
     "twice": (lambda p, e: jnp.sum(e @ p["w"]) + jnp.sum(p["w"]), {"w": whole(4, 3)}, whole(B, 4), set()),
 }
 

@@ -47,7 +47,8 @@ class NetworkResult:
     Attributes
     ----------
     params : tree of arrays
-        The last iterate, or the mean of the last ones; where a validation asked for that, what had the best score.
+        The last iterate, or the mean of the last ones; where a validation asked for that, what had the best score. What was frozen
+        is in it, unchanged.
     last : tree of arrays
         The last iterate.
     run : Run or Runs

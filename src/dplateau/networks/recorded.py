@@ -271,16 +271,14 @@ def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: 
         if equation.primitive.name in INLINED:
             inner = equation.params["jaxpr"]
             known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, visit), strict=True))
-        elif equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"]):
-            (value,) = evaluated(jaxpr, equation, lambda variable: read(variable).value).values()
-            known[equation.outvars[0]] = Tagged(value, values[0].leaf)
-        elif (result := visit(equation, values)) is not None:
+            continue
+        converted = equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"])
+        if not converted and (result := visit(equation, values)) is not None:
             known[equation.outvars[0]] = Tagged(result)
-        else:
-            known |= {
-                variable: Tagged(value)
-                for variable, value in evaluated(jaxpr, equation, lambda variable: read(variable).value).items()
-            }
+            continue
+        leaf = values[0].leaf if converted else None
+        found = evaluated(jaxpr, equation, lambda variable: read(variable).value)
+        known |= {variable: Tagged(value, leaf) for variable, value in found.items()}
     return [read(variable) for variable in jaxpr.outvars]
 
 
