@@ -38,12 +38,19 @@ CASES = {
     "no base": (lambda p, e: squared(e @ (p["a"] @ p["c"])), {}, (12,), "ac", "ac"),
     "places": (lambda p, e: squared(e @ (p["w"] + p["a"] @ p["c"])), {}, (5, 12), "ac", "ac"),
     "scaled": (lambda p, e: squared(e @ (p["w"] + 4.0 * (p["a"] @ p["c"]) / 3)), {}, (12,), "ac", "ac"),
-    "scaled by a weight": (
+    "scaled entry by entry": (
         lambda p, e: squared(e @ (p["w"] + jax.lax.mul(p["a"] @ p["c"], jnp.full((12, 10), p["s"])))),
         {"s": normal()},
         (12,),
         "acs",
         "a",
+    ),
+    "scaled by a learned number": (
+        lambda p, e: squared(e @ (p["w"] + p["s"] * (p["a"] @ p["c"]))),
+        {"s": np.float32(0.7)},
+        (12,),
+        "acs",
+        "ac",
     ),
     "scaled together": (lambda p, e: squared(e @ ((p["w"] + p["a"] @ p["c"]) / 3)), {}, (12,), "ac", "ac"),
     "in jit": (lambda p, e: squared(e @ adapted(p)), {}, (12,), "ac", "ac"),
