@@ -62,8 +62,8 @@ def with_code(page: Path) -> bool:
 
 def lacking(block: Block) -> bool:
     """Whether the block needs a package that is not there."""
-    needed = (block.note or "").removeprefix("needs ")
-    return needed != block.note and needed != "" and importlib.util.find_spec(needed) is None
+    _, needs, package = (block.note or "").partition("needs ")
+    return bool(needs) and importlib.util.find_spec(package) is None
 
 
 def comments(text: str) -> dict[int, str]:
@@ -130,6 +130,11 @@ def test_every_fence_is_read() -> None:
     for page in PAGES:
         fences = len(re.findall(r"^```", page.read_text(encoding="utf-8"), flags=re.M))
         assert fences == 2 * len(blocks(page)), f"{name(page)}: a code block without a language, indented, or with another title"
+
+
+def test_blocks_without_their_package_are_left_out() -> None:
+    notes = (None, "not run", "needs dplateau", "needs nothing of the kind")
+    assert [lacking(Block("python", None, note, "", 1)) for note in notes] == [False, False, False, True]
 
 
 def test_comparison_can_fail(tmp_path: Path) -> None:
