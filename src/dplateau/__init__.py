@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dplateau.estimators import PrivateLogisticRegression as PrivateLogisticRegression
     from dplateau.estimators import load_estimator as load_estimator
     from dplateau.estimators import load_model as load_model
+    from dplateau.estimators import load_network as load_network
+    from dplateau.estimators import save_network as save_network
     from dplateau.filter import Filter as Filter
     from dplateau.ledger.ledger import Ledger as Ledger
     from dplateau.planning import Plan as Plan
@@ -58,6 +60,8 @@ __getattr__, __dir__ = loaded(
             "PrivateLogisticRegression",
             "load_estimator",
             "load_model",
+            "load_network",
+            "save_network",
         ),
         "filter": ("Filter",),
         "ledger.ledger": ("Ledger",),

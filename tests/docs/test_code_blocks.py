@@ -4,7 +4,8 @@ A page is read from top to bottom in a folder of its own: a block with ``title="
 runs in the page's namespace, a ``console`` block runs every line ``$ dplateau ...`` and no other. Compared are the output of a
 command, a comment after ``print(...)`` that begins like a value, and a ``text`` block with all that the last ``python`` block
 printed; ``...`` stands for anything. ``<!-- not run -->`` before a block leaves it alone, ``<!-- output varies -->`` runs it
-without comparing. The README's commands are about files that a reader has, so they are not run.
+without comparing, ``<!-- needs flax -->`` runs it where flax is installed.
+The README's commands are about files that a reader has, so they are not run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import importlib.util
 import io
 import re
 import shlex
@@ -56,6 +58,12 @@ def name(page: Path) -> str:
 
 def with_code(page: Path) -> bool:
     return any(block.kind in ("python", "console") and block.note != "not run" for block in blocks(page))
+
+
+def lacking(block: Block) -> bool:
+    """Whether the block needs a package that is not there."""
+    _, needs, package = (block.note or "").partition("needs ")
+    return bool(needs) and importlib.util.find_spec(package) is None
 
 
 def comments(text: str) -> dict[int, str]:
@@ -107,7 +115,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         for block in blocks(page):
             if block.title:
                 Path(block.title).write_text(block.text, encoding="utf-8")
-            if block.note == "not run":
+            if block.note == "not run" or lacking(block):
                 continue
             if block.kind == "python":
                 printed = run_python(block, page, namespace)
@@ -122,6 +130,11 @@ def test_every_fence_is_read() -> None:
     for page in PAGES:
         fences = len(re.findall(r"^```", page.read_text(encoding="utf-8"), flags=re.M))
         assert fences == 2 * len(blocks(page)), f"{name(page)}: a code block without a language, indented, or with another title"
+
+
+def test_blocks_without_their_package_are_left_out() -> None:
+    notes = (None, "not run", "needs dplateau", "needs nothing of the kind")
+    assert [lacking(Block("python", None, note, "", 1)) for note in notes] == [False, False, False, True]
 
 
 def test_comparison_can_fail(tmp_path: Path) -> None:

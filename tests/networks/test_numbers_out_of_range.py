@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dplateau.networks import train_network
+from dplateau.networks import Validation, train_network
 from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError
 
-from .small import run_of
+from .small import flat, run_of, seeded
 from .uses import compiled, sites
 
 TABLE = {"t": np.arange(12, dtype=np.float32).reshape(4, 3)}
@@ -74,3 +74,18 @@ def test_a_loss_that_cannot_be_compared_is_traced_each_time():
 def test_equal_losses_at_equal_shapes_are_traced_once():
     assert record(indexed, TABLE, np.zeros(3, int)) is record(indexed, jax.tree.map(np.zeros_like, TABLE), np.ones(3, int))
     assert record(indexed, TABLE, np.zeros(3, int)) is not record(indexed, TABLE, np.zeros(4, int))
+
+
+def test_numpy_parameters_are_looked_up_like_those_of_jax():
+    table = {"t": np.ones((4, 3), np.float32), "v": np.ones(3, np.float32)}
+    scored = lambda p, numbers: jnp.tanh(p["t"][numbers].mean(0) @ p["v"])  # noqa: E731
+    score = jax.jit(lambda params, number: params["t"][number].sum())
+    look = Validation(lambda params: float(score(params, 1) + params["t"][jnp.int32(2)].sum()), 1, "made up")
+    numbers = np.random.default_rng(0).integers(0, 4, (40, 2))
+    for trainable in (None, {"t": True, "v": False}):
+        results = [
+            train_network(run_of(steps=3), scored, params, numbers, trainable=trainable, validation=look, generator=seeded())
+            for params in (table, jax.tree.map(jnp.asarray, table))
+        ]
+        np.testing.assert_array_equal(flat(results[0].params), flat(results[1].params))
+        assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(results[0].params))

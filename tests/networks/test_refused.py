@@ -9,6 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
@@ -20,7 +21,7 @@ from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError, Poisson
 from dplateau.training import TrainingDiverged
 
-from .small import data, loss, run_of, seeded, start
+from .small import data, loss, run_of, run_with_optimizer, seeded, start
 from .uses import W, dense, normal
 
 E4 = normal(4)
@@ -210,8 +211,8 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
     """What no list of operations shows: here the compiled function itself treats the last place in another way."""
     compiled = clipped_sums._gradients
 
-    def uneven(params, rows, *, recorded):
-        found = compiled(params, rows, recorded=recorded)
+    def uneven(params, rows, frozen, *, recorded):
+        found = compiled(params, rows, frozen, recorded=recorded)
         return jax.tree.map(lambda leaf: leaf.at[-1].multiply(1 + 2.0**-23) if leaf.dtype == jnp.float32 else leaf, found)
 
     train_network(run_of(steps=1), loss, start(), data(), microbatch=8)
@@ -226,8 +227,8 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
 def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):
     compiled = clipped_sums._gradients
 
-    def mixed(params, rows, *, recorded):
-        found = compiled(params, rows, recorded=recorded)
+    def mixed(params, rows, frozen, *, recorded):
+        found = compiled(params, rows, frozen, recorded=recorded)
         return jax.tree.map(lambda leaf: leaf + 1e-3 * leaf.sum(0) if leaf.dtype == jnp.float32 else leaf, found)
 
     monkeypatch.setattr(clipped_sums, "_gradients", mixed)
@@ -252,3 +253,55 @@ def test_default_microbatches_are_whole_blocks(n):
     summed = clipped_sums.ClippedSums(run, recorded, params, (x, y), lattice_of(run, 20), None, None)
     assert summed.micro % 8 == 0
     assert summed(params, np.arange(n, dtype=np.int32))[-1] == n * lattice_of(run, 20).tally
+
+
+def asking(*names):
+    """An optimizer that wants more than gradients, as line searches do."""
+    inner = optax.lbfgs() if "value_fn" in names else optax.contrib.reduce_on_plateau()
+    return optax.chain(optax.sgd(0.1), inner)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"optimizer": asking("value_fn")},
+            r"needs more than gradients \('value', 'grad', and 'value_fn'\), and a loss .*no lbfgs",
+        ),
+        ({"optimizer": asking("value")}, "needs more than gradients .* a loss on private records is not to be had without noise"),
+        ({"optimizer": optax.polyak_sgd()}, "needs more than gradients"),
+        (
+            {"optimizer": optax.MultiSteps(optax.sgd(0.1), 4)},
+            "MultiSteps, which adds up the noise of small batches: take one batch",
+        ),
+        ({"optimizer": optax.masked(optax.sgd(0.1), {"w": True})}, "the optimizer does not fit params: ValueError"),
+        ({"generator": np.random.default_rng(0)}, "generator is Generator: expected a SecureGenerator"),
+        ({"generator": jax.random.key(0)}, "generator is .*: expected a SecureGenerator"),
+        ({"examples": (data()[0], jax.random.split(jax.random.key(0), 40))}, "examples hold random keys: leave them out; with rng"),
+        (
+            {"loss": lambda p, e: jnp.mean(e[0] @ p["w"], axis=1).sum()},
+            r"at one example, float32\[3\], float32\[\] without a batch",
+        ),
+        ({"loss": lambda p, e: loss(p, (e[0].reshape(len(e[0]), -1), e[1]))}, "the loss fails at one example, .*: TypeError: dot_"),
+        ({"loss": lambda p, e: {}["nothing"]}, "the loss fails at one example, .*: KeyError: 'nothing'"),
+        ({"loss": lambda p, e: loss({**p, "b": lax.stop_gradient(p["b"])}, e)}, r"no gradient by params\['b'\].* trainable="),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line_with_the_way_out(changes, message):
+    arguments = {"loss": loss, "examples": data(), "optimizer": optax.sgd(0.1), **changes}
+    with pytest.raises(InputError, match=message) as error:
+        train_network(run_with_optimizer(), params=start(), **arguments)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+def test_the_error_of_a_loss_is_kept_as_the_cause():
+    with pytest.raises(InputError) as error:
+        train_network(run_of(), lambda p, e: {}["nothing"], start(), data())
+    assert isinstance(error.value.__cause__, KeyError)
+
+
+def test_steps_that_gather_noisy_gradients_are_post_processing():
+    """An accumulating transformation, asked for as such, is an optimizer like others."""
+    gathered = optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation()
+    assert train_network(run_with_optimizer(steps=4), loss, start(), data(), optimizer=gathered).steps == 4

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.weights import check_weights
+from dplateau.certificate.weights import Entry, arrays_of, check_digest, digest_of
 from dplateau.spec import ContradictionError, InputError
 
 ABOUT: Final = "model.json"
 """The file that makes a folder one of a model."""
 WEIGHTS: Final = "weights.npz"
 SCHEMA: Final = "schema.toml"
+BITS: Final = "bfloat16"
 
 
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
@@ -51,10 +52,29 @@ def check_beside(certificate: Certificate, path: Path) -> None:
             check_schema(certificate, folder, schema_digest(load_schema(folder / SCHEMA)))
 
 
+def stored(weights: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a tree as a ``weights.npz`` holds them, by path and dtype; bfloat16, which NumPy does not know, as its bits."""
+    found = ((path, dtype, array.view(np.uint16) if dtype == BITS else array) for path, dtype, array in arrays_of(weights))
+    return {f"{path} {dtype}": array for path, dtype, array in found}
+
+
+def entries_of(path: Path, arrays: dict[str, NDArray[Any]]) -> list[Entry]:
+    """The arrays of a file as ``arrays_of`` gives them: by what ``stored`` called them, or each by its own name."""
+    if not all(name.startswith("[") for name in arrays):
+        return arrays_of(arrays)
+    found: list[Entry] = []
+    for name, array in arrays.items():
+        keys, _, dtype = name.rpartition(" ")
+        found.append((keys, dtype, array))
+    if any(array.dtype.name != ("uint16" if dtype == BITS else dtype) for _, dtype, array in found):
+        raise InputError(f"{path} is damaged: an array has another type than its name says.")
+    return found
+
+
 def check_model(certificate: Certificate, folder: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Raise ``ContradictionError`` unless the certificate of a folder is about these weights."""
     try:
-        check_weights(certificate, arrays)
+        check_digest(certificate, digest_of(entries_of(folder / WEIGHTS, arrays)))
     except ContradictionError:
         raise _other(folder, WEIGHTS, "weights") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
@@ -18,6 +18,7 @@ from dplateau.spec import ContradictionError, InputError
 
 HEAD: Final = b"dplateau weights 1\n"
 Keys = tuple[str | int, ...]
+Entry = tuple[str, str, NDArray[Any]]
 
 
 def weights_digest(weights: Any) -> str:
@@ -37,11 +38,21 @@ def weights_digest(weights: Any) -> str:
     InputError
         There is no array, or something that is no array of numbers.
     """
-    found = sorted(((json.dumps(path), dtype, array) for path, dtype, array in _arrays(weights, ())), key=itemgetter(0))
+    return digest_of(arrays_of(weights))
+
+
+def arrays_of(weights: Any) -> list[Entry]:
+    """The arrays of a tree: of each its path as JSON, the name of its dtype, and itself (bfloat16 of PyTorch as its bits)."""
+    found = [(json.dumps(path), dtype, array) for path, dtype, array in _arrays(weights, ())]
     if not found:
         raise InputError("the weights hold no array: expected at least one.")
+    return found
+
+
+def digest_of(arrays: Iterable[Entry]) -> str:
+    """The digest of what ``arrays_of`` found, in any order."""
     digest = hashlib.sha256(HEAD)
-    for path, dtype, array in found:
+    for path, dtype, array in sorted(arrays, key=itemgetter(0)):
         big = array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big")
         digest.update(f"{path} {dtype} {json.dumps(array.shape)}\n".encode())
         digest.update((array.byteswap() if big else array).tobytes())
@@ -71,12 +82,17 @@ def check_weights(certificate: Certificate, weights: Any) -> None:
     ContradictionError
         It is about other weights.
     """
+    check_digest(certificate, weights_digest(weights))
+
+
+def check_digest(certificate: Certificate, found: str) -> None:
+    """Check that a certificate is about the weights with this digest; raises what ``check_weights`` does."""
     if certificate.weights_sha256 is None:
         raise InputError(
             "the certificate names no weights, so it cannot tell to which model it belongs: train again with this version, or ask"
             " the person who gave it to you."
         )
-    if (found := weights_digest(weights)) != certificate.weights_sha256:
+    if found != certificate.weights_sha256:
         raise ContradictionError(
             f"the certificate is about other weights: it names sha256 {certificate.weights_sha256[:16]}..., and these have"
             f" {found[:16]}.... Use the certificate that was written with them."

@@ -23,7 +23,7 @@ from dplateau.spec.assumption import ClassWeights
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KINDS: Final = {"dplateau model": "load_model", "dplateau estimator": "load_estimator"}
+KINDS: Final = {"dplateau model": "load_model", "dplateau estimator": "load_estimator", "dplateau network": "load_network"}
 """What may be in a folder, and what reads it."""
 CERTIFICATE: Final = "certificate.json"
 LARGEST: Final = 1 << 28
@@ -32,21 +32,27 @@ LARGEST: Final = 1 << 28
 def write_model(
     folder: str | Path,
     about: dict[str, Any],
-    estimator: Any,
+    certificate: Certificate,
+    arrays: dict[str, NDArray[Any]],
     *,
     schema: str | None = None,
     sign: Ed25519PrivateKey | None = None,
 ) -> None:
     """Write a new folder, whole or not at all; raises ``InputError`` where it exists already or cannot be written."""
-    certificate = estimator.certificate_.to_json().encode()
+    text = certificate.to_json().encode()
     with new_folder(folder) as part:
         (part / ABOUT).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         if schema is not None:
             (part / SCHEMA).write_text(schema, encoding="utf-8")
-        (part / CERTIFICATE).write_bytes(certificate)
+        (part / CERTIFICATE).write_bytes(text)
         if sign is not None:
-            (part / "certificate.sig.json").write_bytes(Signature.of(certificate, sign).to_json().encode())
-        np.savez(part / WEIGHTS, coefficients=estimator.coef_, intercept=estimator.intercept_)
+            (part / "certificate.sig.json").write_bytes(Signature.of(text, sign).to_json().encode())
+        np.savez(part / WEIGHTS, **arrays)  # type: ignore[arg-type]
+
+
+def coefficients_of(estimator: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a fitted linear model."""
+    return {"coefficients": estimator.coef_, "intercept": estimator.intercept_}
 
 
 def read_about(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dplateau.estimators.costs import numbers_of_classes
-from dplateau.estimators.folder import write_model
+from dplateau.estimators.folder import coefficients_of, write_model
 from dplateau.spec import InputError, Selection
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def save_estimator(estimator: Any, folder: str | Path, sign: Ed25519PrivateKey |
         "feature_names": None if names is None else [str(name) for name in names],
         "run": estimator.run_.to_dict() if isinstance(certificate.run, Selection) else None,
     }
-    write_model(folder, about, estimator, sign=sign)
+    write_model(folder, about, certificate, coefficients_of(estimator), sign=sign)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -22,6 +22,7 @@ from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
     check_weights,
+    coefficients_of,
     outputs_of,
     read_about,
     read_arrays,
@@ -309,7 +310,7 @@ class TableModel:
         weights = getattr(self.estimator, "class_weight", None)
         if weights is not None:
             about["class_weight"] = {name: weights[place] for place, name in enumerate(target.classes)}
-        write_model(folder, about, self.estimator, schema=schema_to_toml(self.schema), sign=sign)
+        write_model(folder, about, self.certificate, coefficients_of(self.estimator), schema=schema_to_toml(self.schema), sign=sign)
 
     @classmethod
     def load(cls, folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:

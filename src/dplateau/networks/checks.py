@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -9,10 +11,13 @@ import numpy as np
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint
+from dplateau.networks.jaxprs import zero_outputs
 from dplateau.networks.recorded import RecordedLoss
+from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
+from dplateau.training import SecureGenerator
 
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
@@ -47,13 +52,67 @@ def check_run(run: Run, optimizer: bool, average: bool) -> None:
         raise InputError("the run has no step_size: plain steps need one.")
 
 
-def check_parts(optimizer: object, checkpoint: object, validation: object) -> None:
+def check_parts(optimizer: object, checkpoint: object, validation: object, generator: object) -> None:
     """Raise ``InputError`` unless each is left out or what it must be."""
+    if isinstance(optimizer, optax.MultiSteps):
+        raise InputError(
+            "optimizer is optax.MultiSteps, which adds up the noise of small batches: take one batch_size that is as large, which "
+            "is worked on in microbatches anyway, and the optimizer alone."
+        )
     if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
         raise InputError(f"optimizer is {type(optimizer).__name__}: expected one of optax, or of dplateau.networks.")
     for name, value, kind in (("checkpoint", checkpoint, Checkpoint), ("validation", validation, Validation)):
         if value is not None and not isinstance(value, kind):
             raise InputError(f"{name} is {type(value).__name__}: expected a {kind.__name__} of dplateau.networks.")
+    if generator is not None and not isinstance(generator, SecureGenerator):
+        raise InputError(
+            f"generator is {type(generator).__name__}: expected a SecureGenerator of dplateau.training; no other draws noise."
+        )
+
+
+def check_loss(loss: Any, rng: object) -> None:
+    """Raise ``InputError`` unless the loss can be called with parameters, an example, and with ``rng`` a key."""
+    if not isinstance(rng, bool):
+        raise InputError(f"rng is {type(rng).__name__}: expected True or False; keys are drawn by the run's generator.")
+    wanted = ("params", "example", "key") if rng else ("params", "example")
+    try:
+        inspect.signature(loss).bind(*wanted)
+    except TypeError:
+        other = "" if rng else "; with rng=True it gets a random key too"
+        raise InputError(f"loss cannot be called as loss({', '.join(wanted)}): write it so{other}.") from None
+    except ValueError:  # a callable that does not say how it is called
+        pass
+
+
+def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
+    """The optimizer's first state; warns of parameters that it never changes.
+
+    Raises
+    ------
+    InputError
+        It fails, or needs more than gradients and parameters: a loss is not to be had without noise.
+    """
+    try:
+        state = optimizer.init(start)
+        traced = jax.make_jaxpr(optimizer.update)(start, state, start)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+        if "keyword-only" in said:
+            raise InputError(
+                f"the optimizer needs more than gradients ({said.rpartition(': ')[2]}), and a loss on private records is not to be "
+                "had without noise. Take one without line search or look at the loss (no lbfgs, polyak_sgd, reduce_on_plateau)."
+            ) from None
+        raise InputError(f"the optimizer does not fit params: {type(error).__name__}: {said[:300]}.") from error
+    names = _paths(start)
+    still = [names[leaf] for leaf in zero_outputs(traced) if leaf < len(names)]
+    if still:
+        shown = ", ".join(f"params{name}" for name in still[:3]) + (", ..." if len(still) > 3 else "")
+        warnings.warn(
+            f"the optimizer never changes {shown}, whose gradients take a part of clip_norm all the same: freeze them with "
+            "trainable= of train_network.",
+            stacklevel=3,
+        )
+    return state
 
 
 def check_shares(microbatch: int | None, workers: int | None) -> None:
@@ -69,7 +128,10 @@ def checked_params(params: Tree) -> tuple[list[Any], str]:
     types = {str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves}
     if len(types) != 1 or not types <= set(_PRECISIONS):
         found = ", ".join(sorted(types)) or "nothing"
-        raise InputError(f"params hold {found}: expected arrays of float32 only (float64 only under jax_enable_x64).")
+        raise InputError(
+            f"params hold {found}: expected arrays of float32 only (float64 only under jax_enable_x64); freeze others with "
+            "trainable=, and convert to half precision in the loss."
+        )
     if types == {"float64"} and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise InputError("params hold float64 but jax_enable_x64 is off: turn it on, or convert them to float32.")
     if not all(np.isfinite(leaf).all() for leaf in leaves):
@@ -79,17 +141,24 @@ def checked_params(params: Tree) -> tuple[list[Any], str]:
 
 def check_used(params: Tree, recorded: RecordedLoss) -> None:
     """Raise ``InputError`` if a parameter has no gradient at all: it would be noise, or the state of a layer."""
-    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     if recorded.unused:
+        name = _paths(params)[recorded.unused[0]]
         raise InputError(
-            f"the loss has no gradient by params{names[recorded.unused[0]]}, whatever the example is: it would be released as "
-            "noise alone. Take it out of params; a layer's running statistics (batch normalisation) are no parameters."
+            f"the loss has no gradient by params{name}, whatever the example is: it would be released as noise alone. Freeze it "
+            "with trainable=, or take it out; a layer's running statistics (batch normalisation) are no parameters."
         )
+
+
+def _paths(params: Tree) -> list[str]:
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
 
 
 def checked_examples(run: Run, examples: Tree) -> Tree:
     """The examples as arrays."""
-    columns = [np.asarray(column) for column in jax.tree.leaves(examples)]
+    leaves = jax.tree.leaves(examples)
+    if any(map(is_key, leaves)):
+        raise InputError("examples hold random keys: leave them out; with rng=True the loss gets one for each example and step.")
+    columns = [np.asarray(column) for column in leaves]
     if not columns or any(column.ndim == 0 or len(column) != run.n for column in columns):
         found = ", ".join(str(column.shape) for column in columns) or "nothing"
         raise InputError(f"examples have shapes {found}: expected arrays with the run's n = {run.n} in front.")

@@ -8,6 +8,7 @@ twice within a function, and differently: the norm must be that of the numbers w
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -47,10 +48,11 @@ class ClippedSums:
         lattice: Lattice,
         microbatch: int | None,
         workers: int | None,
+        frozen: Sequence[Array] = (),
     ) -> None:
         likely = min(run.n, run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
         cpu = jax.default_backend() == "cpu"
-        footprint = max(1, recorded.footprint(params, examples))
+        footprint = max(1, recorded.footprint)
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
         share = -(-likely // self._workers)
         fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
@@ -59,28 +61,34 @@ class ClippedSums:
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
-        self.recorded, self._lattice, self._examples = recorded, lattice, examples
+        self.recorded, self._lattice, self._examples, self._frozen = recorded, lattice, examples, tuple(frozen)
         self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
         self.compiled = (self.micro, self._x64, lattice)
 
-    def __call__(self, params: Tree, batch: NDArray[np.int32]) -> NDArray[np.float64]:
-        """In units of the lattice; every record of the batch is in it."""
-        micros = np.split(batch, range(self.micro, len(batch), self.micro))
+    def __call__(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> NDArray[np.float64]:
+        """In units of the lattice; every record of the batch is in it, with its key where the loss takes one."""
+        micros = [batch[k : k + self.micro] for k in range(0, len(batch), self.micro)]
+        drawn = [None if keys is None else keys[k : k + self.micro] for k in range(0, len(batch), self.micro)]
+        shares = (slice(k, None, self._workers) for k in range(self._workers))
         mapped = self._pool.map if self._pool else map
-        parts = mapped(partial(self._part, params), (micros[k :: self._workers] for k in range(self._workers)))
+        parts = mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares))
         return np.sum(list(parts), axis=0)
 
-    def _part(self, params: Tree, micros: list[NDArray[np.int32]]) -> NDArray[np.float64]:
+    def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> NDArray[np.float64]:
         """The sum over some microbatches, by one thread."""
         totals: list[Array] = [np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]
-        for micro in micros:
-            index = np.zeros(self.micro, np.int32)
-            index[: len(micro)] = micro
+        for micro, keys in zip(*share, strict=True):
+            index = self._filled(micro)
             rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
+            rows = rows if keys is None else (rows, self._filled(keys))
             gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
                 totals = _added(totals, gradients, found, valid, lattice=self._lattice)
         return self.recorded.arranged([np.asarray(total) for total in totals])
+
+    def _filled(self, some: NDArray[Any]) -> NDArray[Any]:
+        """As many as a microbatch has, with zeros at the end."""
+        return np.concatenate([some, np.zeros((self.micro - len(some), *some.shape[1:]), some.dtype)])
 
     def contributions(
         self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
@@ -88,7 +96,7 @@ class ClippedSums:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
         used = np.ones(self.micro, bool) if used is None else used
         with jax.enable_x64(self._x64):  # Every thread has to be told.
-            gradients = _gradients(params, rows, recorded=self.recorded)
+            gradients = _gradients(params, rows, self._frozen, recorded=self.recorded)
         with jax.enable_x64(True):
             found, valid = _multipliers(gradients, used, lattice=self._lattice)
         return gradients, valid, found
@@ -100,8 +108,8 @@ class ClippedSums:
 
 
 @partial(jax.jit, static_argnames="recorded")
-def _gradients(params: Tree, rows: Tree, *, recorded: RecordedLoss) -> list[Gradient]:
-    return recorded.gradients(params, rows)
+def _gradients(params: Tree, rows: Tree, frozen: Sequence[Array], *, recorded: RecordedLoss) -> list[Gradient]:
+    return recorded.gradients(params, rows, frozen)
 
 
 _multipliers = jax.jit(multipliers, static_argnames="lattice")

@@ -12,12 +12,23 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint, locked
-from dplateau.networks.checks import check_parts, check_run, check_shares, check_used, checked_examples, checked_params
+from dplateau.networks.checks import (
+    check_loss,
+    check_parts,
+    check_run,
+    check_shares,
+    check_used,
+    checked_examples,
+    checked_params,
+    checked_start,
+)
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
+from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
@@ -36,7 +47,8 @@ class NetworkResult:
     Attributes
     ----------
     params : tree of arrays
-        The last iterate, or the mean of the last ones; where a validation asked for that, what had the best score.
+        The last iterate, or the mean of the last ones; where a validation asked for that, what had the best score. What was frozen
+        is in it, unchanged.
     last : tree of arrays
         The last iterate.
     run : Run or Runs
@@ -76,6 +88,8 @@ def train_network(
     examples: Tree,
     *,
     optimizer: optax.GradientTransformation | None = None,
+    trainable: Tree = None,
+    rng: bool = False,
     average: float = 0.0,
     generator: SecureGenerator | None = None,
     microbatch: int | None = None,
@@ -97,14 +111,22 @@ def train_network(
         What to compute, with ``released="all"``, because no last-iterate bound holds for networks. With an optimizer it needs
         ``update="post-processed"``; without, it takes plain steps of ``run.step_size``.
     loss : callable
-        ``loss(params, example)``, a number; it sees one example at a time. What may mix examples (callbacks, ``custom_vmap``,
-        collectives) or keeps a state (running statistics) is refused.
+        ``loss(params, example)``, or with ``rng=True`` ``loss(params, example, key)``: a number; it sees one example at a time.
+        What may mix examples (callbacks, ``custom_vmap``, collectives) or keeps a state (running statistics) is refused.
     params : tree of arrays
-        The first iterate: public, all float32 (float64 under ``jax_enable_x64``).
+        The first iterate: public. What is trained is float32 (float64 under ``jax_enable_x64``); to compute in bfloat16, convert
+        it in the loss.
     examples : tree of arrays
         The records, each array with n in front; private.
     optimizer : optax.GradientTransformation, optional
         What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
+    trainable : tree of bool, optional
+        Which parameters are trained: a tree like ``params``, or its upper part, with True and False in it. What is frozen is a
+        public constant of any type, which takes no part of the clip norm, gets no noise, and is None in what the optimizer sees.
+        By default all are trained.
+    rng : bool, default False
+        Whether the loss takes a random key (of ``jax.random``, threefry), for dropout or random augmentation: a fresh one for each
+        example and step, from ``generator``.
     average : float, default 0.0
         Fraction of the iterates, counted from the end, whose mean is the model. Every iterate is accounted for, so it is free, and
         averages most of their noise away. Needs ``update="post-processed"``.
@@ -129,8 +151,9 @@ def train_network(
     Raises
     ------
     InputError
-        The arguments do not fit each other; or the loss may mix examples, has no finite gradient at made-up examples, or none by
-        some parameter; or the compiled gradients depend on the place in a microbatch.
+        The arguments do not fit each other; or the loss fails, may mix examples, has no finite gradient at made-up examples, or
+        none by some parameter; or the optimizer needs more than gradients; or the compiled gradients depend on the place in a
+        microbatch.
     BudgetError
         The budget does not cover the run. Nothing is drawn.
     TrainingInterrupted
@@ -138,21 +161,25 @@ def train_network(
     TrainingDiverged
         The parameters overflowed, or hardly any gradient was finite, by a noisy count. Nothing is released, but for the checkpoint.
     """
-    check_parts(optimizer, checkpoint, validation)
+    check_parts(optimizer, checkpoint, validation, generator)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
-    leaves, dtype = checked_params(params)
+    check_loss(loss, rng)
+    parts = parts_of(params, trainable)
+    leaves, dtype = checked_params(parts.start)
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)
     lattice = lattice_of(run, weights)
-    recorded = record(loss, params, jax.tree.map(lambda column: column[0], records))
-    check_used(params, recorded)
-    summed = ClippedSums(run, recorded, params, records, lattice, microbatch, workers)
-    start = jax.tree.map(jnp.asarray, params)
-    check_gradients(summed, start, records)
-    state = State(start, () if optimizer is None else optimizer.init(params), start if average else ())
-    loop = Loop(run, summed, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
+    example = jax.tree.map(lambda column: column[0], records)
+    recorded = record(Keyed(loss), parts.start, (example, NO_KEY), parts) if rng else record(loss, parts.start, example, parts)
+    check_used(parts.start, recorded)
+    start = jax.tree.map(jnp.asarray, parts.start)
+    first_state = () if optimizer is None else checked_start(optimizer, start)
+    summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen)
+    check_gradients(summed, start, records, rng)
+    state = State(start, first_state, start if average else ())
+    loop = Loop(run, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
         first = loop.begun(state)  # read once: what is charged is what is done
         with charged(ledger if loop.goes_on(first) else None, run, first.ledger.done):
@@ -169,4 +196,5 @@ def train_network(
     keep_best = validation is not None and validation.keep_best and reached.scores
     model = reached.best if keep_best else reached.state.model
     scores = tuple(reached.scores)
-    return NetworkResult(model, reached.state.params, spent.runs(run), tuple(found), generator.source, dtype, spent.done, scores)
+    model, last = parts.whole(model), parts.whole(reached.state.params)
+    return NetworkResult(model, last, spent.runs(run), tuple(found), generator.source, dtype, spent.done, scores)

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, interval, read, write
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
+from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
+from dplateau.networks.trainable import Parts
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
@@ -30,7 +32,7 @@ Tree: TypeAlias = Any
 
 
 class State(NamedTuple):
-    """What a step hands to the next; ``mean`` is empty where iterates are not averaged."""
+    """What a step hands to the next, of trained leaves only; ``mean`` is empty where iterates are not averaged."""
 
     params: Tree
     optimizer: Tree
@@ -76,7 +78,9 @@ class Loop:
     """The steps, and what happens between them."""
 
     run: Run
+    parts: Parts
     summed: ClippedSums
+    keyed: bool
     optimizer: optax.GradientTransformation | None
     average: float
     lattice: Lattice
@@ -170,7 +174,8 @@ class Loop:
         for k in range(end - begin):
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
-            noisy = self.summed(state.params, records[k]) + noise[k]  # Integers: exact.
+            keys = draw_keys(self.generator, len(records[k])) if self.keyed else None
+            noisy = self.summed(state.params, records[k], keys) + noise[k]  # Integers: exact.
             self.finite.add(noisy[-1] / each, multipliers[k] * 2.0**self.lattice.bits / each, sizes[k])
             mean = (noisy[:-1] * (self.lattice.unit / divisors[k])).astype(dtype)
             state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
@@ -186,7 +191,7 @@ class Loop:
             return reached
         if done % self.validation.every and done != self.run.steps:
             return reached
-        score = self.validation.scored(reached.state.model, done)
+        score = self.validation.scored(self.parts.whole(reached.state.model), done)
         better = not scores or score.score > max(one.score for one in scores)
         return reached._replace(best=reached.state.model if better else reached.best, scores=[*scores, score])
 
@@ -194,7 +199,7 @@ class Loop:
         """Save where the run stands, and that noise may be drawn up to step ``reserved``."""
         assert self.checkpoint is not None
         reached = reached._replace(ledger=replace(reached.ledger, reserved=reserved))
-        notes = {"scores": [list(score) for score in reached.scores]}
+        notes = {"scores": [list(score) for score in reached.scores], **{name: one for name, one in self._kind.items() if one}}
         saved = Saved(reached.ledger, self._arrays(reached), notes, self.generator.insecure, reached.drawn)
         write(self.checkpoint.path, self.run, saved)  # type: ignore[arg-type]
         return reached
@@ -202,6 +207,11 @@ class Loop:
     def _arrays(self, reached: Progress) -> list[NDArray[Any]]:
         best = reached.best if self.validation else ()
         return [np.asarray(leaf) for leaf in jax.tree.leaves((reached.state, best))]
+
+    @property
+    def _kind(self) -> dict[str, Any]:
+        """What a continuation must have too, beside the run and the shapes of arrays; None is not written down."""
+        return {"frozen": self.parts.digest, "rng": self.keyed or None}
 
     def _resumed(self, reached: Progress) -> Progress:
         """Where the checkpoint left the run, if there is one."""
@@ -211,6 +221,11 @@ class Loop:
         saved = read(self.checkpoint.path, self.run, self._arrays(reached), self.generator)  # type: ignore[arg-type]
         if saved is None:
             return reached
+        if {name: saved.notes.get(name) for name in self._kind} != self._kind:
+            raise InputError(
+                f"the checkpoint {self.checkpoint.path} belongs to a training with another trainable or rng, or with other frozen "
+                "parameters: pass those that it was made with."
+            )
         if saved.insecure and saved.drawn < self.generator.drawn:
             raise InputError("the generator was used before: pass a new one with the seed that the checkpoint was made with.")
         self.generator.skip(saved.drawn - self.generator.drawn)

@@ -30,7 +30,7 @@ _KINDS: Final[tuple[Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.
 )
 
 
-def check_gradients(summed: ClippedSums, params: Tree, examples: Tree) -> None:
+def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bool = False) -> None:
     """Raise ``InputError`` unless some made-up example has a finite gradient, and none depends on its place or its neighbours.
 
     Parameters
@@ -41,10 +41,14 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree) -> None:
         The first parameters, and others near them, are tried.
     examples : tree of arrays
         Only their shapes and types are used.
+    keyed : bool
+        Whether each has a random key.
     """
     rng = np.random.default_rng(0)
     near = jax.tree.map(lambda leaf: np.asarray(leaf + 0.1 * rng.normal(size=leaf.shape), leaf.dtype), params)
     made = [_rows(rng, kind, examples, summed.micro) for kind in _KINDS]
+    if keyed:
+        made = [(rows, rng.integers(0, 1 << 32, (summed.micro, 2), dtype=np.uint32)) for rows in made]
     found = {
         (at, kind): int(np.sum(summed.contributions(where, rows)[1]))
         for at, where in enumerate((near, params))

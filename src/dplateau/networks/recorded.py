@@ -16,18 +16,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 from numpy.typing import NDArray
 
+from dplateau.networks.jaxprs import INLINED, evaluated, zero_outputs
+from dplateau.networks.low_rank import reassociated
 from dplateau.networks.primitives import check_primitives
 from dplateau.networks.rounded import Formed, Gradient
 from dplateau.networks.sites import LookUp, Site, site_of
+from dplateau.networks.trainable import Parts, merged, parts_of
 from dplateau.spec import InputError
 
 Array: TypeAlias = Any
@@ -35,11 +37,9 @@ Tree: TypeAlias = Any
 Loss: TypeAlias = Callable[[Any, Any], Any]
 """``loss(params, example)``: a number, from trees of arrays."""
 
-_INLINED: Final = ("jit", "pjit", "closed_call")
-
 
 class Tagged(NamedTuple):
-    """A value on the walk, and which leaf of the parameters it is, if it is one."""
+    """A value on the walk, and which trained leaf of the parameters it is, perhaps in another precision, if it is one."""
 
     value: Array
     leaf: int | None = None
@@ -55,13 +55,13 @@ class RecordedLoss:
     Attributes
     ----------
     jaxpr : ClosedJaxpr
-        The loss of the leaves of the parameters and of one example.
+        The loss of the trained leaves of the parameters, the frozen ones, and one example.
     sites : dict from int to Site
-        The leaves that are used once, and how.
+        The trained leaves that are used once, and how.
     leaves : int
-        Number of leaves of the parameters.
+        Number of trained leaves.
     unused : tuple of int
-        The leaves whose gradient is zero, whatever the example and the parameters are.
+        The trained leaves whose gradient is zero, whatever the example and the parameters are.
     tested : set
         The compiled functions that were found to work on each example by itself, by what distinguishes them.
     """
@@ -72,15 +72,17 @@ class RecordedLoss:
     unused: tuple[int, ...]
     tested: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
 
-    def gradients(self, params: Tree, examples: Tree) -> list[Gradient]:
-        """The gradient of every example by each leaf of the parameters.
+    def gradients(self, params: Tree, examples: Tree, frozen: Sequence[Array] = ()) -> list[Gradient]:
+        """The gradient of every example by each trained leaf of the parameters.
 
         Parameters
         ----------
         params : tree of arrays
-            The parameters.
+            The trained leaves.
         examples : tree of arrays
             The examples, each array with their number B in front.
+        frozen : sequence of arrays
+            The frozen leaves: constants.
         """
         weights, rows = (list(map(jnp.asarray, jax.tree.leaves(tree))) for tree in (params, examples))
         copied, size = [leaf for leaf in range(self.leaves) if leaf not in self.sites], len(rows[0])
@@ -88,15 +90,18 @@ class RecordedLoss:
 
         def one(zeros: dict[int, Array], copies: list[Array], example: list[Array]) -> tuple[Array, dict[int, Array]]:
             mine = dict(zip(copied, copies, strict=True))
-            return self._walked([mine.get(leaf, weights[leaf]) for leaf in range(self.leaves)], example, zeros)
+            ours = [mine.get(leaf, weights[leaf]) for leaf in range(self.leaves)]
+            return self._walked([*ours, *frozen, *example], zeros)
 
         def total(zeros: dict[int, Array], copies: list[Array]) -> tuple[Array, dict[int, Array]]:
             losses, kept = jax.vmap(one)(zeros, copies, rows)
             return losses.sum(), kept
 
-        zeros = {leaf: jnp.zeros((size, *shape.shape), shape.dtype) for leaf, shape in self._results(weights, rows).items()}
+        zeros = {leaf: jnp.zeros((size, *shape.shape), shape.dtype) for leaf, shape in self._results.items()}
         (by_result, by_copy), kept = jax.grad(total, (0, 1), has_aux=True)(zeros, copies)
-        found: dict[int, Gradient] = {leaf: site.gradients(kept[leaf], by_result[leaf]) for leaf, site in self.sites.items()}
+        found: dict[int, Gradient] = {
+            leaf: site.gradients(*_widened(weights[leaf], kept[leaf], by_result[leaf])) for leaf, site in self.sites.items()
+        }
         found |= {leaf: Formed(values) for leaf, values in zip(copied, by_copy, strict=True)}
         return [found[leaf] for leaf in range(self.leaves)]
 
@@ -104,48 +109,56 @@ class RecordedLoss:
         """Sums of such gradients in one row, each leaf in the order of its entries."""
         return np.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
 
-    def footprint(self, params: Tree, examples: Tree) -> int:
+    @cached_property
+    def footprint(self) -> int:
         """Numbers that one example adds to memory, roughly: what is kept, its derivatives, the gradients that are formed."""
-        weights, rows = list(map(jnp.asarray, jax.tree.leaves(params))), jax.tree.leaves(examples)
-        copies = sum(weights[leaf].size for leaf in range(self.leaves) if leaf not in self.sites)
-        results = self._results(weights, rows)
-        return copies + sum(self.sites[leaf].footprint(*result.shape) for leaf, result in results.items())
+        copies = sum(self.jaxpr.in_avals[leaf].size for leaf in range(self.leaves) if leaf not in self.sites)
+        return copies + sum(self.sites[leaf].footprint(*result.shape) for leaf, result in self._results.items())
 
-    def _results(self, weights: list[Array], rows: list[Array]) -> dict[int, Any]:
+    @cached_property
+    def _results(self) -> dict[int, Any]:
         """Shapes of the results of the sites, for one example."""
         found: dict[int, Any] = {}
 
-        def shapes(example: list[Array]) -> dict[int, Array]:
-            self._walked(weights, example, None, found)
+        def shapes(values: list[Array]) -> dict[int, Array]:
+            self._walked(values, None, found)
             return found
 
-        return jax.eval_shape(shapes, [jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows])
+        return jax.eval_shape(shapes, [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in self.jaxpr.in_avals])
 
     def _walked(
-        self, weights: list[Array], example: list[Array], zeros: dict[int, Array] | None, results: dict[int, Array] | None = None
+        self, values: list[Array], zeros: dict[int, Array] | None, results: dict[int, Array] | None = None
     ) -> tuple[Array, dict[int, Array]]:
         """The loss, and what is kept of the sites; ``zeros`` are added to their results, which are written to ``results``."""
         kept: dict[int, Array] = {}
 
-        def visit(_: Any, inputs: Sequence[Tagged]) -> Array | None:
+        def visit(equation: Any, inputs: Sequence[Tagged]) -> Array | None:
             for position, (weight, leaf) in enumerate(inputs):
                 if leaf in self.sites:
                     other = inputs[1 - position].value
                     if not isinstance(self.sites[leaf], LookUp):
                         # Bytes and half precision multiply weights as they are, but their own squares overflow.
                         other = other.astype(jnp.promote_types(weight.dtype, other.dtype))
-                    product, kept[leaf] = self.sites[leaf].forward(weight, other)
+                    product, kept[leaf] = self.sites[leaf].forward(weight, other, equation.outvars[0].aval.dtype)
                     if results is not None:
                         results[leaf] = product
                     return self.sites[leaf].result(product if zeros is None else product + zeros[leaf])
             return None
 
-        inputs = [Tagged(weight, leaf) for leaf, weight in enumerate(weights)] + [Tagged(value) for value in example]
+        inputs = [Tagged(value, number if number < self.leaves else None) for number, value in enumerate(values)]
         return _walk(self.jaxpr.jaxpr, self.jaxpr.consts, inputs, visit)[0].value, kept
 
 
-def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
+def _widened(weight: Array, kept: Array, derivatives: Array) -> tuple[Array, Array]:
+    """What a site kept, and its derivatives, at least in the precision of the leaf: exactly, so that its gradient has it too."""
+    kept = kept.astype(jnp.promote_types(weight.dtype, kept.dtype)) if _real(kept.dtype) else kept
+    return kept, derivatives.astype(jnp.promote_types(weight.dtype, derivatives.dtype))
+
+
+def record(loss: Loss, params: Tree, example: Tree, parts: Parts | None = None) -> RecordedLoss:
     """Trace ``loss`` at parameters and one example, of which only shapes and types matter.
+
+    Where some parameters are frozen, ``parts`` says which, and ``params`` is ``parts.start``.
 
     The same loss at the same shapes gives the same object, so that what was compiled for it is used again; as under ``jax.jit``,
     what the function reads from outside itself is read once.
@@ -156,30 +169,33 @@ def record(loss: Loss, params: Tree, example: Tree) -> RecordedLoss:
         The loss is no real number, uses what may mix examples or changes something outside itself, or a parameter is no array of
         real numbers in the working precision.
     """
-    leaves, structure = jax.tree.flatten(params)
+    parts = parts_of(params, None) if parts is None else parts
+    leaves = jax.tree.leaves(parts.start)
     if not leaves or any(not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
         raise InputError("params must be a tree of arrays of real numbers: keep everything that is not trained out of it.")
     rows, rows_structure = jax.tree.flatten(example)
-    shapes = tuple((jnp.shape(value), jnp.result_type(value)) for value in (*leaves, *rows))
+    shapes = tuple((jnp.shape(value), jnp.result_type(value)) for value in (*leaves, *parts.frozen, *rows))
     x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    given = (loss, parts.structure, parts.trained, rows_structure, shapes, x64)
     try:
         hash(loss)
     except TypeError:  # a callable object that holds arrays
-        return _traced.__wrapped__(loss, structure, rows_structure, shapes, x64)
-    return _traced(loss, structure, rows_structure, shapes, x64)
+        return _traced.__wrapped__(*given)
+    return _traced(*given)
 
 
 @lru_cache(maxsize=8)
 def _traced(
-    loss: Loss, structure: Any, rows_structure: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...], _: bool
+    loss: Loss, structure: Any, trained: tuple[bool, ...], rows: Any, shapes: tuple[tuple[tuple[int, ...], Any], ...], _: bool
 ) -> RecordedLoss:
-    count = structure.num_leaves
+    count, leaves = sum(trained), structure.num_leaves
     values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
 
     def flat(*values: Array) -> Array:
-        return loss(structure.unflatten(values[:count]), rows_structure.unflatten(values[count:]))
+        params = merged(structure, trained, values[:count], values[count:leaves])
+        return loss(params, rows.unflatten(values[leaves:]))
 
-    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values))
+    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), _shown(shapes[leaves:]))
     found = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
     if len(found) != 1 or found[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
@@ -190,6 +206,7 @@ def _traced(
     # Custom derivatives are functions that only differentiation calls.
     gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
     check_primitives(gradient.jaxpr)
+    jaxpr = reassociated(jaxpr, count, leaves)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
 
@@ -208,41 +225,37 @@ def _traced(
         return outputs[0].value
 
     jax.eval_shape(walked, *values)
-    return RecordedLoss(jaxpr, {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}, count, _zeros(gradient))
+    once = {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}
+    return RecordedLoss(jaxpr, once, count, zero_outputs(gradient))
 
 
-def _without_traces(trace: Callable[[], Any]) -> Any:
-    """What ``trace`` gives; raises ``InputError`` where it leaves something behind, as a running mean does, or names an axis."""
+def _shown(shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in shapes)
+
+
+def _without_traces(trace: Callable[[], Any], shapes: str) -> Any:
+    """What ``trace`` gives; raises ``InputError`` where the loss fails, leaves something behind, as a running mean does, or names
+    an axis.
+    """
     try:
         with jax.checking_leaks():
             return trace()
-    except NameError as error:
-        if "axis name" not in str(error):
-            raise
-        raise InputError("the loss uses a collective (psum, axis_index): it sees one example, and there is no axis.") from None
+    except InputError:
+        raise
     except Exception as error:
-        if not str(error).startswith("Leaked"):
-            raise
+        said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+        if isinstance(error, NameError) and "axis name" in said:
+            raise InputError("the loss uses a collective (psum, axis_index): it sees one example, and there is no axis.") from None
+        if said.startswith("Leaked"):
+            raise InputError(
+                "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, "
+                "and the change would be lost. Make it a function of the parameters and one example; use layer or group "
+                "normalisation."
+            ) from None
         raise InputError(
-            "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, and "
-            "the change would be lost. Make it a function of the parameters and one example; use layer or group normalisation."
-        ) from None
-
-
-def _zeros(gradient: Any) -> tuple[int, ...]:
-    """The outputs of a jaxpr that depend on no input and are zero."""
-    jaxpr, found = gradient.jaxpr, []
-    for number, output in enumerate(jaxpr.outvars):
-        needed, used = [], set() if hasattr(output, "val") else {output}
-        for equation in reversed(jaxpr.eqns):
-            if used.intersection(equation.outvars):
-                needed.append(equation)
-                used.update(variable for variable in equation.invars if not hasattr(variable, "val"))
-        if used.isdisjoint(jaxpr.invars):
-            alone = jaxpr.replace(invars=[], outvars=[output], eqns=needed[::-1], debug_info=jaxpr.debug_info.with_unknown_names())
-            if not jnp.any(eval_jaxpr(alone, gradient.consts)[0]):
-                found.append(number)
-    return tuple(found)
+            f"the loss fails at one example, {shapes} without a batch axis: {type(error).__name__}: {said[:300]}. Write it for one "
+            "example; random numbers come from the key of rng=True."
+        ) from error
 
 
 def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
@@ -255,21 +268,20 @@ def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: 
 
     for equation in jaxpr.eqns:
         values = [read(variable) for variable in equation.invars]
-        if equation.primitive.name in _INLINED:
+        if equation.primitive.name in INLINED:
             inner = equation.params["jaxpr"]
             known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, visit), strict=True))
-        elif (result := visit(equation, values)) is not None:
+            continue
+        converted = equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"])
+        if not converted and (result := visit(equation, values)) is not None:
             known[equation.outvars[0]] = Tagged(result)
-        else:
-            known |= {variable: Tagged(value) for variable, value in _evaluated(jaxpr, equation, read).items()}
+            continue
+        leaf = values[0].leaf if converted else None
+        found = evaluated(jaxpr, equation, lambda variable: read(variable).value)
+        known |= {variable: Tagged(value, leaf) for variable, value in found.items()}
     return [read(variable) for variable in jaxpr.outvars]
 
 
-def _evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Tagged]) -> dict[Any, Array]:
-    """The results of one equation, by JAX's own evaluation of the jaxpr that it is alone."""
-    inputs = list(dict.fromkeys(variable for variable in equation.invars if not hasattr(variable, "val")))
-    outputs = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
-    alone = jaxpr.replace(
-        constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
-    )
-    return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable).value for variable in inputs)), strict=True))
+def _real(dtype: Any) -> bool:
+    """Whether it holds real numbers, in at least half precision."""
+    return jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits >= 16

@@ -20,8 +20,8 @@ Array: TypeAlias = Any
 class Site(Protocol):
     """The one use of a leaf of the parameters."""
 
-    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
-        """The result at one example, shape (P, O), and what must be kept of the other operand, with P in front."""
+    def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
+        """The result at one example, shape (P, O) and type ``dtype``, and what is kept of the other operand, with P in front."""
         ...
 
     def result(self, product: Array) -> Array:
@@ -85,10 +85,10 @@ class Product:
     weight_first: bool = False
     patches: Patches | None = None
 
-    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
+    def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
         k = math.prod(self.shape[axis] for axis in self.weight_axes[: self.summed])
         rows = self.patches(other) if self.patches else other.transpose(self.rows_axes).reshape(math.prod(self.places), k)
-        return rows @ weight.transpose(self.weight_axes).reshape(k, -1), rows
+        return jnp.matmul(rows, weight.transpose(self.weight_axes).reshape(k, -1), preferred_element_type=dtype), rows
 
     def result(self, product: Array) -> Array:
         if self.patches:
@@ -133,10 +133,11 @@ class LookUp:
     places: tuple[int, ...]
     fills: bool = False
 
-    def forward(self, weight: Array, other: Array) -> tuple[Array, Array]:
+    def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
         asked = other.reshape(-1)
         numbers = jnp.clip(asked, 0, self.shape[0] - 1)
         rows = weight.at[numbers].get(mode="promise_in_bounds")
+        rows = rows.astype(dtype)
         return jnp.where((numbers == asked)[:, None], rows, jnp.nan) if self.fills else rows, numbers
 
     def result(self, product: Array) -> Array:
