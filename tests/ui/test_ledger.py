@@ -24,7 +24,7 @@ from dplateau.ui.answer import planned
 from dplateau.ui.app import POLICY, application
 from dplateau.ui.settings import Settings
 
-RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0)
+RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0, unit="person")
 PLAN = Settings(n=1000, epochs=50, epsilon=0.5, delta=1e-6)
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
