@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dplateau.losses import GeneralisedLinearLoss
     from dplateau.spec import Run
     from dplateau.training import SecureGenerator, TrainResult
-    from dplateau.training.one_pass import Blocks
+    from dplateau.training.records import Blocks
 
 
 class Algorithm(Protocol):
@@ -42,10 +42,11 @@ class Algorithm(Protocol):
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
-        """Carry it out on records."""
+        """Carry it out on records; where these are persons, ``groups`` say whose each row is."""
         ...
 
 

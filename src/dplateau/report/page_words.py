@@ -58,8 +58,8 @@ DETECTS: Final = {
 METHOD: Final = {
     False: "A step sums the gradients of the {unit}s of a batch, none of them longer than the clip norm, adds Gaussian noise, and"
     " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
-    True: "A phase computes on {unit}s of its own without noise, and then adds Gaussian noise to its result. The standard deviation of"
-    " the noise is the noise multiplier times what one {unit} can change there.",
+    True: "A phase computes on {unit}s of its own without noise, and then adds Gaussian noise to its result. The standard deviation"
+    " of the noise is the noise multiplier times what one {unit} can change there.",
 }
 MEAN: Final = "The gradient of a person is the mean of those of the person's rows."
 UNIT: Final = {

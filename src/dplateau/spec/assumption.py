@@ -1,7 +1,6 @@
 """What a guarantee rests on: one class for each kind of condition, with what it says in numbers, how it came to hold, and by whom.
 
-Sentences are made of the fields, and never read. ``KINDS`` is the list of all kinds; which of them a training must have, and who
-may see to them, stands in ``dplateau.spec.required``.
+Sentences are made of fields, and never read. ``dplateau.spec.required`` says which a training must have, and who may see to them.
 """
 
 from __future__ import annotations
@@ -352,7 +351,8 @@ class OnlyTheBest(Assumption):
     @property
     def statement(self) -> str:
         tried = f"each with probability {self.probability:g}, by coins that nobody saw" if self.probability < 1 else "all of them"
-        return f"of {self.candidates:,} candidates, {tried}, were trained; the one with the best score is told, and nothing of the others"
+        best = "the one with the best score is told, and nothing of the others"
+        return f"of {self.candidates:,} candidates, {tried}, were trained; {best}"
 
 
 KINDS: Final[Mapping[str, type[Assumption]]] = {
