@@ -379,5 +379,5 @@ def refuse_groups(groups: object) -> None:
     """Raise ``InputError`` where batches are to be of persons."""
     if groups is not None:
         raise InputError(
-            "partial_fit takes rows: a person whose rows came in two batches would be two records. Use fit, with groups, or fit_stream."
+            "partial_fit takes rows: a person whose rows came in two batches would be two records. Use fit, or fit_stream."
         )

@@ -16,10 +16,11 @@ from dplateau.networks.checks import check_parts, check_run, check_shares, check
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
+from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import Assumption, Generator, Run, Runs, Training
+from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
@@ -102,7 +103,8 @@ def train_network(
     params : tree of arrays
         The first iterate: public, all float32 (float64 under ``jax_enable_x64``).
     examples : tree of arrays
-        The records, each array with n in front; private.
+        The records, each array with n in front; private. For a run with ``unit="person"`` an example is all that belongs to one
+        person: what ``by_person`` returns, or a tree of your own.
     optimizer : optax.GradientTransformation, optional
         What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
     average : float, default 0.0
@@ -142,6 +144,8 @@ def train_network(
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
     leaves, dtype = checked_params(params)
+    if isinstance(examples, PersonExamples) and run.unit != "person":
+        raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)
