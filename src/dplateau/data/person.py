@@ -40,8 +40,8 @@ def with_person(schema: Schema, name: str, path: Path) -> Schema:
         raise InputError(f'{path} has no header line, so the schema must say where {name!r} is: list it, type = "ignored".')
     if not (given is None or isinstance(given, Ignored)):
         raise InputError(
-            f"column {name!r} says whose a row is, and the schema uses it as a {given.kind}: a model must not see that. Declare it as "
-            'type = "ignored", or leave it out.'
+            f"column {name!r} says whose a row is, and the schema uses it as a {given.kind}: a model must not see that. "
+            'Declare it as type = "ignored", or leave it out.'
         )
     columns = schema.columns if given else (*schema.columns, Ignored(name))
     return replace(schema, columns=tuple(Person(name) if column.name == name else column for column in columns))

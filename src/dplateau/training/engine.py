@@ -124,7 +124,7 @@ def train(
     room = -(-n // block) * block if run.is_full_batch and n > block else n
     sizes = None if persons is None else persons.sizes()
     data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
-    check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
+    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
     parts = chunks(run, shape, arithmetic, average, generator, persons)
     work = partial(_run_chunks, run, loss, data, first, arithmetic, parts, keep_iterates, progress)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import largest
+from dplateau.training.persons import MOST_ROWS
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
@@ -84,6 +85,20 @@ class Bits(NamedTuple):
     gradient: int
     weight: int
     trailing: int
+
+    def widest(self, run: Run) -> int:
+        """Bits of an entry of a row times the number of its person's rows, up to ``MOST_ROWS`` of them."""
+        # The more rows a person has the fewer bits each of them keeps, but not below LEAST_BITS.
+        return max(self.row, LEAST_BITS + (MOST_ROWS - 1).bit_length()) if run.unit == "person" else self.row
+
+    def unclipped(self, run: Run, d: int, share: float) -> float:
+        """A gradient norm up to which nothing is clipped, where gradients may use that share of the clip norm.
+
+        Limits are whole numbers: less than one is lost of each, which counts where last-iterate bounds do.
+        """
+        if not run.is_last_iterate:
+            return run.clip_norm * share
+        return run.clip_norm * share * (1 - 2.0 ** (self.widest(run) + (_bits(d) + 1) // 2 + 1 - self.gradient))
 
 
 def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:

@@ -18,8 +18,7 @@ from typing import Final
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Run
-from dplateau.training.integers import LEAST_BITS, Bits
-from dplateau.training.persons import MOST_BITS
+from dplateau.training.integers import Bits
 
 _NOISE_BITS: Final = 30
 """The least noise of a step is 2 to this power of the unit, where that leaves room for the rest."""
@@ -121,8 +120,6 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     widest = min(reach, lattice.box * lattice.unit)
     scores = row * (widest * math.sqrt(d) * 2.0 ** (-2 * bits.weight) + reach * 2.0**-51)
     residuals = row * (loss.smoothness(1.0) * scores + loss.residual_error) / run.clip_norm
-    # The rows of a person have fewer bits the more they are, but not below LEAST_BITS.
-    finest = max(bits.row, LEAST_BITS + MOST_BITS) if run.unit == "person" else bits.row
-    whole = math.sqrt(size) * 2.0 ** (finest - bits.trailing - bits.gradient) + 2.0**-48
+    whole = math.sqrt(size) * 2.0 ** (bits.widest(run) - bits.trailing - bits.gradient) + 2.0**-48
     gradients = largest * (residuals + whole) + _arithmetic(run, size, l2, reach)
     return grid + projection + gradients / float(noise.min())

@@ -138,7 +138,7 @@ def _pass(
                 f"among {records.among(given)} some have features that are not finite numbers: clean or clip them first. "
                 "Nothing was released."
             )
-        check_curvature(run, loss, run.clip_norm * float(constants.share), largest, l2)
+        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(constants.share)), largest, l2)
 
     try:
         for capacity, counts, chunk in steps.chunks():

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.spec import InputError, Run
 from dplateau.training.batches import Batches
 
-MOST_BITS: Final = 10
-MOST_ROWS: Final = 1 << MOST_BITS
+MOST_ROWS: Final = 1 << 10
 """Of a person, where a bound counts on the rounding of each row."""
 _KINDS: Final = "biufUSTO"
 _LOWER: Final = 1 - 2.0**-50

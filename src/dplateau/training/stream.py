@@ -114,8 +114,8 @@ class _Allocated(Records):
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
-        self.each = self._rows_of_each() if run.unit == "person" else None
-        self.mean = 1.0 if self.each is None else float(self.each.mean())
+        self.sizes = self._rows_of_each() if run.unit == "person" else None
+        self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
 
     def _rows_of_each(self) -> NDArray[np.int64]:
         """How many rows each person has, by reading the source once more."""
@@ -177,7 +177,7 @@ class _Allocated(Records):
             )
         self._digest = read
         self.given = self._expected(self._end)
-        return capacity, chunk, Block(features, target, None if self.each is None else sizes)
+        return capacity, chunk, Block(features, target, None if self.sizes is None else sizes)
 
     def finish(self) -> None:
         """Every reading was counted."""
@@ -197,7 +197,7 @@ class _Epochs(Steps):
         group = max(1, min(self._length, int(records.rows / (size * records.mean))))
         for start in range(0, run.steps, epoch):
             batch = self._generator.integers(epoch, run.n).astype(np.int32)
-            every = np.bincount(batch, records.each, epoch).astype(np.int32)
+            every = np.bincount(batch, records.sizes, epoch).astype(np.int32)
             for begin in range(start, min(start + epoch, run.steps), group):
                 end = min(begin + group, start + epoch, run.steps)
                 counts = every[begin - start : end - start]
