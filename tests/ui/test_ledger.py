@@ -126,7 +126,7 @@ def test_digests_of_a_certificate_are_there(client, ledger, north):
 
     rows = np.random.default_rng(0).normal(size=(1000, 2)) / 4
     options = {"classes": [False, True], "max_iter": 5, "ledger": north}
-    PrivateLogisticRegression(epsilon=0.3, delta=1e-6, **options).fit(rows, rows[:, 0] > 0)
+    PrivateLogisticRegression(epsilon=0.3, delta=1e-6, **options).fit(rows, rows[:, 0] > 0, groups=np.arange(1000))
     north.reserve(RUN).commit()
     said = shown(client.get("/ledger/patients"))
     certified, plain = (entry.data for entry in ledger.entries("patients") if entry.kind == "committed")
