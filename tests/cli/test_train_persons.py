@@ -86,7 +86,7 @@ def test_a_stream_is_the_same_from_every_file(train, file, solver, tmp_path):
 @pytest.mark.parametrize(
     ("file", "arguments", "says"),
     [
-        ("rows.csv", ("--person", "nobody"), "lacks column 'nobody'"),
+        ("rows.csv", ("--person", "nobody"), "lacks column 'nobody', which says whose a row is"),
         ("rows.csv", ("--person", "age"), "uses it as a number: a model must not see that"),
         ("rows.csv", ("--person", "ill"), "uses it as a target"),
         ("rows.csv", ("--person", "id", "--rows", 5), "300 persons where n = 5"),
