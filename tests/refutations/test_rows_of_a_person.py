@@ -77,3 +77,13 @@ def test_the_guarantee_of_a_row_says_less_of_a_person():
     one, group = account(row, 1e-6), account(row, 1e-6).trade_off.group(5)
     assert group.epsilon(1e-6) > 5 * one.epsilon
     assert account(row.replace(unit="person"), 1e-6).epsilon == one.epsilon
+
+
+def test_the_audit_of_the_engine_has_persons():
+    from dplateau.black_box.engine import engine_cases
+
+    cases = [case for case in (one() for one in engine_cases() if one.keywords) if case.run.unit == "person"]
+    assert {case.run.adjacency for case in cases} == {"add-remove", "replace"}
+    found = examine(cases[1], 800, error=1e-9, generator=SecureGenerator(insecure_seed=0))
+    assert not found.wrong
+    assert found.found.mu > 0.05
