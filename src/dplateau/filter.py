@@ -13,7 +13,7 @@ from dplateau.accounting.roots import minimum
 from dplateau.analyses.composed import composed
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
-from dplateau.spec.run import ADJACENCIES
+from dplateau.spec.run import ADJACENCIES, UNITS
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import integer, real
 
@@ -44,6 +44,8 @@ class Filter:
         Of all runs.
     notion : {"renyi", "gaussian"}, default "renyi"
         The privacy notion in which the budget is kept.
+    unit : {"row", "person"}
+        What a record is, in all runs.
     order : float, optional
         Of the Renyi divergence, above 1; by default the best one for Gaussian noise that just meets epsilon and delta.
     currency : str, optional
@@ -73,6 +75,7 @@ class Filter:
         adjacency: str = "add-remove",
         notion: str = "renyi",
         order: float | None = None,
+        unit: str = "row",
         currency: str | None = None,
     ) -> None:
         if currency is not None:
@@ -80,10 +83,10 @@ class Filter:
             notion = currency
         self.n = integer("n", n)
         self.epsilon, self.delta = real("epsilon", epsilon), checked_delta(delta, self.n)
-        for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("notion", notion, NOTIONS)):
+        for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("notion", notion, NOTIONS), ("unit", unit, UNITS)):
             if value not in allowed:
                 raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
-        self.adjacency, self.notion = adjacency, notion
+        self.adjacency, self.notion, self.unit = adjacency, notion, unit
         mu = gdp_mu(self.epsilon, self.delta)
         if notion == "gaussian":
             if order is not None:
@@ -119,11 +122,11 @@ class Filter:
         Raises
         ------
         InputError
-            The run is on another number of records, or another adjacency.
+            The run is on another number of records, or of other ones, or under another adjacency.
         """
         if not isinstance(run, Run):
             raise InputError(f"expected a run, got {type(run).__name__}.")
-        for name in ("n", "adjacency"):
+        for name in ("n", "adjacency", "unit"):
             if getattr(run, name) != getattr(self, name):
                 raise InputError(f"the run has {name} {getattr(run, name)}, the filter {getattr(self, name)}: they must agree.")
         return cost_of(run, self.order)

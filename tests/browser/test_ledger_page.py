@@ -22,7 +22,7 @@ def ledger(tmp_path_factory):
     found.create("patients", n=60_000, epsilon=2.0, delta=1e-6, unit="person")
     found.create("a closed one, with a name that is rather long", n=100, epsilon=1.0, delta=1e-4)
     found.close("a closed one, with a name that is rather long")
-    run = dp.Run(n=60_000, sampling=dp.Poisson(600), steps=1000, noise_multiplier=2.0)
+    run = dp.Run(n=60_000, sampling=dp.Poisson(600), steps=1000, noise_multiplier=2.0, unit="person")
     north = found.account("patients", who="north", purpose="readmissions")
     north.reserve(run).commit()
     north.reserve(run.replace(steps=300))

@@ -325,3 +325,23 @@ def test_bad_paths(certificate, tmp_path, name, message):
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(InputError, match=message):
         write_page(certificate, tmp_path / name)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_a_page_for_persons_says_persons(adjacency):
+    from dplateau.certificate import DeclaredTraining, make_certificate
+    from dplateau.spec.assumption import Arithmetic, Batches, Clipping, Divisor, Features, Noise, Persons, PublicConstants, Steps
+
+    run = dp.Run(n=500, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0, adjacency=adjacency, unit="person")
+    facts = (PublicConstants(), Batches(scheme="full"), Clipping(clip_norm=1.0), Divisor(), Features(), Noise(grid=False), Steps())
+    given = (*facts, Arithmetic(rounding="ignored"))
+    source = Generator("AES-256-CTR", "operating-system")
+    report = dp.account(run, 1e-4)
+    with pytest.raises(InputError, match="'persons' is missing"):
+        make_certificate(report, DeclaredTraining(run, given, source))
+    text = read(make_certificate(report, DeclaredTraining(run, (*given, Persons()), source))).text
+    assert "A person is protected with all rows that carry the person's label" in text
+    assert "If several persons belong together" in text
+    assert "all rows of a person have one label, and no two persons share one" in text
+    for wrong in ("A row is protected", "any one row", "one row", "number of rows", "several rows"):
+        assert wrong not in text

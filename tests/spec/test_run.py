@@ -53,6 +53,7 @@ def runs(draw: st.DrawFn) -> Run:
         adjacency=draw(st.sampled_from(["add-remove", "replace"])),
         released=draw(st.sampled_from(["last", "all"])),
         update=draw(st.sampled_from(["sgd", "post-processed"])),
+        unit=draw(st.sampled_from(["row", "person"])),
     )
 
 
@@ -107,6 +108,7 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
         {"adjacency": "replace"},
         {"released": "last"},
         {"update": "post-processed"},
+        {"unit": "person"},
     ]
     assert {next(iter(change)) for change in changes} == {field.name for field in dataclasses.fields(Run)}
     digests = {Run(**BASE).digest, *(Run(**BASE).replace(**change).digest for change in changes)}
@@ -153,6 +155,7 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
         ("adjacency", ["replace"], ["adjacency is ['replace']", "add-remove, replace"]),
         ("released", "both", ["released is 'both'", "last, all"]),
         ("update", "adam", ["update is 'adam'", "sgd, post-processed"]),
+        ("unit", "household", ["unit is 'household'", "row, person"]),
     ],
 )
 def test_every_field_is_checked(field: str, value: object, says: list[str]) -> None:

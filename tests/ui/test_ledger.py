@@ -24,7 +24,7 @@ from dplateau.ui.answer import planned
 from dplateau.ui.app import POLICY, application
 from dplateau.ui.settings import Settings
 
-RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0)
+RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0, unit="person")
 PLAN = Settings(n=1000, epochs=50, epsilon=0.5, delta=1e-6)
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
@@ -126,7 +126,7 @@ def test_digests_of_a_certificate_are_there(client, ledger, north):
 
     rows = np.random.default_rng(0).normal(size=(1000, 2)) / 4
     options = {"classes": [False, True], "max_iter": 5, "ledger": north}
-    PrivateLogisticRegression(epsilon=0.3, delta=1e-6, **options).fit(rows, rows[:, 0] > 0)
+    PrivateLogisticRegression(epsilon=0.3, delta=1e-6, **options).fit(rows, rows[:, 0] > 0, groups=np.arange(1000))
     north.reserve(RUN).commit()
     said = shown(client.get("/ledger/patients"))
     certified, plain = (entry.data for entry in ledger.entries("patients") if entry.kind == "committed")
@@ -208,7 +208,7 @@ def test_exports_are_those_of_the_command(client, ledger, north, dplateau):
 def test_a_plan_that_fits(client, ledger, north):
     north.reserve(RUN)
     said = ask(client).json()
-    run = planned(PLAN)
+    run = planned(PLAN).replace(unit="person")
     state = north.state()
     assert said["cost"] == cost_of(run, state.order) / state.budget
     assert said["fits"] is True
@@ -225,7 +225,7 @@ def test_a_plan_that_does_not_fit(client, ledger, north):
     assert said["fits"] is False
     assert said["leaves"] == said["left"] == 1.0
     with pytest.raises(dp.BudgetError) as refused:
-        north.reserve(planned(PLAN.without(epsilon=5.0)))
+        north.reserve(planned(PLAN.without(epsilon=5.0)).replace(unit="person"))
     hint = str(refused.value).partition("What would fit: ")[2]
     assert hint
     assert said["more"].startswith(f"What would fit: {hint}")
@@ -234,7 +234,7 @@ def test_a_plan_that_does_not_fit(client, ledger, north):
 
 
 def test_a_plan_for_a_part(client, ledger, north):
-    north.reserve(planned(PLAN.without(n=400)), part=("hospitals", "east"))
+    north.reserve(planned(PLAN.without(n=400)).replace(unit="person"), part=("hospitals", "east"))
     left = north.state().left
     part = ask(client, settings=PLAN.without(n=400), partition="hospitals", records="west").json()
     assert (part["fits"], part["leaves"]) == (True, left)

@@ -98,6 +98,7 @@ def plan_adp_sgd(
         clip_norm=problem.clip * problem.feature_norm,
         step_size=tuple((sizes / sizes[0]).tolist()),
         adjacency=budget.adjacency,
+        unit=problem.unit,
         released="all",
         update="post-processed" if momentum or average else "sgd",
     )

@@ -74,6 +74,7 @@ class DPSGLD:
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
@@ -86,6 +87,7 @@ class DPSGLD:
             self.loss,
             rows,
             target,
+            groups=groups,
             l2=self.l2,
             generator=generator,
             dtype="float64",
@@ -166,6 +168,7 @@ def plan_dp_sgld(
         l2=once,
         diameter=2 * real("radius", radius),
         adjacency=budget.adjacency,
+        unit=problem.unit,
         released="last",
     )
     return DPSGLD(budget.calibrated(run), loss, once)

@@ -76,6 +76,7 @@ def phased_run(
         l2=problem.largest_l2,
         diameter=diameter,
         adjacency=budget.adjacency,
+        unit=problem.unit,
         released="last",
         update=update,
     )

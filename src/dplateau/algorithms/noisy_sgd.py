@@ -20,7 +20,7 @@ from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
 from dplateau.spec.schedule import integer, largest, real, smallest
 from dplateau.training import SecureGenerator, TrainResult, train, train_stream
-from dplateau.training.one_pass import Blocks
+from dplateau.training.records import Blocks
 
 LARGEST_FULL_BATCH: Final = 1 << 19
 LARGE_BATCH: Final = 1 << 17
@@ -64,6 +64,7 @@ class NoisySGD:
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         dtype: str = "float32",
         progress: Callable[[int, int], None] | None = None,
@@ -74,6 +75,7 @@ class NoisySGD:
             self.loss,
             features,
             target,
+            groups=groups,
             l2=self.l2,
             generator=generator,
             dtype=dtype,
@@ -198,6 +200,7 @@ def plan_noisy_sgd(
         clip_norm=problem.clip * problem.feature_norm,
         diameter=diameter,
         adjacency=budget.adjacency,
+        unit=problem.unit,
         released="last",
         update="post-processed",
     )

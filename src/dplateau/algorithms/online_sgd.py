@@ -155,8 +155,12 @@ def start_online_sgd(problem: Problem, budget: Budget) -> OnlineSGD:
     Raises
     ------
     InputError
-        There is an l2 term, or the loss is not smooth.
+        There is an l2 term, the loss is not smooth, or records are persons.
     """
+    if problem.unit != "row":
+        raise InputError(
+            "batches of a stream are of rows: a person whose rows came in two batches would be two records. Use a fit."
+        )
     if problem.largest_l2:
         raise InputError(f"l2 is {problem.largest_l2:g}: steps on a stream have no l2 term. Leave it out.")
     clip, smoothness = problem.contraction()

@@ -51,12 +51,13 @@ class PhasedERM:
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.phased_erm``."""
         return train_phased_erm(
-            self.run, self.loss, features, target, accuracy=self.accuracy, generator=generator, progress=progress
+            self.run, self.loss, features, target, groups=groups, accuracy=self.accuracy, generator=generator, progress=progress
         )
 
 

@@ -58,6 +58,7 @@ class PhasedSGD:
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
@@ -67,6 +68,7 @@ class PhasedSGD:
             self.loss,
             features,
             target,
+            groups=groups,
             batch_size=self.batch_size,
             weighting=self.weighting,
             generator=generator,

@@ -20,7 +20,9 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult
-from dplateau.training.one_pass import Blocks, train_one_pass
+from dplateau.training.one_pass import train_one_pass
+from dplateau.training.persons import block_of_persons
+from dplateau.training.records import Blocks
 
 Array = NDArray[np.float64]
 
@@ -58,11 +60,13 @@ class PNSGD:
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
         """Carry out the plan on records in memory; arguments, result and errors are those of ``dplateau.training.train``."""
-        return self.fit_stream(lambda: [(np.asarray(features), np.asarray(target))], generator=generator, progress=progress)
+        blocks = [block_of_persons(self.run, features, target, groups)]
+        return self.fit_stream(lambda: blocks, generator=generator, progress=progress)
 
     def fit_stream(
         self,
@@ -166,6 +170,7 @@ def planned_pass(
         l2=problem.largest_l2,
         diameter=diameter,
         adjacency=budget.adjacency,
+        unit=problem.unit,
         released="last",
     )
     return PNSGD(budget.calibrated(run), problem.loss, problem.largest_l2)

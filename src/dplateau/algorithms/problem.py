@@ -11,7 +11,7 @@ from typing import Final
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Run
-from dplateau.spec.run import ADJACENCIES
+from dplateau.spec.run import ADJACENCIES, UNITS
 from dplateau.spec.schedule import integer, real
 
 ROOM: Final = 1 + 1e-12
@@ -41,6 +41,8 @@ class Problem:
         c: per-example gradients are clipped to ``c * feature_norm``. By default half of the largest norm of a residual, or 1/2
         where residuals have no bound. Last-iterate bounds need a convex loss: where clipping could spoil that, they clip nothing
         by default.
+    unit : {"row", "person"}, default "row"
+        What a record is; see ``Run``. Plans for persons are fitted with ``groups``.
 
     Raises
     ------
@@ -61,6 +63,7 @@ class Problem:
     feature_norm: float = 1.0
     l2: float | tuple[float, ...] = 0.0
     residual_clip: float | None = None
+    unit: str = "row"
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -77,6 +80,8 @@ class Problem:
             put("l2", real("l2", self.l2, inclusive=True))
         if self.residual_clip is not None:
             put("residual_clip", real("residual_clip", self.residual_clip))
+        if self.unit not in UNITS:
+            raise InputError(f"unit is {self.unit!r}: expected one of {', '.join(UNITS)}.")
 
     @property
     def weights(self) -> int:

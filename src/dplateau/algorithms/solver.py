@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dplateau.losses import GeneralisedLinearLoss
     from dplateau.spec import Run
     from dplateau.training import SecureGenerator, TrainResult
-    from dplateau.training.one_pass import Blocks
+    from dplateau.training.records import Blocks
 
 FEW: Final = 10.0
 """Where the noise that hides one record is as large as a tenth of all records or more, little can be learnt by any method."""
@@ -46,10 +46,11 @@ class Algorithm(Protocol):
         features: ArrayLike,
         target: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> TrainResult:
-        """Carry it out on records."""
+        """Carry it out on records; where these are persons, ``groups`` say whose each row is."""
         ...
 
 
@@ -132,16 +133,16 @@ class Solver:
             raise InputError(
                 f"solver {self.name!r} is for objectives without an l2 term: leave out l2, or choose {self.name}-strong."
             )
-        _warn_of_noise(problem.n, budget)
+        _warn_of_noise(problem, budget)
         return self.make(problem, budget, **({"steps": steps} if self.takes_steps else {}), **options)
 
 
-def _warn_of_noise(n: int, budget: Budget) -> None:
+def _warn_of_noise(problem: Problem, budget: Budget) -> None:
     """Say, before anything is spent, where no method can learn much."""
-    rows = 1 / budget.mu  # the noise on a sum that all n records add the same to
-    if n < FEW * rows:
+    rows = 1 / budget.mu  # the noise on a sum to which each record adds as much as it may
+    if problem.n < FEW * rows:
         message = (
-            f"{n:,} rows are few at epsilon {budget.epsilon:g}: the noise that hides one of them is as large as {rows:,.0f} rows"
-            " that agree. A model may be no better than the largest class, or the mean. More rows, or a larger epsilon, would help."
+            f"{problem.n:,} {problem.unit}s are few at epsilon {budget.epsilon:g}: the noise that hides one of them is as large as {rows:,.0f}"
+            " that agree. A model may be no better than the largest class, or the mean. More of them, or a larger epsilon, would help."
         )
         warnings.warn(message, AccuracyWarning, stacklevel=4)

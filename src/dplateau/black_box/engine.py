@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ _HALF: Final = N // 2
 DRAWN: Final = (Poisson(_HALF), FixedSize(_HALF), RandomAllocation(_HALF), Shuffled(_HALF))
 SAMPLINGS: Final = (FullBatch(), *DRAWN, Cyclic(_HALF), OnePass(N // 4))
 _STEPS: Final = 4
+_ROWS: Final = 20
+"""Rows of a person."""
 
 
 def engine_cases() -> Iterator[Callable[[], Case]]:
@@ -30,6 +33,8 @@ def engine_cases() -> Iterator[Callable[[], Case]]:
     for sampling in SAMPLINGS:
         for adjacency in ("add-remove", "replace"):
             yield partial(_all_iterates, sampling, adjacency)
+    for adjacency in ("add-remove", "replace"):
+        yield partial(_all_iterates, Poisson(_HALF), adjacency, rows=_ROWS)
     # Every scheme whose batches keep the order of the records, here with all of them in one batch.
     for sampling in (FullBatch(), Poisson(LONG), FixedSize(LONG), RandomAllocation(LONG), Cyclic(LONG), OnePass(LONG)):
         yield partial(_one_step, sampling, Logistic(), float32_order(LONG), clip_norm=0.5)
@@ -42,11 +47,15 @@ def _run(sampling: Sampling, n: int, epsilon: float, **options: Any) -> Run:
     return calibrate(run, epsilon=epsilon, delta=DELTA)
 
 
-def _all_iterates(sampling: Sampling, adjacency: str) -> Case:
+def _all_iterates(sampling: Sampling, adjacency: str, rows: int = 0) -> Case:
+    """All iterates of a run on rows; or on persons, of whom the one in question has so many rows and every other one two."""
     neighbours = one_record(N, target=FAR, adjacency=adjacency)
-    run = _run(sampling, N, MIDDLE, steps=_STEPS, step_size=1.0, adjacency=adjacency)
+    run = _run(sampling, N, MIDDLE, steps=_STEPS, step_size=1.0, adjacency=adjacency, unit="person" if rows else "row")
     ratio = log_likelihood_ratio(run, -neighbours.direction)  # the target is far above every score
     train = partial(_iterates, run, Squared())
+    if rows:
+        train = partial(_iterates_of_persons, run, np.repeat(np.arange(N), np.r_[rows, np.full(N - 1, 2)]))
+        neighbours = replace(neighbours, name=f"{neighbours.name}: a person with {rows} rows")
     return Case(f"train, {sampling.kind}", neighbours, run, train, {"likelihood ratio": ratio})
 
 
@@ -60,6 +69,11 @@ def _one_step(
 
 def _iterates(run: Run, loss: GeneralisedLinearLoss, features: Any, target: Any, generator: SecureGenerator) -> Any:
     return train(run, loss, features, target, generator=generator, keep_iterates=True).iterates
+
+
+def _iterates_of_persons(run: Run, groups: Any, features: Any, target: Any, generator: SecureGenerator) -> Any:
+    rows, targets = features[groups], target[groups]
+    return train(run, Squared(), rows, targets, groups=groups, generator=generator, keep_iterates=True).iterates
 
 
 def _weights(run: Run, loss: GeneralisedLinearLoss, start: Any, features: Any, target: Any, generator: SecureGenerator) -> Any:

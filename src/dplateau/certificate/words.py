@@ -14,20 +14,26 @@ from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import Schedule, largest, smallest
 
 BATCHES = {
-    "poisson": "Poisson batches of {size} expected rows",
-    "fixed-size": "random batches of {size} rows",
-    "random-allocation": "in every epoch each row in one batch, drawn at random, of {size} expected rows",
-    "cyclic": "batches of {size} rows, in the same public order in every epoch",
-    "shuffled": "batches of {size} rows, shuffled in every epoch",
-    "one-pass": "batches of {size} rows, every row used once",
-    "full": "all rows in every step",
+    "poisson": "Poisson batches of {size} expected {unit}s",
+    "fixed-size": "random batches of {size} {unit}s",
+    "random-allocation": "in every epoch each {unit} in one batch, drawn at random, of {size} expected {unit}s",
+    "cyclic": "batches of {size} {unit}s, in the same public order in every epoch",
+    "shuffled": "batches of {size} {unit}s, shuffled in every epoch",
+    "one-pass": "batches of {size} {unit}s, every {unit} used once",
+    "full": "all {unit}s in every step",
 }
 RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
 FINAL_MODEL = "the final model only"
-ADJACENCY = {"add-remove": "one row added or removed", "replace": "one row replaced by another"}
+ADJACENCY = {"add-remove": "one {unit} added or removed", "replace": "one {unit} replaced by another"}
 SECRET = {
-    "add-remove": "whether any one row was in the data",
-    "replace": "which of two values any one row had",
+    ("row", "add-remove"): "whether any one row was in the data",
+    ("row", "replace"): "which of two values any one row had",
+    ("person", "add-remove"): "whether any one person's rows were in the data",
+    ("person", "replace"): "which of two lists of rows any one person had",
+}
+PROTECTED = {
+    "row": "It is rows that are protected: a person with several rows is protected less.",
+    "person": "It is persons that are protected, each with all rows that carry the person's label.",
 }
 HOW: Final = tuple(How)
 BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by the person who trained", None: ""}
@@ -41,7 +47,22 @@ def spread(value: Schedule, digits: int = 6) -> str:
 
 def batches(run: Run) -> str:
     """What a step uses."""
-    return BATCHES[run.sampling.kind].format(size=spread(getattr(run.sampling, "batch_size", 0.0)))
+    return batches_of(run, spread(getattr(run.sampling, "batch_size", 0.0)))
+
+
+def batches_of(run: Run, size: str) -> str:
+    """What a step uses, with the size of a batch in words."""
+    return BATCHES[run.sampling.kind].format(size=size, unit=run.unit)
+
+
+def protects(run: Run | Runs) -> str:
+    """What neighbouring data sets differ in."""
+    return ADJACENCY[run.adjacency].format(unit=run.unit)
+
+
+def secret(run: Run | Runs) -> str:
+    """What nobody can tell."""
+    return SECRET[run.unit, run.adjacency]
 
 
 def _count(value: float) -> str:
@@ -61,7 +82,8 @@ def run_facts(run: Run | Runs) -> list[tuple[str, str]]:
 
 
 def _protects(run: Run | Runs) -> tuple[str, str]:
-    return "protects", f"{ADJACENCY[run.adjacency]}, among {run.n:,} ({run.adjacency})"
+    whole = ", with all rows of the person" if run.unit == "person" else ""
+    return "protects", f"{protects(run)}{whole}, among {run.n:,} ({run.adjacency})"
 
 
 def _phase(name: str, run: Run) -> list[tuple[str, str]]:
@@ -110,7 +132,6 @@ def statement(
         return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
     accuracy = math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10
     return (
-        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {SECRET[run.adjacency]} with at most"
-        f" {accuracy:.1f} % accuracy; a coin toss has 50 %. It is rows that are protected: a person with several rows is protected"
-        f" less. Their number, {run.n:,}, is declared public."
+        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {secret(run)} with at most"
+        f" {accuracy:.1f} % accuracy; a coin toss has 50 %. {PROTECTED[run.unit]} Their number, {run.n:,}, is declared public."
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 import typer
 
 from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Runs, Sampling
+from dplateau.spec.run import UNITS
 from dplateau.spec.sampling import sampling_from_dict
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ DESCRIBES: Final[dict[str, Any]] = {
     "diameter": Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")],
     "adjacency": Adjacency,
     "released": Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")],
+    "unit": Annotated[str | None, choice(UNITS, "What a record is; a row by default.", GUARANTEE, "--unit")],
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]

@@ -45,7 +45,11 @@ def train(
         bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
     ] = False,
     rows: Annotated[
-        int | None, o.option("The public number of rows; another is refused (default: the file's own).", DATA, "--rows")
+        int | None, o.option("The public number of rows, or persons; others are refused (default: the file's).", DATA, "--rows")
+    ] = None,
+    person: Annotated[
+        str | None,
+        o.option("The column that says whose a row is: [bold]persons[/] are protected, each with all rows.", DATA, "--person"),
     ] = None,
     insecure_seed: Annotated[
         int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", o.MODEL, "--insecure-seed")
@@ -71,7 +75,7 @@ def train(
 
     dplateau train adult.data --schema adult --test adult.test --epsilon 1
 
-    dplateau train visits.parquet --schema visits.toml --epsilon 0.5
+    dplateau train visits.parquet --schema visits.toml --epsilon 0.5 --person patient
 
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
@@ -99,6 +103,7 @@ def train(
         steps=steps,
         stream=stream,
         rows=rows,
+        person=person,
         adjacency=adjacency,
         insecure_seed=insecure_seed,
         ledger=account,
@@ -140,6 +145,7 @@ def fit(
     steps: int = 400,
     stream: bool = False,
     rows: int | None = None,
+    person: str | None = None,
     adjacency: str | None = None,
     insecure_seed: int | None = None,
     ledger: Account | None = None,
@@ -168,6 +174,7 @@ def fit(
             max_iter=steps,
             stream=stream,
             n=rows,
+            person=person,
             adjacency=adjacency or "add-remove",
             insecure_seed=insecure_seed,
             ledger=ledger,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dplateau.data import columns as read
+from dplateau.data.person import persons_in
 from dplateau.data.plain import fill_numbers, fill_vector, is_plain
 from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows, clip_rows, parts
 from dplateau.data.schema import Category, Date, Feature, Number, Schema, Vector
@@ -45,6 +46,8 @@ class Dataset:
         The declared range of a regression target.
     feature_norm : float
         The public bound.
+    groups : array, shape (n,), optional
+        Whose each row is, where that was read.
     """
 
     features: NDArray[Any]
@@ -53,6 +56,7 @@ class Dataset:
     classes: tuple[str, ...] | None
     target_range: tuple[float, float] | None
     feature_norm: float
+    groups: NDArray[Any] | None = None
 
 
 def encode(
@@ -108,6 +112,7 @@ def encode(
         classes=target.classes or None,
         target_range=None if target.low is None or target.high is None else (target.low, target.high),
         feature_norm=float(feature_norm),
+        groups=persons_in(table, schema),
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dplateau.data.encode import Dataset, encode
+from dplateau.data.files import existing_file
+from dplateau.data.person import with_person
 from dplateau.data.readers import read_table
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
@@ -22,6 +24,7 @@ def load_dataset(
     schema: str | Path | Schema,
     *,
     n: int | None = None,
+    person: str | None = None,
     feature_norm: float = 1.0,
     rows: str | None = None,
     intercept: float = 1.0,
@@ -36,7 +39,9 @@ def load_dataset(
     schema : str, Path or Schema
         See ``load_schema``.
     n : int, optional
-        The public number of rows, see ``read_table``.
+        The public number of records, see ``read_table``: of persons where there are any.
+    person : str, optional
+        The column that says whose a row is, in texts or whole numbers; the schema leaves it out or ignores it.
     feature_norm, rows, intercept, dtype
         See ``encode``.
 
@@ -51,7 +56,13 @@ def load_dataset(
         The schema is not valid, or the file does not fit it.
     """
     public = load_schema(schema)
-    return encode(read_table(path, public, n=n), public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
+    if person is not None:
+        public = with_person(public, person, existing_file(path))
+    table = read_table(path, public, n=n if person is None else None)
+    found = encode(table, public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
+    if n is not None and found.groups is not None and n != (persons := len(set(found.groups.tolist()))):
+        raise InputError(f"{path} has {persons} persons where n = {n} is declared: declare their true number, or repair it.")
+    return found
 
 
 def sample_path(name: str) -> Path:

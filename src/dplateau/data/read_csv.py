@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dplateau.data.csv_records import breaks, first_record, whole_records
 from dplateau.data.files import existing_file
-from dplateau.data.schema import Ignored, Number, Schema, Target
+from dplateau.data.schema import Ignored, Number, Person, Schema, Target
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -219,4 +219,5 @@ def check_columns(path: Path | str, schema: Schema, found: list[str], hint: str 
         if not isinstance(column, Ignored) and found.count(column.name) != 1:
             what = "target column" if isinstance(column, Target) else "column"
             fault = "lacks" if column.name not in found else "has more than one"
-            raise InputError(f"{path} {fault} {what} {column.name!r}, which the schema declares. {hint}".rstrip())
+            which = "says whose a row is" if isinstance(column, Person) else "the schema declares"
+            raise InputError(f"{path} {fault} {what} {column.name!r}, which {which}. {hint}".rstrip())

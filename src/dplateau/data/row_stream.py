@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.data.rows import as_rows
 from dplateau.spec import InputError
+from dplateau.spec.run import UNITS
 from dplateau.spec.schedule import integer
 
-Block: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Features, shape (k, d), and target, shape (k,)."""
+Block: TypeAlias = tuple[NDArray[Any], ...]
+"""Features, shape (k, d), target, shape (k,), and, where records are persons, whose each row is, shape (k,)."""
 GIVEN: Final = "as given: public, and chosen without looking at the records"
 BLOCK_ROWS: Final = 1 << 14
 DTYPES: Final = ("float32", "float64")
@@ -30,7 +31,8 @@ class RowStream:
     Attributes
     ----------
     n : int
-        The declared number of rows. Public; ``blocks`` fails unless exactly so many come.
+        The declared number of records. Public; ``blocks`` fails unless exactly so many rows come, and training unless so many
+        persons do.
     d : int
         The number of features.
     dtype : {"float32", "float64"}
@@ -49,6 +51,8 @@ class RowStream:
         The declared range of a regression target.
     feature_norm : float or None
         The norm that every row is scaled or clipped to; None where nothing was enforced.
+    unit : {"row", "person"}
+        What a record is. The rows of a person follow one another.
     """
 
     n: int
@@ -61,6 +65,7 @@ class RowStream:
     classes: tuple[str, ...] | None = None
     target_range: tuple[float, float] | None = None
     feature_norm: float | None = None
+    unit: str = "row"
 
     def blocks(self) -> Generator[Block]:
         """Read the rows once, from the first to the last.
@@ -74,6 +79,8 @@ class RowStream:
             k >= 1 rows.
         target : array, shape (k,)
             Their targets.
+        groups : array, shape (k,)
+            Whose they are, where records are persons.
 
         Raises
         ------
@@ -86,7 +93,7 @@ class RowStream:
                 if not len(block[0]):
                     continue
                 seen += len(block[0])
-                if seen > self.n:
+                if seen > self.n and self.unit == "row":
                     raise InputError(
                         f"the stream has more than the declared {self.n} rows: declare their true number, which is public."
                     )
@@ -95,7 +102,7 @@ class RowStream:
                 held = block
         if held is None or seen < self.n:
             raise InputError(
-                f"the stream ends after {seen} of the declared {self.n} rows: declare their true number, or repair it."
+                f"the stream ends after {seen} of the declared {self.n} {self.unit}s: declare their true number, or repair it."
             )
         yield held
 
@@ -142,22 +149,24 @@ def array_stream(
 
 
 def block_stream(
-    blocks: Iterable[tuple[ArrayLike, ArrayLike]] | Callable[[], Iterable[tuple[ArrayLike, ArrayLike]]],
+    blocks: Iterable[tuple[ArrayLike, ...]] | Callable[[], Iterable[tuple[ArrayLike, ...]]],
     n: int,
     d: int,
     *,
     dtype: str = "float32",
     order: str = GIVEN,
     feature_norm: float | None = None,
+    unit: str = "row",
 ) -> RowStream:
     """The caller's own blocks, checked, as a stream.
 
     Parameters
     ----------
     blocks : iterable or callable
-        Pairs of features, shape (k, d), and target, shape (k,), with any k; or what returns them, once for each reading.
+        Pairs of features, shape (k, d), and target, shape (k,), with any k; or what returns them, once for each reading. Of persons
+        also groups, shape (k,): whose each row is. The rows of a person follow one another, over the ends of blocks too.
     n : int
-        The number of rows; public.
+        The number of rows, or of persons; public.
     d : int
         The number of features.
     dtype : {"float32", "float64"}, default "float32"
@@ -167,16 +176,20 @@ def block_stream(
         on what they say.
     feature_norm : float, optional
         The public bound that the caller has enforced on the rows.
+    unit : {"row", "person"}, default "row"
+        What a record is.
 
     Raises
     ------
     InputError
-        n, d or dtype is not as expected. Blocks are checked as they come: shapes, numbers, finite entries; and an iterator can be
-        read only once.
+        n, d, unit or dtype is not as expected. Blocks are checked as they come: shapes, numbers, finite entries; and an iterator
+        can be read only once.
     """
     d, used = integer("d", d), False
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
+    if unit not in UNITS:
+        raise InputError(f"unit is {unit!r}: expected one of {', '.join(UNITS)}.")
 
     def source() -> Generator[Block]:
         nonlocal used
@@ -186,18 +199,19 @@ def block_stream(
         used = not callable(blocks) and iter(found) is found
         start = 0
         for pair in found:
-            block = _checked(pair, d, dtype, start)
+            block = _checked(pair, d, dtype, start, unit)
             yield block
             start += len(block[0])
 
-    return RowStream(integer("n", n), d, dtype, order, source, feature_norm=feature_norm)
+    return RowStream(integer("n", n), d, dtype, order, source, feature_norm=feature_norm, unit=unit)
 
 
-def _checked(pair: Any, d: int, dtype: str, start: int) -> Block:
-    """A block of the caller as two arrays."""
+def _checked(pair: Any, d: int, dtype: str, start: int, unit: str) -> Block:
+    """A block of the caller as arrays."""
     where = f"the block after row {start}"
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise InputError(f"{where} is of type {type(pair).__name__}: expected a pair of features and target.")
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 + (unit == "person"):
+        wanted = "features, target and groups" if unit == "person" else "a pair of features and target"
+        raise InputError(f"{where} is of type {type(pair).__name__}: expected {wanted}.")
     rows, labels = as_rows(pair[0]), np.asarray(pair[1])
     if rows.shape[1] != d:
         raise InputError(f"{where} has {rows.shape[1]} features: expected {d}.")
@@ -206,7 +220,7 @@ def _checked(pair: Any, d: int, dtype: str, start: int) -> Block:
     with np.errstate(over="ignore"):
         rows = rows.astype(dtype)  # a copy: the caller may fill the same array with the next rows while these are held
     _check_finite(rows, labels, start)
-    return rows, labels.copy()
+    return rows, labels.copy(), *(np.array(groups) for groups in pair[2:])
 
 
 def _check_finite(rows: NDArray[Any], labels: NDArray[Any], start: int) -> None:

@@ -191,6 +191,17 @@ class Ignored:
 
 
 @dataclass(frozen=True)
+class Person:
+    """The column that says whose a row is. No schema declares it: who reads the rows names it."""
+
+    name: str
+    kind: ClassVar[str] = "person"
+
+    def __post_init__(self) -> None:
+        named(self.name)
+
+
+@dataclass(frozen=True)
 class Target:
     """The column to predict: declared classes, or a public range of numbers (values outside are clipped to it).
 
@@ -228,7 +239,7 @@ class Target:
 
 
 Feature: TypeAlias = Number | Category | Date | Vector
-Column: TypeAlias = Feature | Ignored | Target
+Column: TypeAlias = Feature | Ignored | Target | Person
 KINDS: Final = {column.kind: column for column in (Number, Category, Date, Vector, Ignored, Target)}
 
 
@@ -320,7 +331,7 @@ class Schema:
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
         for column in columns:
-            if not isinstance(column, tuple(KINDS.values())):
+            if not isinstance(column, (*KINDS.values(), Person)):
                 raise InputError(
                     f"a column is of type {type(column).__name__}: expected Number, Category, Date, Vector, Ignored or Target."
                 )

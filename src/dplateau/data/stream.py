@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 
 from dplateau.data.encode import check_options, encode, feature_names
 from dplateau.data.files import existing_file, format_of
+from dplateau.data.person import count_persons, with_person
 from dplateau.data.read_csv import count_csv, csv_pieces
 from dplateau.data.read_jsonl import count_jsonl, jsonl_pieces
 from dplateau.data.row_stream import GIVEN, Block, RowStream
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 ORDERS: Final = ("given", "random")
 BLOCK_BYTES: Final = 1 << 23
+PIECE: Final = 1 << 16
+"""Rows of a piece in which persons are counted."""
 WORKERS: Final = min(4, os.cpu_count() or 1)
 """Blocks that are encoded at a time, while the next is read."""
 
@@ -51,6 +54,7 @@ def open_stream(
     schema: str | Path | Schema,
     *,
     n: int | None = None,
+    person: str | None = None,
     order: str = "given",
     order_seed: int = 0,
     feature_norm: float = 1.0,
@@ -73,7 +77,10 @@ def open_stream(
         The public schema, see ``load_schema``.
     n : int, optional
         The number of rows, which is public. By default the one of the Parquet metadata or of the array's header; a CSV file or JSON
-        lines are read once more to count its rows.
+        lines are read once more to count its rows. With ``person`` it is the number of persons, and every file is read once more.
+    person : str, optional
+        The column that says whose a row is, in texts or whole numbers; the schema leaves it out or ignores it. The file must be
+        sorted by person: one whose rows do not follow one another is found at the end, and nothing is released.
     order : {"given", "random"}, default "given"
         "given": the file's order, which must be public and chosen without looking at what the rows say. "random" (Parquet): row
         groups, and rows within blocks, permuted by ``order_seed``. No privacy rests on its being random; what is known about the
@@ -103,7 +110,11 @@ def open_stream(
     seed = integer("order_seed", order_seed, low=0)
     size = max(1, integer("block_bytes", block_bytes) // (len(names) * kind.itemsize))
     mark = _mark(path)
-    reader = _reader(path, public, None if n is None else integer("n", n))
+    if person is not None:
+        if order == "random":
+            raise InputError('order = "random" would tear the rows of a person apart: use order = "given" on a file of persons.')
+        public = with_person(public, person, path)
+    reader = _reader(path, public, None if n is None else integer("n", n), person)
     if reader.n == 0:
         raise InputError(f"{path} has no rows: expected at least one.")
     if n is not None and reader.n != n:
@@ -117,7 +128,8 @@ def open_stream(
             found = encode(table, public, feature_norm=bound, rows=rows, intercept=weight, dtype=kind)
         except InputError as error:
             raise InputError(f"{path}, rows {first} to {last}{' of those read' if shuffle is not None else ''}: {error}") from None
-        return (found.features, found.target) if shuffle is None else (found.features[shuffle], found.target[shuffle])
+        columns = (found.features, found.target) if found.groups is None else (found.features, found.target, found.groups)
+        return columns if shuffle is None else tuple(column[shuffle] for column in columns)
 
     def source() -> Generator[Block]:
         _check_unchanged(path, mark)
@@ -147,6 +159,7 @@ def open_stream(
         order=GIVEN if order == "given" else _random(reader.groups[0], min(size, reader.n), seed),
         source=source,
         block_rows=size,
+        unit="row" if person is None else "person",
         feature_names=names,
         classes=target.classes or None,
         target_range=None if target.low is None or target.high is None else (target.low, target.high),
@@ -154,9 +167,18 @@ def open_stream(
     )
 
 
-def _reader(path: Path, schema: Schema, n: int | None) -> _Reader:
-    """How the file is read, and the number of its rows: declared, or as the file says."""
+def _reader(path: Path, schema: Schema, n: int | None, person: str | None) -> _Reader:
+    """How the file is read, and the number of its records: declared, or as the file says."""
     kind = format_of(path, schema)
+    if person is not None:
+        groups = range(len(parquet_groups(path, schema))) if kind == "parquet" else ()
+        names = {
+            "csv": lambda: csv_pieces(path, schema, [person, schema.target.name]),
+            "jsonl": lambda: jsonl_pieces(path, schema, [person]),
+            "parquet": lambda: parquet_pieces(path, schema, PIECE, groups, [person]),
+        }[kind]
+        found = count_persons(names(), schema) if n is None else n
+        return replace(_reader(path, schema, 1, None), n=found)
     if kind == "parquet":
         groups = parquet_groups(path, schema)
         return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, range(len(groups))), groups)

@@ -39,8 +39,10 @@ def parquet_groups(path: Path, schema: Schema) -> tuple[int, ...]:
         raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
 
 
-def parquet_pieces(path: Path, schema: Schema, rows: int, groups: Sequence[int]) -> Iterator[pa.Table]:
-    """The row groups ``groups``, one after the other, in pieces of ``rows`` rows.
+def parquet_pieces(
+    path: Path, schema: Schema, rows: int, groups: Sequence[int], columns: list[str] | None = None
+) -> Iterator[pa.Table]:
+    """The row groups ``groups``, one after the other, in pieces of ``rows`` rows; only ``columns`` where they are named.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def parquet_pieces(path: Path, schema: Schema, rows: int, groups: Sequence[int])
     seen = 0
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(batch_size=rows, row_groups=list(groups), columns=used_names(schema)):
+            for batch in file.iter_batches(batch_size=rows, row_groups=list(groups), columns=columns or used_names(schema)):
                 seen += batch.num_rows
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError):

@@ -44,7 +44,7 @@ class Stream(Protocol):
 
     @property
     def n(self) -> int:
-        """Number of rows."""
+        """Number of records."""
         ...
 
     @property
@@ -57,8 +57,11 @@ class Stream(Protocol):
         """How the rows are ordered, for the certificate."""
         ...
 
-    def blocks(self) -> Iterable[tuple[NDArray[Any], NDArray[Any]]]:
-        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row."""
+    def blocks(self) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row.
+
+        Where a stream's ``unit`` is "person" they are ``(features, target, groups)``, and n counts persons.
+        """
         ...
 
 
@@ -71,8 +74,20 @@ class Ready(NamedTuple):
     residual_clip: float | None
     assumptions: tuple[Assumption, ...]
     uncertified: str | None
+    persons: NDArray[np.int64] | None
+    """The number of each row's person, where records are persons."""
     finished: Callable[[Weights], Any]
     """Sets the fitted attributes."""
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.rows) if self.persons is None else int(self.persons.max()) + 1
+
+    @property
+    def unit(self) -> str:
+        """What a record is."""
+        return "row" if self.persons is None else "person"
 
 
 class PrivateLinearModel(BaseEstimator):
@@ -139,10 +154,10 @@ class PrivateLinearModel(BaseEstimator):
         return self._bounded(X, self._constant() or None)
 
     def _solver(
-        self, n: int, d: int, loss: GeneralisedLinearLoss, residual_clip: float | None, stream: bool
+        self, n: int, unit: str, d: int, loss: GeneralisedLinearLoss, residual_clip: float | None, stream: bool
     ) -> tuple[Solver, Problem, dict[str, Any]]:
-        """The solver, what it is to plan for n rows of d features, the intercept's not counted, and what its fit is told."""
-        problem = self._problem(n, d, loss)
+        """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
+        problem = self._problem(n, d, loss, unit)
         once = stream and problem.weights <= MOST_WEIGHTS
         name = choose(problem, one_pass=once)[0] if self.solver == "auto" else self.solver
         problem, solver = clipped(problem, name, residual_clip), solver_named(name)
@@ -153,10 +168,10 @@ class PrivateLinearModel(BaseEstimator):
             warnings.warn(f"{type(self).__name__}: steps is max_iter now.", DeprecationWarning, stacklevel=2)
         return integer("max_iter", self.max_iter if self.steps == "deprecated" else self.steps)
 
-    def _problem(self, n: int, d: int, loss: GeneralisedLinearLoss) -> Problem:
+    def _problem(self, n: int, d: int, loss: GeneralisedLinearLoss, unit: str = "row") -> Problem:
         constant = bool(self._constant())
         l2 = (self.l2,) * d + (0.0,) * constant  # Noisy-SGD does not shrink an intercept
-        return Problem(n, d + constant, loss, float(np.hypot(self.feature_norm, self._constant())), l2)
+        return Problem(n, d + constant, loss, float(np.hypot(self.feature_norm, self._constant())), l2, unit=unit)
 
     def _budget(self, delta: float) -> Budget:
         return Budget(self.epsilon, delta, self.adjacency)
@@ -170,7 +185,7 @@ class PrivateLinearModel(BaseEstimator):
     def _bar(self, unit: str) -> AbstractContextManager[Any]:
         return progress_bar(unit=unit) if self.verbose else nullcontext()
 
-    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
+    def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         """Check the arguments and the data, and take nothing out of any budget."""
         raise NotImplementedError
 
@@ -180,24 +195,25 @@ class PrivateLinearModel(BaseEstimator):
 
     def _planned(self, ready: Ready) -> tuple[Algorithm, Callable[..., TrainResult]]:
         """The plan for checked data, and what carries it out."""
-        rows, delta = ready.rows, self._delta(len(ready.rows))
-        solver, problem, options = self._solver(len(rows), rows.shape[1], ready.loss, ready.residual_clip, False)
+        rows, delta = ready.rows, self._delta(ready.n)
+        solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
 
         def fit(**more: Any) -> TrainResult:
-            return made.fit(self._features(rows), ready.target, **more, **options)
+            return made.fit(self._features(rows), ready.target, groups=ready.persons, **more, **options)
 
         return made, fit
 
-    def _fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Any:
         """Train, and set the attributes that all estimators have."""
-        ready = self._ready(X, y)
+        ready = self._ready(X, y, groups)
         warn_if_weak(real("epsilon", self.epsilon))
         made, fit = self._planned(ready)
         self._reserve(made.run)
-        with self._fine_enough(made.run), self._bar(made.progress_unit) as progress:
+        unit = f"{ready.unit}s" if made.progress_unit == "rows" else made.progress_unit
+        with self._fine_enough(made.run), self._bar(unit) as progress:
             result = fit(generator=self._generator(), progress=progress)
-        return ready.finished(self._certified(result, self._delta(len(ready.rows)), ready.assumptions, ready.uncertified))
+        return ready.finished(self._certified(result, self._delta(ready.n), ready.assumptions, ready.uncertified))
 
     def _fit_stream(
         self,
@@ -209,17 +225,17 @@ class PrivateLinearModel(BaseEstimator):
         assumptions: tuple[Assumption, ...] = (),
     ) -> Weights:
         """As ``_fit``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
-        delta = self._delta(stream.n)
+        delta, unit = self._delta(stream.n), getattr(stream, "unit", "row")
         warn_if_weak(real("epsilon", self.epsilon))
-        solver, problem, options = self._solver(stream.n, stream.d, loss, residual_clip, True)
+        solver, problem, options = self._solver(stream.n, unit, stream.d, loss, residual_clip, True)
         made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
         order = Order(detail=stream.order)
 
-        def read() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-            return ((self._features(X), prepared(y)) for X, y in stream.blocks())
+        def read() -> Iterator[tuple[NDArray[Any], ...]]:
+            return ((self._features(X), prepared(y), *groups) for X, y, *groups in stream.blocks())
 
         self._reserve(made.run)
-        with self._fine_enough(made.run), self._bar("rows") as progress:
+        with self._fine_enough(made.run), self._bar(f"{unit}s") as progress:
             result = made.fit_stream(read, generator=self._generator(), progress=progress, **options)
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
@@ -373,3 +389,11 @@ def takes_batches(model: PrivateLinearModel) -> bool:
     if model.delta is None:
         raise AttributeError("partial_fit needs delta: the number of rows, which its default follows from, is not known yet.")
     return True
+
+
+def refuse_groups(groups: object) -> None:
+    """Raise ``InputError`` where batches are to be of persons."""
+    if groups is not None:
+        raise InputError(
+            "partial_fit takes rows: a person whose rows came in two batches would be two records. Use fit, or fit_stream."
+        )

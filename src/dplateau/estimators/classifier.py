@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.estimators.costs import numbers_of_classes
 from dplateau.losses import class_weighted, scaled_weights
@@ -19,6 +20,7 @@ from dplateau.losses.named import ChosenLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
 from dplateau.spec.assumption import Classes, ClassWeights
 from dplateau.training.charged import Budgeted
+from dplateau.training.persons import codes_of
 
 TAKEN: Final = (
     "the classes were taken from y, and one row of a class of its own would change the shape of the model: no epsilon covers that,"
@@ -59,7 +61,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _loss(self, classes: int) -> ChosenLoss:
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Any:
         """Train on private rows.
 
         Parameters
@@ -69,6 +71,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         y : array of shape (n,)
             Class of each row. If ``classes`` are not declared they are taken from here, with a ``PrivacyWarning``, and the model
             has no certificate.
+        groups : array of shape (n,), optional
+            Whose each row is: texts or whole numbers, with any number of rows each. A record is then a person: the loss of a person
+            is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
 
         Returns
         -------
@@ -81,9 +86,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, groups)
 
-    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
+    def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()
         rows, labels = checked_data(self, X, y, y_numeric=False)
         self._online = None
@@ -92,9 +97,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes, assumption = _sorted(_present(labels) if self.classes is None else self.classes)
         (loss, residual_clip), held = self._weighted_loss(classes)
         target, uncertified = _codes(labels, classes), TAKEN if self.classes is None else None
-        return Ready(
-            rows, target, loss, residual_clip, (assumption, *held), uncertified, lambda found: self._fitted(classes, found)
-        )
+        persons = None if groups is None else codes_of(groups, len(rows))
+        finished = partial(self._fitted, classes)
+        return Ready(rows, target, loss, residual_clip, (assumption, *held), uncertified, persons, finished)
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train on private rows that need not fit in memory.
@@ -128,7 +133,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self._fitted(classes, self._fit_stream(stream, lambda y: _codes(np.asarray(y), classes), loss, **options))
 
     @available_if(takes_batches)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Any:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, groups: None = None) -> Any:
         """Take in one more batch of private rows: one noisy gradient step, after which the model can be used and published.
 
         However many batches there are, all of them together cost ``epsilon``, provided that every row is in one batch only: each
@@ -145,6 +150,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             Class of each row.
         classes : array of shape (K,), optional
             All classes, public; needed where they were declared neither to the constructor nor for an earlier fit.
+        groups : None
+            Refused: nobody could tell that a person's rows came in one batch only. Persons need ``fit`` or ``fit_stream``.
 
         Returns
         -------
@@ -156,6 +163,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             As ``fit``. The model stays as it was.
         """
         self._check_arguments()
+        refuse_groups(groups)
         first = getattr(self, "_online", None) is None
         known = [one for one in (self.classes, classes, getattr(self, "classes_", None)) if one is not None]
         declared, assumption = self._declared_classes("partial_fit", known[0] if known else None)

@@ -66,11 +66,12 @@ class _Candidate(NamedTuple):
         return self.fit(**more)
 
     def credits(self, result: Any) -> NDArray[Any]:
-        """What each record adds to the score, from 0 to 1. The model is then as it was: only the best one is kept."""
+        """What each record adds to the score, from 0 to 1: of a person the mean. The model is then as it was."""
         before = dict(vars(self.model))
         try:
             self.finish(result, "this is a candidate of a search: its certificate is that of the search.")
-            return self.model._credits(self.shown.rows, self.shown.target)
+            found, persons = self.model._credits(self.shown.rows, self.shown.target), self.shown.persons
+            return found if persons is None else np.bincount(persons, found) / np.bincount(persons)
         finally:
             vars(self.model).clear()
             vars(self.model).update(before)
@@ -177,7 +178,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.validation = validation
         self.ledger = ledger
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Any:
         """Search on private rows.
 
         Parameters
@@ -186,6 +187,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
             Rows.
         y : array of shape (n,)
             Class or target of each row. Classes must be declared in ``estimator``.
+        groups : array of shape (n,), optional
+            Whose each row is, as in the estimator's ``fit``. A person's score is the mean of those of the rows.
 
         Returns
         -------
@@ -203,8 +206,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         TrainingDiverged
             Every training did. Nothing is released.
         """
-        given = self._given(X, y)
-        delta = usual_delta(len(given[0].ready.rows)) if self.delta is None else self.delta
+        given = self._given(X, y, groups)
+        delta = usual_delta(given[0].ready.n) if self.delta is None else self.delta
         warn_if_weak(real("epsilon", self.epsilon))
         candidates, selection, report = self._planned(given, real("epsilon", self.epsilon), delta)
         public = self.validation is not None
@@ -228,7 +231,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.run_ = selection
         return self
 
-    def _given(self, X: ArrayLike, y: ArrayLike) -> list[_Setting]:
+    def _given(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> list[_Setting]:
         """All settings, and the data as their models see them, checked."""
         if not isinstance(self.estimator, PrivateLinearModel):
             raise InputError(f"estimator is {type(self.estimator).__name__}: expected one of dplateau's own.")
@@ -245,11 +248,11 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
                 model.set_params(**settings, ledger=None, verbose=False)
             except ValueError as error:
                 raise InputError(f"param_grid: {error}") from None
-            ready = model._ready(X, y)
+            ready = model._ready(X, y, groups)
             if ready.uncertified is not None:
                 raise InputError("the classes were not declared: declare them in the estimator, classes=[...].")
             again: Any = clone(model)
-            shown: Ready = ready if self.validation is None else again._ready(*self.validation)
+            shown: Ready = ready if self.validation is None else again._ready(*self.validation, None)
             if shown.rows.shape[1] != ready.rows.shape[1]:
                 raise InputError(f"validation has {shown.rows.shape[1]} features, and X {ready.rows.shape[1]}: they must agree.")
             found.append(_Setting(settings, model, ready, shown))

@@ -11,13 +11,14 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from dplateau.data.rows import count_not_finite
-from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
+from dplateau.training.persons import codes_of
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
@@ -128,7 +129,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         self.target_range = target_range
         self.loss = loss
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Any:
         """Train on private rows.
 
         Parameters
@@ -137,6 +138,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
             Rows; those longer than ``feature_norm`` are scaled down to it.
         y : array of shape (n,)
             Target of each row; clipped to ``target_range``.
+        groups : array of shape (n,), optional
+            Whose each row is: texts or whole numbers, with any number of rows each. A record is then a person: the loss of a person
+            is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
 
         Returns
         -------
@@ -149,15 +153,16 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, groups)
 
-    def _ready(self, X: ArrayLike, y: ArrayLike) -> Ready:
+    def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()
         loss, residual_clip = self._loss()
         self._range()
         rows, values = checked_data(self, X, y, y_numeric=True)
         self._online = None
-        return Ready(rows, self._scaled(values), loss, residual_clip, (self._clipped_target(),), None, self._fitted)
+        persons = None if groups is None else codes_of(groups, len(rows))
+        return Ready(rows, self._scaled(values), loss, residual_clip, (self._clipped_target(),), None, persons, self._fitted)
 
     def fit_stream(self, stream: Stream) -> Any:
         """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
@@ -169,9 +174,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         return self._fitted(self._fit_stream(stream, lambda y: self._scaled(_finite_targets(y)), loss, **options))
 
     @available_if(takes_batches)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, groups: None = None) -> Any:
         """Take in one more batch of private rows; see ``PrivateLogisticRegression.partial_fit``."""
         self._check_arguments()
+        refuse_groups(groups)
         loss, residual_clip = self._loss()
         self._range()
         first = getattr(self, "_online", None) is None

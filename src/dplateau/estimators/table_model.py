@@ -82,6 +82,7 @@ class TableModel:
         class_weight: Mapping[str, float] | None = None,
         stream: bool = False,
         n: int | None = None,
+        person: str | None = None,
         ledger: Budgeted | None = None,
         **options: Any,
     ) -> TableModel:
@@ -106,7 +107,10 @@ class TableModel:
             in the file, which must not depend on what they say; with ``solver="noisy-sgd"`` they are read again for every epoch, in
             batches that are drawn, and the order does not matter.
         n : int, optional
-            The public number of rows: a file with another number is refused. By default the file's own.
+            The public number of rows, or of persons: a file with another number is refused. By default the file's own.
+        person : str, optional
+            The column that says whose a row is, in texts or whole numbers; it is no feature. A record is then a person: the loss of
+            a person is the mean of the losses of that person's rows. With ``stream`` the file must be sorted by person.
         ledger : Account, optional
             The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
             random number is drawn.
@@ -130,10 +134,11 @@ class TableModel:
         charged = None if ledger is None else _Charged(ledger)
         estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         if stream:
-            estimator.fit_stream(open_stream(path, public, n=n, feature_norm=FEATURE_NORM, intercept=intercept_of(public)))
+            how: Any = {"feature_norm": FEATURE_NORM, "intercept": intercept_of(public)}
+            estimator.fit_stream(open_stream(path, public, n=n, person=person, **how))
         else:
-            data = read_rows(path, public, n=n)
-            estimator.fit(data.features, data.target)
+            data = read_rows(path, public, n=n, person=person)
+            estimator.fit(data.features, data.target, groups=data.groups)
         estimator.certificate_ = replace(
             estimator.certificate_,
             assumptions=tuple(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),

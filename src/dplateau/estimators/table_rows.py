@@ -18,9 +18,9 @@ from dplateau.spec import InputError
 FEATURE_NORM: Final = 1.0
 
 
-def read_rows(path: str | Path, schema: Schema, *, n: int | None = None) -> Dataset:
+def read_rows(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
     """The rows of a file as a model of this schema sees them."""
-    return load_dataset(path, schema, n=n, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+    return load_dataset(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:

@@ -60,6 +60,11 @@ def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
         raise InputError(f"expected a run, got {type(run).__name__}.")
     if run.adjacency != terms.adjacency:
         raise InputError(f"the run has adjacency {run.adjacency}, the account {terms.adjacency}: they must agree.")
+    if (run.unit == "row") != (terms.unit == "row"):
+        raise InputError(
+            f"a record of the run is a {run.unit}, of the account a {terms.unit}: what one costs says nothing of the other. Name "
+            "an account of these records; to train for persons, give groups= or --person."
+        )
     if run.n > terms.n:
         raise InputError(f"the run has n {run.n:,}, and the account {terms.n:,} records in all: name the account of these records.")
     if part is None:

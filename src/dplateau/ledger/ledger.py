@@ -82,7 +82,8 @@ class Ledger:
         adjacency : {"add-remove", "replace"}
             Of all runs.
         unit : str, default "row"
-            What a record is, in a word: "row", or "person" where a record is all that belongs to one.
+            What a record is, in a word: "row", or "person" where a record is all that belongs to one. Runs on rows are refused by
+            all accounts but those of rows, and these refuse all others: see ``Run``.
         notion : {"renyi", "gaussian"}, default "renyi"
             The privacy notion in which the budget is kept, as in ``Filter``.
         order : float, optional

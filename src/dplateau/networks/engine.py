@@ -26,11 +26,12 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, State
+from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import Assumption, Generator, Run, Runs, Training
+from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
@@ -117,7 +118,8 @@ def train_network(
         The first iterate: public. What is trained is float32 (float64 under ``jax_enable_x64``); to compute in bfloat16, convert
         it in the loss.
     examples : tree of arrays
-        The records, each array with n in front; private.
+        The records, each array with n in front; private. For a run with ``unit="person"`` an example is all that belongs to one
+        person: what ``by_person`` returns, or a tree of your own.
     optimizer : optax.GradientTransformation, optional
         What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
     trainable : tree of bool, optional
@@ -167,6 +169,8 @@ def train_network(
     check_loss(loss, rng)
     parts = parts_of(params, trainable)
     leaves, dtype = checked_params(parts.start)
+    if isinstance(examples, PersonExamples) and run.unit != "person":
+        raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
     records = checked_examples(run, examples)
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)

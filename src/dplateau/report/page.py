@@ -121,7 +121,7 @@ def _page(certificate: Certificate, report: Report | None, signed: Signed) -> tu
         method=words.method(certificate.run),
         facts=words.training_facts(certificate.run),
         run_json=words.run_in_brief(certificate.run),
-        glossary=words.GLOSSARY,
+        glossary=words.glossary(certificate.run),
     )
     # A forged file may hold halves of characters, which no file can be written with.
     return page.encode("utf-8", "replace").decode("utf-8"), verdict
@@ -148,8 +148,8 @@ def _who(certificate: Certificate) -> dict[str, Any]:
     """What is protected, against whom, and who saw to it."""
     run = certificate.run
     return {
-        "protected": words.PROTECTED[run.adjacency].format(n=f"{run.n:,}"),
-        "neighbours": words.NEIGHBOURS[run.adjacency],
+        "protected": words.PROTECTED[run.unit, run.adjacency].format(n=f"{run.n:,}"),
+        "neighbours": words.NEIGHBOURS[run.unit, run.adjacency],
         "seen": words.released_to(run),
         "only_the_last": words.only_the_last(run),
         "counted": [(len(lines), who) for who, lines in by_whom(certificate.assumptions)],
@@ -169,12 +169,12 @@ def _meaning(report: Report) -> dict[str, Any]:
 
 def _attack(report: Report, attack: Attack) -> dict[str, Any]:
     """What an attacker can do, in words."""
-    adjacency = report.run.adjacency
+    which = report.run.unit, report.run.adjacency
     from_the_pair = guessing_accuracy(report.epsilon, report.delta, report.mu)
     alarm = dict(attack.detects)[ALARM]
     return {
-        "task": words.TASK[adjacency],
-        "sentence": words.DETECTS[adjacency].format(share=percent(alarm)),
+        "task": words.TASK[which],
+        "sentence": words.DETECTS[which].format(share=percent(alarm)),
         "alarm": f"{100 * ALARM:g} %",
         "detects": [(f"{100 * false:g} %", percent(true)) for false, true in attack.detects],
         "advantage": percent(attack.advantage),

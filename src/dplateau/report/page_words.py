@@ -20,39 +20,63 @@ FEW: Final = 12
 VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.]{0,30}")
 """What may stand in a command that a reader copies."""
 PROTECTED: Final = {
-    "add-remove": "Whether any one of {n} rows was in the data, and through that what the row says.",
-    "replace": "Which value any one of {n} rows had. That there are so many rows is not hidden.",
+    ("row", "add-remove"): "Whether any one of {n} rows was in the data, and through that what the row says.",
+    ("row", "replace"): "Which value any one of {n} rows had. That there are so many rows is not hidden.",
+    ("person", "add-remove"): "Whether any one of {n} persons was in the data, and through that what all rows of the person say.",
+    (
+        "person",
+        "replace",
+    ): "What the rows of any one of {n} persons say, and how many they are. That there are so many persons is not hidden.",
 }
 NEIGHBOURS: Final = {
-    "add-remove": 'Compared are any two data sets of which one has a row where the other has an empty place ("add-remove").',
-    "replace": 'Compared are any two data sets that differ in the value of one row ("replace").',
+    (
+        "row",
+        "add-remove",
+    ): 'Compared are any two data sets of which one has a row where the other has an empty place ("add-remove").',
+    ("row", "replace"): 'Compared are any two data sets that differ in the value of one row ("replace").',
+    (
+        "person",
+        "add-remove",
+    ): 'Compared are any two data sets of which one has all rows of a person and the other none ("add-remove").',
+    ("person", "replace"): 'Compared are any two data sets that differ in the rows of one person, all of them ("replace").',
 }
 TASK: Final = {
-    "add-remove": "whether one person's row was in the data. A false alarm is to say that it was, where it was not",
-    "replace": "which of two values, A or B, one person's row had. A false alarm is to say B where it was A",
+    ("row", "add-remove"): "whether one person's row was in the data. A false alarm is to say that it was, where it was not",
+    ("row", "replace"): "which of two values, A or B, one person's row had. A false alarm is to say B where it was A",
+    (
+        "person",
+        "add-remove",
+    ): "whether one person's rows were in the data. A false alarm is to say that they were, where they were not",
+    ("person", "replace"): "which of two lists of rows, A or B, one person had. A false alarm is to say B where it was A",
 }
 DETECTS: Final = {
-    "add-remove": "detects a person's presence in at most {share} of the cases where the person's row is there",
-    "replace": "recognises value B in at most {share} of the cases where the person's row has it",
+    ("row", "add-remove"): "detects a person's presence in at most {share} of the cases where the person's row is there",
+    ("row", "replace"): "recognises value B in at most {share} of the cases where the person's row has it",
+    ("person", "add-remove"): "detects a person's presence in at most {share} of the cases where the person's rows are there",
+    ("person", "replace"): "recognises list B in at most {share} of the cases where the person has it",
 }
 METHOD: Final = {
-    False: "A step sums the gradients of the rows of a batch, none of them longer than the clip norm, adds Gaussian noise, and"
+    False: "A step sums the gradients of the {unit}s of a batch, none of them longer than the clip norm, adds Gaussian noise, and"
     " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
-    True: "A phase computes on rows of its own without noise, and then adds Gaussian noise to its result. The standard deviation of"
-    " the noise is the noise multiplier times what one row can change there.",
+    True: "A phase computes on {unit}s of its own without noise, and then adds Gaussian noise to its result. The standard deviation"
+    " of the noise is the noise multiplier times what one {unit} can change there.",
+}
+MEAN: Final = "The gradient of a person is the mean of those of the person's rows."
+UNIT: Final = {
+    "row": ("row", "what is known about one person, if every person has one row; else a part of it"),
+    "person": ("person", "all rows that carry one label"),
 }
 GLOSSARY: Final = (
-    ("row", "what is known about one person, if every person has one row; else a part of it"),
-    ("epsilon, delta", "how different the release may look with a row and without it; smaller is more private"),
-    ("step, epoch", "one change of the model by a batch of rows; as many steps as use every row once on average"),
-    ("gradient", "how a row would change the model; its length, or norm, is what the row can do"),
+    ("epsilon, delta", "how different the release may look with a {unit} and without it; smaller is more private"),
+    ("step, epoch", "one change of the model by a batch of {unit}s; as many steps as use every {unit} once on average"),
+    ("gradient", "how a {unit} would change the model; its length, or norm, is what the {unit} can do"),
     ("clipping", "shortening a gradient, or a row, to a public length"),
     ("noise multiplier", "the standard deviation of the noise, in units of that length"),
     ("rounding margin, grid", "what keeps the rounding of numbers in a computer from telling anything that the noise hides"),
-    ("divisor", "the number by which a sum of gradients is divided: public, so that it does not tell how many rows there were"),
+    ("divisor", "the number by which a sum of gradients is divided: public, so that it does not tell how many {unit}s there were"),
     (
         "n, l2, start, schedules",
-        "the number of rows; a term that keeps the model small; where training begins; step sizes, batches and noise",
+        "the number of {unit}s; a term that keeps the model small; where training begins; step sizes, batches and noise",
     ),
     ("iterate", "the model as it stands after a step"),
     ("digest", "a fingerprint of the settings: two runs with the same digest have the same settings"),
@@ -78,7 +102,12 @@ def only_the_last(run: Run | Runs) -> bool:
 def method(run: Run | Runs) -> list[str]:
     """How the noise came in: in steps, in phases, or in both."""
     kinds = {one.is_phased for one in runs_of(run)}
-    return [METHOD[kind] for kind in sorted(kinds)]
+    return [*(METHOD[kind].format(unit=run.unit) for kind in sorted(kinds)), *([MEAN] if run.unit == "person" else [])]
+
+
+def glossary(run: Run | Runs) -> list[tuple[str, str]]:
+    """Words that readers may not know."""
+    return [UNIT[run.unit], *((name, meaning.format(unit=run.unit)) for name, meaning in GLOSSARY)]
 
 
 def training_facts(run: Run | Runs) -> list[tuple[str, str]]:

@@ -76,7 +76,7 @@ def _draw_axes(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
     style_axes(axes)
     run = plateau.run
     noise = f"noise multiplier {spread(run.noise_multiplier)}, {run.adjacency}, released: {run.released}"
-    axes.set_title(f"{run.n:,} rows, {batches(run)}\n{noise}", loc="left", fontsize=TEXT, color="0.3")
+    axes.set_title(f"{run.n:,} {run.unit}s, {batches(run)}\n{noise}", loc="left", fontsize=TEXT, color="0.3")
 
 
 def _style(lines: list[Line]) -> dict[str, dict[str, Any]]:

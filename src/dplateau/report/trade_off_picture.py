@@ -105,5 +105,5 @@ def _label(curve: Curve, found: TradeOffs) -> str:
 def _title(run: Run | Runs) -> str:
     last = f"{run.adjacency}, released: {run.released}"
     if isinstance(run, Runs):
-        return f"{run.n:,} rows, {len(run.runs)} runs, {run.steps:,} steps\n{last}"
-    return f"{run.n:,} rows, {run.steps:,} steps, {batches(run)}\nnoise multiplier {spread(run.noise_multiplier)}, {last}"
+        return f"{run.n:,} {run.unit}s, {len(run.runs)} runs, {run.steps:,} steps\n{last}"
+    return f"{run.n:,} {run.unit}s, {run.steps:,} steps, {batches(run)}\nnoise multiplier {spread(run.noise_multiplier)}, {last}"

@@ -1,7 +1,6 @@
 """What a guarantee rests on: one class for each kind of condition, with what it says in numbers, how it came to hold, and by whom.
 
-Sentences are made of the fields, and never read. ``KINDS`` is the list of all kinds; which of them a training must have, and who
-may see to them, stands in ``dplateau.spec.required``.
+Sentences are made of fields, and never read. ``dplateau.spec.required`` says which a training must have, and who may see to them.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Assumption:
     @property
     def statement(self) -> str:
         """The condition as a sentence."""
-        return self.sentence.format(**{field.name: getattr(self, field.name) for field in fields(self)})
+        return self.sentence.format(**vars(self))
 
     @property
     def void(self) -> str | None:
@@ -67,7 +66,8 @@ class Assumption:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"name": self.name} | {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        found = vars(self).items()
+        return {"name": self.name} | {name: one.value if isinstance(one, StrEnum) else one for name, one in found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +156,7 @@ class Noise(Assumption):
 
     @property
     def statement(self) -> str:
-        where = ", on one grid with what it hides" if self.grid else ""
-        return f"independent Gaussian noise from the generator, fresh every time{where}"
+        return "independent Gaussian noise from the generator, fresh every time" + ", on one grid with what it hides" * self.grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +262,14 @@ class Rows(Assumption):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Persons(Assumption):
+    """Labels tell whose a row is."""
+
+    name = "persons"
+    sentence = "all rows of a person have one label, and no two persons share one"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Classes(Assumption):
     """The list of classes says nothing about the records."""
 
@@ -361,7 +368,7 @@ KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
-        *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
+        *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Persons, Rows),
         *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
     )
 }
@@ -371,15 +378,10 @@ def assumption_from_dict(data: object) -> Assumption:
     """What ``Assumption.to_dict`` wrote; raises ``InputError`` on unknown kinds, and on missing, unknown or wrong fields."""
     if not isinstance(data, Mapping) or not isinstance(name := data.get("name"), str) or name not in KINDS:
         raise InputError(f"an assumption is of no known kind: expected an object whose name is one of {', '.join(KINDS)}.")
-    kind = KINDS[name]
-    wanted = {"name", *(field.name for field in fields(kind))}
+    wanted = {"name", *(field.name for field in fields(KINDS[name]))}
     if set(data) != wanted:
         raise InputError(f"assumption {name!r} has other fields than {', '.join(sorted(wanted))}.")
-    return kind(**{key: value for key, value in data.items() if key != "name"})
-
-
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, StrEnum) else value
+    return KINDS[name](**{key: value for key, value in data.items() if key != "name"})
 
 
 def _finite(name: str, value: object) -> float:

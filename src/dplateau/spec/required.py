@@ -104,6 +104,8 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
     yield Rule(a.PublicSchema, DECLARED, needed=False)
     if any(run.sampling.ordered for run in runs):
         yield Rule(a.Order, DECLARED)
+    if run.unit == "person":
+        yield Rule(a.Persons, DECLARED)
     yield from _of_steps(training, runs, generator)
     if training in (Training.DECLARED, Training.OPACUS):
         yield Rule(a.Steps, DECLARED)

@@ -15,9 +15,12 @@ from dplateau.spec.steps import StepTable
 
 ADJACENCIES: Final = ("add-remove", "replace")
 RELEASED: Final = ("last", "all")
+UNITS: Final = ("row", "person")
 UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
 PHASED: Final = ("phased-sgd", "phased-erm")
 FORMAT: Final = 1
+LEFT_OUT: Final = {"l2": 0.0, "unit": "row"}
+"""Fields that are not written where they have these values: they are younger than the format."""
 LEAST_NOISE: Final = 1e-50
 """Less noise is none, and its squared inverse is beyond double precision."""
 ROUND_OFF: Final = 1e-7
@@ -68,6 +71,9 @@ class Run:
         mean of the iterates of one pass of projected gradient steps of size ``step_size_t <= 2/smoothness``, moved by at most
         ``step_size_t * clip_norm / b`` for inner batches of b. "phased-erm": the minimiser of the mean loss plus
         ``|w - start|^2 / (step_size_t * batch_t)``, moved by at most ``step_size_t * clip_norm / 2`` and its stated inaccuracy.
+    unit : {"row", "person"}, default "row"
+        What a record is: one row, or all rows of one person, whose loss is one function of them (their mean, in
+        ``dplateau.training.train``). No bound depends on it; what is protected does.
 
     Raises
     ------
@@ -88,6 +94,7 @@ class Run:
     adjacency: str = "add-remove"
     released: str = "all"
     update: str = "sgd"
+    unit: str = "row"
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -124,7 +131,7 @@ class Run:
             )
         if self.diameter is not None:
             put("diameter", real("diameter", self.diameter))
-        for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES)):
+        for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES), ("unit", UNITS)):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
         if self.update in PHASED:
@@ -170,11 +177,11 @@ class Run:
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON. ``Run.from_dict(run.to_dict()) == run``, exactly. An l2 of 0 is left out."""
+        """Plain data for JSON. ``Run.from_dict(run.to_dict()) == run``, exactly. An l2 of 0, and rows as records, are left out."""
         data: dict[str, Any] = {"format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "l2" and not value:
+            if field.name in LEFT_OUT and value == LEFT_OUT[field.name]:
                 continue
             data[field.name] = value.to_dict() if isinstance(value, Sampling) else plain(value)
         return data

@@ -23,12 +23,12 @@ class Runs:
     Parameters
     ----------
     runs : iterable of Run
-        At least one, in the order in which they took place, all with the same ``n`` and ``adjacency``.
+        At least one, in the order in which they took place, all with the same ``n``, ``adjacency`` and ``unit``.
 
     Raises
     ------
     InputError
-        There is no run, or they differ in ``n`` or ``adjacency``.
+        There is no run, or they differ in ``n``, ``adjacency`` or ``unit``.
     """
 
     runs: tuple[Run, ...]
@@ -40,7 +40,7 @@ class Runs:
         for run in self.runs:
             if not isinstance(run, Run):
                 raise InputError(f"expected runs, got {type(run).__name__}.")
-        for name in ("n", "adjacency"):
+        for name in ("n", "adjacency", "unit"):
             if len(found := {getattr(run, name) for run in self.runs}) > 1:
                 values = " and ".join(str(value) for value in sorted(found))
                 raise InputError(f"the runs differ in {name} ({values}): only runs on the same records compose to one guarantee.")
@@ -54,6 +54,11 @@ class Runs:
     def adjacency(self) -> str:
         """What neighbouring data sets differ in."""
         return self.runs[0].adjacency
+
+    @property
+    def unit(self) -> str:
+        """What a record is."""
+        return self.runs[0].unit
 
     @property
     def steps(self) -> int:

@@ -32,7 +32,7 @@ class Selection(Runs):
     Raises
     ------
     InputError
-        There is no candidate, they differ in ``n`` or ``adjacency``, or the probability is out of range.
+        There is no candidate, they differ in ``n``, ``adjacency`` or ``unit``, or the probability is out of range.
 
     Examples
     --------

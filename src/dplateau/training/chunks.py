@@ -15,6 +15,7 @@ from dplateau.spec.schedule import largest, window
 from dplateau.training.batches import Batches, batches
 from dplateau.training.loop import Arithmetic, Chunk
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.persons import Persons
 
 # A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard.
 _STEPS: Final = 1024
@@ -23,23 +24,30 @@ _PRODUCTS: Final = 1 << 30
 
 
 def chunks(
-    run: Run, shape: tuple[int, ...], arithmetic: Arithmetic, average: float, generator: SecureGenerator
+    run: Run,
+    shape: tuple[int, ...],
+    arithmetic: Arithmetic,
+    average: float,
+    generator: SecureGenerator,
+    persons: Persons | None = None,
 ) -> Iterator[tuple[int, Chunk]]:
     """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
-    length, divisors = chunk_length(run, math.prod(shape)), run.sampling.divisors(run.n)
+    each = 1.0 if persons is None else persons.mean
+    length, divisors = chunk_length(run, math.prod(shape), each), run.sampling.divisors(run.n)
     plans = repeat(None) if run.is_full_batch else batches(run, length, generator)
     for begin, plan in zip(range(0, run.steps, length), plans, strict=False):
         end = min(begin + length, run.steps)
         divisor = window(divisors, begin, end)
         capacity, records, counts = 0, None, None
         if plan is not None:
-            capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length)
+            plan = plan if persons is None else persons.rows_of(plan)
+            capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length, each)
         yield capacity, chunk_of(run, shape, arithmetic, average, generator, begin, end, length, records, counts)
 
 
-def chunk_length(run: Run, weights: int) -> int:
-    """Steps of a chunk: as many as fit the memory and the patience that a chunk may take."""
-    likely = run.sampling.largest_likely(largest(run.sampling.divisors(run.n)))
+def chunk_length(run: Run, weights: int, each: float = 1.0) -> int:
+    """Steps of a chunk: as many as fit the memory and the patience that a chunk may take, with ``each`` rows a record."""
+    likely = math.ceil(each * run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
     return max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
 
 
@@ -73,14 +81,16 @@ def chunk_of(
     )
 
 
-def _with_room(plan: Batches, sampling: Sampling, largest: float, length: int) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
+def _with_room(
+    plan: Batches, sampling: Sampling, largest: float, length: int, each: float
+) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
     """Room for one batch, and the chunk's records and counts stretched to public sizes.
 
     Where a rare batch is larger than its public room, the room grows: nothing is ever cut off. The list ends with room for one
     more batch, because the loop reads that far.
     """
-    capacity = rounded_up(max(sampling.largest_likely(largest), int(plan.counts.max())))
-    total = rounded_up(max(sampling.largest_likely(largest * length), len(plan.records)))
+    capacity = rounded_up(max(math.ceil(each * sampling.largest_likely(largest)), int(plan.counts.max())))
+    total = rounded_up(max(math.ceil(each * sampling.largest_likely(largest * length)), len(plan.records)))
     return capacity, stretched(plan.records, total + capacity), stretched(plan.counts, length)
 
 

@@ -63,8 +63,10 @@ def corner_minimiser(loss: CornerLoss, problem: Problem, distance: float) -> Cer
     TrainingDiverged
         Rounding leaves no certificate so small.
     """
-    rows, norms, target, centre, strength = problem
+    rows, norms, target, centre, strength, weight = problem
     lower, upper, corner = loss.corners(target)
+    if weight is not None:  # a loss times a weight has its slopes times the weight
+        lower, upper = lower * weight, upper * weight
     # Row by row, whatever stands in the other rows.
     dual = Dual(rows, norms, lower, upper, np.einsum("ij,j->i", rows, centre) - corner, strength)
     with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
+from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
 from dplateau.training.result import TrainResult, result_of
 
 
@@ -29,6 +30,7 @@ def train(
     features: ArrayLike,
     target: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     l2: float | Sequence[float] | NDArray[np.float64] = 0.0,
     generator: SecureGenerator | None = None,
     dtype: str = "float32",
@@ -56,6 +58,10 @@ def train(
         Rows; private. Append a column of ones for an intercept.
     target : array of shape (n,)
         Targets as the loss wants them; private.
+    groups : array of shape (rows,), optional
+        For a run with ``unit="person"``: whose each row is, a text or a whole number. A record is then a person, of whom there are
+        ``run.n``, with any number of rows in any places: a person's loss is the mean of the losses of these rows, each clipped.
+        Where the order of records counts, persons come in the order of their first rows.
     l2 : float or sequence of d floats, default 0.0
         Coefficient of ``|weights|^2 / 2``, one for all features or one each (0 for an intercept that is not to be shrunk).
     generator : SecureGenerator, optional
@@ -92,7 +98,7 @@ def train(
         return train_one_pass(
             run,
             loss,
-            [(np.asarray(features), np.asarray(target))],
+            [block_of_persons(run, features, target, groups)],
             l2=l2,
             generator=generator,
             dtype=dtype,
@@ -105,18 +111,22 @@ def train(
         )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)
-    d = rows.shape[1]
+    persons = persons_of(run, groups, len(rows))
+    if persons is not None and run.is_last_iterate:
+        check_most_rows(int(persons.counts.max()))
+    n, d = rows.shape
     shape = loss.weights_shape(d)
     coefficients = checked_l2(l2, d)
     first = checked_start(run, start, shape)
     arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
     share = float(arithmetic.constants.share)
     block = block_of(d, loss.outputs)
-    room = -(-run.n // block) * block if run.is_full_batch and run.n > block else run.n
-    data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch)
-    check_curvature(run, loss, run.clip_norm * share, float(norms.max()), coefficients)
+    room = -(-n // block) * block if run.is_full_batch and n > block else n
+    sizes = None if persons is None else persons.sizes()
+    data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
+    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), coefficients)
     generator = SecureGenerator() if generator is None else generator
-    parts = chunks(run, shape, arithmetic, average, generator)
+    parts = chunks(run, shape, arithmetic, average, generator, persons)
     work = partial(_run_chunks, run, loss, data, first, arithmetic, parts, keep_iterates, progress)
     with charged(ledger, run):
         weights, iterates = uninterrupted(work)

@@ -31,6 +31,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import largest
 from dplateau.training.errors import TooCoarse
+from dplateau.training.persons import MOST_ROWS
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
@@ -44,18 +45,18 @@ _WIDEST: Final = 62
 _ROW_BITS: Final = 20
 _GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
 _WEIGHT_BITS: Final = 24
-_LEAST_BITS: Final = 10
-"""Of a residual: below, rounding would be felt."""
+LEAST_BITS: Final = 10
+"""Of a residual, and of an entry of a row: below, rounding would be felt."""
 _SMALLEST: Final = 1e-100
 _NOISE_BITS: Final = 28
 """The noise is at most 2 to this power of its units: the law of finer digits would show how normal numbers are computed."""
 _LARGEST_MARGIN: Final = 0.1
-_FACTS: Final = 6
-"""Columns of a stored record that are no features: three doubles."""
+_FACTS: Final = 8
+"""Columns of a stored row that are no features: four doubles."""
 _PART: Final = 1 << 19
 """Entries that are encoded at a time."""
 _LOWER: Final = 1 - 2.0**-50
-"""A factor that pays for a root, a division and a product, each right to 2^-53."""
+"""A factor that pays for up to seven roots, quotients and products, each right to 2^-53."""
 
 
 def block_of(d: int, outputs: int) -> int:
@@ -86,6 +87,20 @@ class Bits(NamedTuple):
     weight: int
     trailing: int
 
+    def widest(self, run: Run) -> int:
+        """Bits of an entry of a row times the number of its person's rows, up to ``MOST_ROWS`` of them."""
+        # The more rows a person has the fewer bits each of them keeps, but not below LEAST_BITS.
+        return max(self.row, LEAST_BITS + (MOST_ROWS - 1).bit_length()) if run.unit == "person" else self.row
+
+    def unclipped(self, run: Run, d: int, share: float) -> float:
+        """A gradient norm up to which nothing is clipped, where gradients may use that share of the clip norm.
+
+        Limits are whole numbers: less than one is lost of each, which counts where last-iterate bounds do.
+        """
+        if not run.is_last_iterate:
+            return run.clip_norm * share
+        return run.clip_norm * share * (1 - 2.0 ** (self.widest(run) + (_bits(d) + 1) // 2 + 1 - self.gradient))
+
 
 def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     """The bits of a run on d features.
@@ -110,9 +125,9 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     gradient = min(_GRADIENT_BITS, _WIDEST - _bits(run.n))
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
     if trailing:  # what weights lose counts for every record: leave them bits
-        row = max(_LEAST_BITS, min(row, _DOUBLE - wide - _WEIGHT_BITS))
+        row = max(LEAST_BITS, min(row, _DOUBLE - wide - _WEIGHT_BITS))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
-    if gradient - row - -(-wide // 2) < _LEAST_BITS or bits.weight < _LEAST_BITS:
+    if gradient - row - -(-wide // 2) < LEAST_BITS or bits.weight < LEAST_BITS:
         raise TooCoarse(
             f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and n = {run.n}: a residual would keep "
             f"{max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or records."
@@ -146,31 +161,39 @@ def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
 
 
 class Rows(NamedTuple):
-    """Encoded records: ``features`` (n, d), the integers m; ``target`` (n,); ``scale`` (n,), powers of two with
-    ``row = scale * m``; ``limit`` (n,), the largest whole ``|k|`` of the record. The last three in double precision.
+    """Encoded rows: ``features`` (n, d), the integers m; ``target`` (n,); ``scale`` (n,), powers of two with ``row = scale * m``;
+    ``limit`` (n,), the largest whole ``|k|`` of the row; ``weight`` (n,), its share of its record: at most one over the number of
+    the person's rows. The last four in double precision.
     """
 
     features: Array
     target: Array
     scale: Array
     limit: Array
+    weight: Array
 
 
-def encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[Rows, Array]:
-    """The records as integers, each by itself, and the norms of the rows as they now are, shape (n,).
+def encoded(features: Array, target: Array, bits: Bits, share: Array, sizes: Array | None = None) -> tuple[Rows, Array]:
+    """The rows as integers, each by itself, and the norms of the rows as they now are, shape (n,).
 
-    ``share`` is the part of the clip norm that gradients may use. Entries that are not finite give norms that are not.
+    ``share`` is the part of the clip norm that gradients may use, ``sizes`` (n,) the number of rows of each row's person; without
+    it every row is a record. A row of many keeps fewer bits, so that their mean has as fine steps as one row. Entries that are not
+    finite give norms that are not.
     """
+    many = jnp.ones(len(features)) if sizes is None else jnp.asarray(sizes).astype(jnp.float64)
+    weight = jnp.where(many > 1, _LOWER / many, 1.0)
+    length = (jax.lax.bitcast_convert_type(many - 1, jnp.int64) >> 52) - 1022
+    kept = bits.row - jnp.clip(length, 0, max(0, bits.row - LEAST_BITS))
     wide = jnp.asarray(features).astype(jnp.float64)
     # Entries are below 2^exponent. Rows below 2^-960 keep only what reaches up to there.
     largest = jax.lax.bitcast_convert_type(jnp.max(abs(wide), axis=1), jnp.int64)
     exponent = jnp.maximum((largest >> 52) - 1022, -960)
-    whole = jnp.trunc(wide * _power_of_two(bits.row - exponent)[:, None])  # no row gets longer than it was declared
+    whole = jnp.trunc(wide * _power_of_two(kept - exponent)[:, None])  # no row gets longer than it was declared
     squares = jnp.dot(whole * whole, jnp.ones(wide.shape[1]), precision=jax.lax.Precision.HIGHEST)  # exact, and faster than a sum
     norm = jnp.sqrt(squares)
-    limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share / norm * _LOWER), 0)
-    scale = _power_of_two(exponent - bits.row)
-    return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit), norm * scale
+    limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share * weight / norm * _LOWER), 0)
+    scale = _power_of_two(exponent - kept)
+    return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit, weight), norm * scale
 
 
 def unpacked(records: tuple[Array, ...]) -> Rows:
@@ -220,11 +243,12 @@ def integer_sum(
     scores = _scores(features, whole, bits) * (scale if whole.ndim == 2 else scale[:, None])
     residual = loss.residual(scores, rows.target)
     limit = rows.limit if used is None else jnp.where(used, rows.limit, 0)
+    per_residual = rows.scale * rows.weight * per_unit
     if residual.ndim == 1:
-        steps = jnp.clip(_numbers(residual * (rows.scale * per_unit)), -limit, limit)
+        steps = jnp.clip(_numbers(residual * per_residual), -limit, limit)
         leading = jnp.rint(steps)
     else:
-        steps = _shortened(_numbers(residual), rows.scale * per_unit, limit)
+        steps = _shortened(_numbers(residual), per_residual, limit)
         leading = jnp.trunc(steps)
     parts = [leading]
     if bits.trailing:
@@ -262,12 +286,19 @@ def _sum(steps: Array, features: Array) -> Array:
 
 
 def encode(
-    features: NDArray[Any], target: NDArray[Any], bits: Bits, share: float, room: int, *, together: bool
+    features: NDArray[Any],
+    target: NDArray[Any],
+    bits: Bits,
+    share: float,
+    room: int,
+    *,
+    together: bool,
+    sizes: NDArray[np.float64] | None = None,
 ) -> tuple[tuple[NDArray[np.int32], ...], NDArray[np.float64]]:
-    """Records in memory, encoded a part at a time, for ``unpacked``, and the norms of their rows, shape (n,).
+    """Rows in memory, encoded a part at a time, for ``unpacked``, and their norms, shape (n,); ``sizes`` as in ``encoded``.
 
-    A record is its integers m and, bit by bit, its target, scale and limit. ``together`` puts them in one array (room, d + 6),
-    which is faster to gather from, instead of (room, d) and (room, 6). Zeros are appended up to ``room``.
+    A row is its integers m and, bit by bit, its target, scale, limit and weight. ``together`` puts them in one array (room, d + 8),
+    which is faster to gather from, instead of (room, d) and (room, 8). Zeros are appended up to ``room``.
     """
     n, d = features.shape
     found = tuple(np.zeros((room, width), np.int32) for width in ((d + _FACTS,) if together else (d, _FACTS)))
@@ -275,18 +306,19 @@ def encode(
     part = min(room, max(1, _PART // d))
     with jax.enable_x64(True):
         for begin in range(0, n, part):
-            rows, labels = features[begin : begin + part], target[begin : begin + part]
+            here = slice(begin, min(begin + part, n))
+            rows, labels, many = features[here], target[here], None if sizes is None else sizes[here]
             count = len(rows)
             if count < part:  # one compiled shape for all
                 rows, labels = np.pad(rows, ((0, part - count), (0, 0))), np.pad(labels, (0, part - count))
-            whole, facts, lengths = jax.device_get(_encoded(rows, labels, bits, share))
-            here = slice(begin, begin + count)
+                many = None if many is None else np.pad(many, (0, part - count), constant_values=1)
+            whole, facts, lengths = jax.device_get(_encoded(rows, labels, many, bits, share))
             found[0][here, :d], found[-1][here, -_FACTS:], norms[here] = whole[:count], facts[:count], lengths[:count]
     return found, norms
 
 
 @partial(jax.jit, static_argnames="bits")
-def _encoded(features: Array, target: Array, bits: Bits, share: Array) -> tuple[Array, Array, Array]:
-    rows, norms = encoded(features, target, bits, share)
+def _encoded(features: Array, target: Array, sizes: Array | None, bits: Bits, share: Array) -> tuple[Array, Array, Array]:
+    rows, norms = encoded(features, target, bits, share, sizes)
     facts = jax.lax.bitcast_convert_type(jnp.stack(rows[1:], axis=1), jnp.int32).reshape(-1, _FACTS)
     return rows.features.astype(jnp.int32), facts, norms

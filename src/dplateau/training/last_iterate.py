@@ -121,6 +121,6 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     widest = min(reach, lattice.box * lattice.unit)
     scores = row * (widest * math.sqrt(d) * 2.0 ** (-2 * bits.weight) + reach * 2.0**-51)
     residuals = row * (loss.smoothness(1.0) * scores + loss.residual_error) / run.clip_norm
-    whole = math.sqrt(size) * 2.0 ** (bits.row - bits.trailing - bits.gradient) + 2.0**-48
+    whole = math.sqrt(size) * 2.0 ** (bits.widest(run) - bits.trailing - bits.gradient) + 2.0**-48
     gradients = largest * (residuals + whole) + _arithmetic(run, size, l2, reach)
     return grid + projection + gradients / float(noise.min())

@@ -137,10 +137,13 @@ class State(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records of consecutive batches: ``features`` (k, d) and ``target`` (k,)."""
+    """Records of consecutive batches: ``features`` (k, d), ``target`` (k,) and, of persons, ``sizes`` (k,): how many rows the
+    person of each row has.
+    """
 
     features: Array
     target: Array
+    sizes: Array | None = None
 
 
 def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
@@ -275,8 +278,9 @@ def run_block(
             used = jnp.arange(size) < chunk.counts[step] - first
             rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step] + first, size)
             target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step] + first, size)
+            sizes = None if block.sizes is None else jax.lax.dynamic_slice_in_dim(block.sizes, chunk.starts[step] + first, size)
             # What lies beyond the batch is another's, or not even finite.
-            data, norms = encoded(jnp.where(used[:, None], rows, 0), target, bits, constants.share)
+            data, norms = encoded(jnp.where(used[:, None], rows, 0), target, bits, constants.share, sizes)
             return integer_sum(loss, whole, unit, data, constants.per_unit, bits, used), jnp.max(norms)
 
         total, largest = _in_blocks(

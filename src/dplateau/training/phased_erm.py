@@ -44,6 +44,7 @@ def train_phased_erm(
     features: ArrayLike,
     target: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     accuracy: float = 1e-3,
     start: ArrayLike | None = None,
     generator: SecureGenerator | None = None,
@@ -60,6 +61,8 @@ def train_phased_erm(
         Loss of one example: convex, Lipschitz; smooth, or with one corner.
     features, target : array of shape (n, d), (n,)
         The records; private. The order must be public, and random where the theorems on utility are to apply.
+    groups : array of shape (rows,), optional
+        For a run with ``unit="person"``: whose each row is; see ``dplateau.training.train``.
     accuracy : float, default 1e-3
         Inaccuracy of a phase in units of half of what the presence of a record can move its minimiser: the noise grows by this
         share.
@@ -82,9 +85,9 @@ def train_phased_erm(
     phases, share = phases_of(run, "phased-erm"), real("accuracy", accuracy, high=1.0)
     if not isinstance(loss, CornerLoss) and not math.isfinite(loss.smoothness(1.0)):
         raise InputError(f"{type(loss).__name__} is neither smooth nor a loss with one corner: no solver certifies it.")
-    rows, labels, norms = checked_records(run, loss, features, target)
-    _check_records(run, loss, float(norms.max()))
-    first = checked_start(run, start, loss.weights_shape(rows.shape[1]))
+    records = checked_records(run, loss, features, target, groups)
+    _check_records(run, loss, float(records.norms.max()))
+    first = checked_start(run, start, loss.weights_shape(records.rows.shape[1]))
     generator = SecureGenerator() if generator is None else generator
 
     def all_phases() -> NDArray[np.float64]:
@@ -92,8 +95,10 @@ def train_phased_erm(
         for done, phase in enumerate(phases):
             if progress is not None:
                 progress(done, len(phases))
-            used, setting = slice(phase.first, phase.first + phase.size), phase_setting(run, phase, weights, share)
-            problem = Problem(rows[used], norms[used], labels[used], setting.centre, setting.strength)
+            used, setting = records.of(phase), phase_setting(run, phase, weights, share)
+            rows, labels, norms = (column[used] for column in records[:3])
+            weight = None if records.share is None else records.share[used] * (len(rows) / phase.size)
+            problem = Problem(rows, norms, labels, setting.centre, setting.strength, weight)
             if isinstance(loss, CornerLoss):
                 found = corner_minimiser(loss, problem, setting.distance)
             else:

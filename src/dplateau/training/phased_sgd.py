@@ -28,28 +28,47 @@ from dplateau.training.checks import check_curvature, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
-from dplateau.training.phases import EPS, Phase, checked_records, gradient_round_off, phase_assumptions, phases_of, projected
+from dplateau.training.persons import MOST_ROWS, check_most_rows
+from dplateau.training.phases import (
+    EPS,
+    Phase,
+    Records,
+    checked_records,
+    gradient_round_off,
+    phase_assumptions,
+    phases_of,
+    projected,
+)
 from dplateau.training.result import TrainResult
 
 WEIGHTINGS: Final = ("uniform", "growing")
 _LARGEST_MARGIN: Final = 0.1
 _STEPS: Final = 1 << 16
 """Steps between two looks at the keyboard."""
+_BLOCK: Final = 256
+"""Rows of persons that are added up at once."""
 
 
 class Data(NamedTuple):
-    """The records: ``features`` (n, d), ``target`` (n,) and ``largest`` (n,), the residual norm that each is clipped to."""
+    """The rows: ``features`` (N, d), ``target`` (N,) and ``largest`` (N,), the residual norm that each is clipped to."""
 
     features: Any
     target: Any
     largest: Any
 
 
-def clipped_sum(loss: GeneralisedLinearLoss, weights: jax.Array, data: Data) -> jax.Array:
-    """Sum over the examples of their clipped gradients, in two matrix products."""
+class People(NamedTuple):
+    """Where the rows of each person begin, (n + 1,), and the share of each row of its person, (N,)."""
+
+    starts: Any
+    share: Any
+
+
+def clipped_sum(loss: GeneralisedLinearLoss, weights: jax.Array, data: Data, share: Any = 1.0) -> jax.Array:
+    """Sum over the examples of their clipped gradients times ``share``, in two matrix products."""
     dot = partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
     residual = loss.residual(dot(data.features, weights), data.target)
-    factor = jnp.minimum(1, data.largest / loss.residual_norm(residual))
+    factor = jnp.minimum(1, data.largest / loss.residual_norm(residual)) * share
     return dot((residual.T * factor), data.features).T
 
 
@@ -59,6 +78,7 @@ def train_phased_sgd(
     features: ArrayLike,
     target: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     batch_size: int = 1,
     weighting: str = "uniform",
     start: ArrayLike | None = None,
@@ -75,6 +95,8 @@ def train_phased_sgd(
         Loss of one example.
     features, target : array of shape (n, d), (n,)
         The records; private. The order must be public, and random where the theorems on utility are to apply.
+    groups : array of shape (rows,), optional
+        For a run with ``unit="person"``: whose each row is; see ``dplateau.training.train``.
     batch_size : int, default 1
         b: records of one inner step. A phase of k records has ceil(k / b) points; its last batch, whole or not, makes no new one.
     weighting : {"uniform", "growing"}, default "uniform"
@@ -97,26 +119,27 @@ def train_phased_sgd(
     """
     phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
     _check_plan(run, loss, phases, b, weighting)
-    rows, labels, norms = checked_records(run, loss, features, target)
-    shape = loss.weights_shape(rows.shape[1])
+    records = checked_records(run, loss, features, target, groups)
+    check_most_rows(int(np.diff(records.starts).max()))
+    shape, longest = loss.weights_shape(records.rows.shape[1]), float(records.norms.max())
     first = checked_start(run, start, shape)
     outputs = [phase_noise(run, loss, phase, b, shape) for phase in phases]
     clips = [clip for clip, _ in outputs]
-    check_curvature(run, loss, min(clips), float(norms.max()), checked_l2(run.l2, shape[0]))
-    _check_contraction(run, loss, phases, float(norms.max()))
+    check_curvature(run, loss, min(clips), longest, checked_l2(run.l2, shape[0]))
+    _check_contraction(run, loss, phases, longest)
     generator = SecureGenerator() if generator is None else generator
     total = sum(-(-phase.size // b) for phase in phases)
 
     def all_phases() -> NDArray[np.float64]:
         weights, done = first, 0
-        data = Data(*map(jax.device_put, (rows, labels, 1 / norms)))
+        data, people = _on_device(records)
         for phase, (clip, noise) in zip(phases, outputs, strict=True):
 
             def report(inside: int, before: int = done) -> None:
                 if progress is not None:
                     progress(before + inside, total)
 
-            mean = _phase(run, loss, data, phase, weights, clip, b, weighting == "growing", report)
+            mean = _phase(run, loss, data, people, phase, weights, clip, b, weighting == "growing", report)
             if not np.isfinite(mean).all():
                 raise TrainingDiverged("the weights are no longer finite: nothing was released.")
             weights = projected(noise.add(mean, generator), run.diameter)
@@ -157,7 +180,8 @@ def _round_off(run: Run, loss: GeneralisedLinearLoss, step_size: float, batch_si
     The step, the projection and the mean cost some units in the last place of the weights, the norm one a coordinate.
     """
     radius, smoothness = (run.diameter or 0.0) / 2, (run.smoothness or 0.0) - run.l2
-    gradient = gradient_round_off(loss, smoothness, run.clip_norm, radius=radius, features=shape[0], terms=batch_size)
+    terms = batch_size * (MOST_ROWS + 8 if run.unit == "person" else 1)
+    gradient = gradient_round_off(loss, smoothness, run.clip_norm, radius=radius, features=shape[0], terms=terms)
     units = (math.prod(shape) + 24) * radius + 4 * step_size * (run.clip_norm + run.l2 * radius)
     return step_size * gradient + EPS * units
 
@@ -188,6 +212,7 @@ def _phase(
     run: Run,
     loss: GeneralisedLinearLoss,
     data: Data,
+    people: People | None,
     phase: Phase,
     start: NDArray[np.float64],
     clip: float,
@@ -202,8 +227,35 @@ def _phase(
     for begin in range(1, points, _STEPS):
         report(begin - 1)
         end = min(begin + _STEPS, points)
-        carry = jax.block_until_ready(_steps(*carry, data, begin, end, numbers, loss=loss, batch=batch_size, growing=growing))
+        carry = jax.block_until_ready(
+            _steps(*carry, data, people, begin, end, numbers, loss=loss, batch=batch_size, growing=growing)
+        )
     return np.array(carry[1])
+
+
+def _on_device(records: Records) -> tuple[Data, People | None]:
+    """The rows on the device; those of persons with a block of others at the end, because the loop reads that far."""
+    columns = records.rows, records.target, 1 / records.norms
+    if records.share is None:
+        return Data(*map(jax.device_put, columns)), None
+    *columns, share = (np.concatenate([one, np.zeros((_BLOCK, *one.shape[1:]))]) for one in (*columns, records.share))
+    return Data(*map(jax.device_put, columns)), People(jax.device_put(records.starts), jax.device_put(share))
+
+
+def _sum_of_persons(
+    loss: GeneralisedLinearLoss, weights: jax.Array, data: Data, share: Any, first: Any, last: Any, clip: Any
+) -> jax.Array:
+    """The sum over persons of the means of the clipped gradients of their rows, which stand from ``first`` to ``last``."""
+
+    def body(k: jax.Array, total: jax.Array) -> jax.Array:
+        begin = first + k * _BLOCK
+        rows, target, largest, each = (jax.lax.dynamic_slice_in_dim(one, begin, _BLOCK) for one in (*data, share))
+        mine = jnp.arange(_BLOCK) < last - begin
+        # Whatever other rows hold, not even a number, must not count.
+        used = Data(jnp.where(mine[:, None], rows, 0), jnp.where(mine, target, 0), clip * jnp.where(mine, largest, 1))
+        return total + clipped_sum(loss, weights, used, jnp.where(mine, each, 0))
+
+    return jax.lax.fori_loop(0, -((first - last) // _BLOCK), body, jnp.zeros_like(weights))
 
 
 @partial(jax.jit, static_argnames=("loss", "batch", "growing"))
@@ -211,6 +263,7 @@ def _steps(
     weights: jax.Array,
     mean: jax.Array,
     data: Data,
+    people: People | None,
     begin: int,
     end: int,
     numbers: tuple[Any, ...],
@@ -225,8 +278,11 @@ def _steps(
     def body(point: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         weights, mean = carry
         used = first + (point - 1) * batch
-        rows = Data(*(jax.lax.dynamic_slice_in_dim(column, used, batch) for column in data))
-        total = clipped_sum(loss, weights, rows._replace(largest=clip * rows.largest))
+        if people is None:
+            rows = Data(*(jax.lax.dynamic_slice_in_dim(column, used, batch) for column in data))
+            total = clipped_sum(loss, weights, rows._replace(largest=clip * rows.largest))
+        else:
+            total = _sum_of_persons(loss, weights, data, people.share, people.starts[used], people.starts[used + batch], clip)
         weights = weights - step_size * (total / batch + l2 * weights)
         weights = weights * jnp.minimum(1, radius / jnp.linalg.norm(weights))
         count = point + 1

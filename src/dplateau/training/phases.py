@@ -14,6 +14,7 @@ from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.assumption import Arithmetic, Projection, Rounding, Smoothness
 from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.persons import persons_of
 from dplateau.training.result import shared_assumptions
 
 EPS: Final = float(np.finfo("float64").eps)
@@ -40,17 +41,36 @@ def phases_of(run: Run, update: str) -> list[Phase]:
     return [Phase(*one) for one in zip(firsts, sizes, steps.step_size.tolist(), steps.noise.tolist(), strict=False)]
 
 
+class Records(NamedTuple):
+    """The records in their order: ``rows`` (N, d), ``target`` (N,) and ``norms`` (N,), of which no row is longer; those of record i
+    stand from ``starts[i]`` to ``starts[i + 1]``, each with its ``share`` (N,) of its record, None where each is one.
+    """
+
+    rows: NDArray[np.float64]
+    target: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    share: NDArray[np.float64] | None
+
+    def of(self, phase: Phase) -> slice:
+        """The rows of a phase."""
+        return slice(int(self.starts[phase.first]), int(self.starts[phase.first + phase.size]))
+
+
 def checked_records(
-    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Features ``(n, d)`` and target ``(n,)`` in double precision, and norms of which no row is longer.
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None
+) -> Records:
+    """The records of a run, of persons where ``groups`` say whose each row is, in double precision.
 
     Raises
     ------
     InputError
-        See ``checked_data``; or some norm, or some target, is beyond the range in which squares can be trusted.
+        See ``checked_data`` and ``persons_of``; or some norm, or some target, is beyond the range in which squares can be trusted.
     """
     rows, labels = checked_data(run, loss, features, target)
+    persons = persons_of(run, groups, len(rows))
+    if persons is not None:
+        rows, labels = rows[persons.order], labels[persons.order]
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     with np.errstate(over="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -58,7 +78,10 @@ def checked_records(
         raise InputError("some row of features is longer than 1e154: squares overflow. Clip all rows to a public norm.")
     if (abs(labels) > 1 / TINY).any():
         raise InputError(f"the target has values beyond {1 / TINY:g}: clip it to a declared range.")
-    return rows, labels, norms + math.sqrt(rows.shape[1]) * TINY  # squares of tiny entries underflow
+    norms = norms + math.sqrt(rows.shape[1]) * TINY  # squares of tiny entries underflow
+    if persons is None:
+        return Records(rows, labels, norms, np.arange(len(rows) + 1), None)
+    return Records(rows, labels, norms, persons.starts, persons.shares())
 
 
 def gradient_round_off(

@@ -1,6 +1,8 @@
 """Minimisers of a regularised mean loss, with a certificate of how far from the exact one they are.
 
-    F(w) = (1/n) sum f(w, x_j) + strength |w - centre|^2 / 2
+    F(w) = (1/n) sum a_j f(w, x_j) + strength |w - centre|^2 / 2
+
+with weights a_j of rows that add up to n or less: all are 1, but where several rows are one person's.
 
 Every solver here returns a point and a bound on its distance from the minimiser that counts its own rounding; it goes on until the
 bound is small enough, and gives an error, never a point, if that does not happen. Which way it took leaves no other trace.
@@ -30,13 +32,16 @@ _ROUNDS: Final = 80
 
 
 class Problem(NamedTuple):
-    """``rows`` (n, d), their norms (n,) and ``target`` (n,); ``centre`` and ``strength`` of the regulariser; both public."""
+    """``rows`` (n, d), their norms (n,) and ``target`` (n,); ``centre`` and ``strength`` of the regulariser, both public; and the
+    weights of the rows (n,), where they differ.
+    """
 
     rows: Array
     norms: Array
     target: Array
     centre: Array
     strength: float
+    weight: Array | None = None
 
 
 class Certified(NamedTuple):
@@ -73,13 +78,15 @@ def smooth_minimiser(loss: GeneralisedLinearLoss, problem: Problem, distance: fl
     TrainingDiverged
         Rounding leaves no certificate so small.
     """
-    rows, norms, target, centre, strength = problem
-    largest = float(norms.max())
+    rows, norms, target, centre, strength, weight = problem
+    largest, additions = float(norms.max()), roundings(len(rows)) + 2 * (weight is not None)
     smoothness, steepest = loss.smoothness(max(largest, 1.0)), loss.lipschitz(max(largest, 1.0))
 
     def value_and_gradient(flat: Array) -> tuple[float, Array]:
         weights = flat.reshape(centre.shape)
         values, residual = (np.asarray(part) for part in _pointwise(loss, rows @ weights, target))
+        if weight is not None:
+            values, residual = values * weight, (residual.T * weight).T
         shift = weights - centre
         return float(values.mean() + strength * np.vdot(shift, shift) / 2), (
             mean_of_rows(rows, residual) + strength * shift
@@ -88,7 +95,7 @@ def smooth_minimiser(loss: GeneralisedLinearLoss, problem: Problem, distance: fl
     def bound(weights: Array, gradient: Array) -> float:
         norm = float(np.linalg.norm(weights))
         error = gradient_round_off(
-            loss, smoothness, steepest, radius=norm, features=rows.shape[1], terms=roundings(len(rows))
+            loss, smoothness, steepest, radius=norm, features=rows.shape[1], terms=additions
         ) + 4 * EPS * strength * (norm + float(np.linalg.norm(centre)))
         return float(np.linalg.norm(gradient) * (1 + 1e-12) + error) / strength
 

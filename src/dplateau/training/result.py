@@ -17,6 +17,7 @@ from dplateau.spec.assumption import (
     Features,
     Noise,
     Order,
+    Persons,
     Projection,
     PublicConstants,
     Rounding,
@@ -69,6 +70,7 @@ def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]
         Divisor().enforced(),
         Features(),
         *([Order()] if ordered else []),
+        *([Persons()] if run.unit == "person" else []),
     ]
 
 

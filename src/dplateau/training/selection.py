@@ -80,7 +80,7 @@ def scored(run: Run, noise_multiplier: float) -> Runs:
     noise_multiplier : float
         Standard deviation of the noise on the score, which is a sum of one number from 0 to 1 for each record.
     """
-    score = Run(n=run.n, sampling=FullBatch(), steps=1, noise_multiplier=noise_multiplier, adjacency=run.adjacency)
+    score = Run(n=run.n, sampling=FullBatch(), steps=1, noise_multiplier=noise_multiplier, adjacency=run.adjacency, unit=run.unit)
     return Runs((run, score))
 
 

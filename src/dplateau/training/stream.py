@@ -7,6 +7,7 @@ readings must be the same: their digests are compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
@@ -20,8 +21,12 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_of, rounded_up, stretched
+from dplateau.training.integers import block_of
+from dplateau.training.loop import Block, Chunk
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.one_pass import Blocks, Records, Steps, in_passes
+from dplateau.training.one_pass import in_passes
+from dplateau.training.person_records import PersonRecords
+from dplateau.training.records import Blocks, Records, Steps
 from dplateau.training.result import TrainResult
 
 BYTES: Final = 1 << 30
@@ -58,9 +63,10 @@ def train_stream(
         Loss of one example.
     read : callable
         ``read()`` begins anew with the first record: an iterable of (features, target), arrays of shapes (k, d) and (k,), ``run.n``
-        rows in all, in the same order every time. ``Stream.blocks`` is one. Lengths must not depend on what the records say.
+        rows in all, in the same order every time. ``Stream.blocks`` is one. Lengths must not depend on what the records say. For a
+        run with ``unit="person"``, (features, target, groups), as in ``train_one_pass``; the source is then read once more.
     rows : int, optional
-        About how many records are kept in memory, by default as many as take 1 GiB; one batch at least. Memory is needed
+        About how many rows are kept in memory, by default as many as take 1 GiB; one batch at least. Memory is needed
         for two to three times as many.
     l2, generator, dtype, momentum, average, start, keep_iterates, ledger
         See ``train``.
@@ -99,13 +105,21 @@ class _Allocated(Records):
     """The records of consecutive batches of an epoch, in the order of the batches; for each such group the source is read."""
 
     def __init__(self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None) -> None:
-        super().__init__(read(), run, loss)
-        super().close()
-        assert self.dtype is not None
-        self._read, self._run = read, run
+        self._kind = PersonRecords if run.unit == "person" else Records
+        self._read, self._run, self._loss, self._n, self.given = read, run, loss, run.n, 0
+        first = self._kind(read(), run, loss)
+        first.close()
+        assert first.dtype is not None
+        self.d, self.dtype = first.d, first.dtype
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
+        self.sizes = self._rows_of_each() if run.unit == "person" else None
+        self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
+
+    def _rows_of_each(self) -> NDArray[np.int64]:
+        """How many rows each person has, by reading the source once more."""
+        return np.concatenate([each for _, _, _, each in self._pieces_of(self._read())])
 
     @property
     def total(self) -> int:
@@ -119,33 +133,42 @@ class _Allocated(Records):
         return "the records"
 
     def choose(self, batch: NDArray[np.int32], first: int, counts: NDArray[Any], end: int) -> None:
-        """Records are wanted whose ``batch`` is ``first`` or one of those after it; each has so many. Step ``end`` is the next."""
+        """Records are wanted whose ``batch`` is ``first`` or one after it; each has so many rows. Step ``end`` is the next."""
         self._batch, self._first, self._counts, self._end = batch, first, counts.astype(np.int64), end
 
-    def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        source = Records(self._read(), self._run, self._loss)
+    def _pieces_of(self, blocks: Blocks) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[np.int64]]]:
+        """All records of a reading, some at a time: the number of the first, features, target, and the rows of each record."""
+        source = self._kind(blocks, self._run, self._loss)
         if (source.d, source.dtype) != (self.d, self.dtype):
             raise InputError(
                 f"a reading has {source.d} features of type {source.dtype}, the first one {self.d} of type {self.dtype}: expected "
                 "the same records every time. Nothing was released."
             )
-        features, target = np.zeros((room, self.d), self.dtype), np.zeros(room)
-        digests = sha256(), sha256()
-        free = np.cumsum(self._counts) - self._counts
         try:
-            for begin, rows, labels in source.each():
-                for digest, part in zip(digests, (rows, labels), strict=True):
-                    digest.update(np.ascontiguousarray(part).data)
-                batch = self._batch[begin : begin + len(labels)] - self._first
-                here = np.flatnonzero((batch >= 0) & (batch < len(free)))
-                here = here[np.argsort(batch[here], kind="stable")]
-                batch = batch[here]
-                # The k-th of a batch in this block goes to the k-th free place of the batch.
-                place = free[batch] + np.arange(len(batch)) - np.searchsorted(batch, batch)
-                features[place], target[place] = rows[here], labels[here]
-                free += np.bincount(batch, minlength=len(free))
+            first = 0
+            for rows, labels, *each in source.each():
+                yield first, rows, labels, each[0] if each else np.ones(len(labels), np.int64)
+                first += len(each[0] if each else labels)
         finally:
             source.close()
+
+    def block(self, capacity: int, counts: NDArray[np.int32], chunk: Chunk, steps: Steps) -> tuple[int, Chunk, Block]:
+        room = steps.room(counts, capacity, block_of(self.d, self._loss.outputs))
+        features, target, sizes = np.zeros((room, self.d), self.dtype), np.zeros(room), np.ones(room)
+        digests = sha256(), sha256(), sha256()
+        free = np.cumsum(self._counts) - self._counts
+        for begin, rows, labels, each in self._pieces_of(self._read()):
+            for digest, part in zip(digests, (rows, labels, each), strict=True):
+                digest.update(np.ascontiguousarray(part).data)
+            many = np.repeat(each, each)
+            batch = np.repeat(self._batch[begin : begin + len(each)] - self._first, each)
+            here = np.flatnonzero((batch >= 0) & (batch < len(free)))
+            here = here[np.argsort(batch[here], kind="stable")]
+            batch = batch[here]
+            # The k-th of a batch in this block goes to the k-th free place of the batch.
+            place = free[batch] + np.arange(len(batch)) - np.searchsorted(batch, batch)
+            features[place], target[place], sizes[place] = rows[here], labels[here], many[here]
+            free += np.bincount(batch, minlength=len(free))
         # A record that changes its place may be used twice in an epoch.
         read = b"".join(digest.digest() for digest in digests)
         if self._digest not in (None, read):
@@ -154,10 +177,13 @@ class _Allocated(Records):
             )
         self._digest = read
         self.given = self._expected(self._end)
-        return features, target
+        return capacity, chunk, Block(features, target, None if self.sizes is None else sizes)
 
     def finish(self) -> None:
         """Every reading was counted."""
+
+    def close(self) -> None:
+        """Every reading was closed."""
 
 
 class _Epochs(Steps):
@@ -168,17 +194,19 @@ class _Epochs(Steps):
         assert isinstance(records, _Allocated)
         run, epoch = self.run, self.run.sampling.epoch_length(self.run.n)
         size = constant(run.sampling.divisors(run.n))
-        group = max(1, min(self._length, int(records.rows / size)))
+        group = max(1, min(self._length, int(records.rows / (size * records.mean))))
         for start in range(0, run.steps, epoch):
             batch = self._generator.integers(epoch, run.n).astype(np.int32)
-            every = np.bincount(batch, minlength=epoch).astype(np.int32)
+            every = np.bincount(batch, records.sizes, epoch).astype(np.int32)
             for begin in range(start, min(start + epoch, run.steps), group):
                 end = min(begin + group, start + epoch, run.steps)
                 counts = every[begin - start : end - start]
                 records.choose(batch, begin - start, counts, end)
-                capacity = rounded_up(max(run.sampling.largest_likely(size), int(counts.max())))
+                capacity = rounded_up(max(math.ceil(records.mean * run.sampling.largest_likely(size)), int(counts.max())))
                 yield capacity, counts, chunk_of(run, *self._how, begin, end, self._length, None, stretched(counts, self._length))
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        likely = self.run.sampling.largest_likely(constant(self.run.sampling.divisors(self.run.n)) * len(counts))
-        return rounded_up(max(likely, int(counts.sum()))) + capacity + size
+        records = self.records
+        assert isinstance(records, _Allocated)
+        likely = records.mean * self.run.sampling.largest_likely(constant(self.run.sampling.divisors(self.run.n)) * len(counts))
+        return rounded_up(max(math.ceil(likely), int(counts.sum()))) + capacity + size

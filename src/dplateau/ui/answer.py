@@ -12,7 +12,7 @@ from typing import Any, Final
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
-from dplateau.certificate.words import ADJACENCY, BATCHES, RELEASED
+from dplateau.certificate.words import RELEASED, batches_of, protects
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python
@@ -111,7 +111,7 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
         "composition_shown": rounded_up(composed.noise, 4),
         "saved": composed.noise / best.noise,
         "counts_on_last": settings.counts_on_last,
-        "protects": ADJACENCY[run.adjacency],
+        "protects": protects(run),
         "training": f"{run.steps:,} steps, {_batches(run)}",
         "released": RELEASED[run.released],
         "steps": run.steps,
@@ -128,7 +128,7 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
 
 
 def _batches(run: Run) -> str:
-    return BATCHES[run.sampling.kind].format(size=_size(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
+    return batches_of(run, _size(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
 
 
 def _size(size: float) -> str:

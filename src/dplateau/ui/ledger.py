@@ -99,7 +99,9 @@ class LedgerPages:
         if bool(partition) != bool(records):
             raise InputError("a part has two names, that of the partition and its own: give both, or none.")
         part = (partition, records) if partition else None
-        found = self.ledger.account(account).forecast(run, part=part)
+        charged = self.ledger.account(account)
+        about = run if charged.state().unit == "row" else run.replace(unit="person")
+        found = charged.forecast(about, part=part)
         answer, more = words.foreseen(found, part)
         finite = math.isfinite(found.cost)
         return {

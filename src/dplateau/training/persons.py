@@ -1,0 +1,137 @@
+"""Persons with several rows: which rows are whose, and the rows of batches that were drawn of persons."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dplateau.spec import InputError, Run
+from dplateau.training.batches import Batches
+
+MOST_ROWS: Final = 1 << 10
+"""Of a person, where a bound counts on the rounding of each row."""
+_KINDS: Final = "biufUSTO"
+_LOWER: Final = 1 - 2.0**-50
+"""A factor that pays for a quotient and three products, each right to 2^-53."""
+
+
+class Persons(NamedTuple):
+    """The rows of n persons; made by ``persons_of``.
+
+    ``order`` (N,) lists the rows, those of a person next to one another, the persons by the first row of each; those of person i
+    stand from ``starts[i]`` to ``starts[i + 1]``, of shape (n + 1,).
+    """
+
+    order: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of each person, shape (n,)."""
+        return np.diff(self.starts)
+
+    @property
+    def mean(self) -> float:
+        """Rows of a person, on average."""
+        return len(self.order) / (len(self.starts) - 1)
+
+    def sizes(self) -> NDArray[np.float64]:
+        """For each row, in the order in which it was given, how many rows its person has; shape (N,)."""
+        found = np.empty(len(self.order))
+        found[self.order] = np.repeat(self.counts, self.counts)
+        return found
+
+    def shares(self) -> NDArray[np.float64]:
+        """For each row, in ``order``, at most one over the number of its person's rows, which add up to 1 or less."""
+        return np.repeat(np.where(self.counts > 1, _LOWER / self.counts, 1.0), self.counts)
+
+    def rows_of(self, plan: Batches) -> Batches:
+        """Batches of persons as batches of their rows."""
+        each = self.counts[plan.records]
+        after = np.concatenate([[0], np.cumsum(each)])
+        places = np.arange(after[-1]) + np.repeat(self.starts[plan.records] - after[:-1], each)
+        return Batches(self.order[places], np.diff(after[np.concatenate([[0], np.cumsum(plan.counts)])]).astype(np.int32))
+
+
+def persons_of(run: Run, groups: ArrayLike | None, rows: int) -> Persons | None:
+    """Whose each of so many rows is, after checking that there are ``run.n`` persons; None where records are rows.
+
+    Raises
+    ------
+    InputError
+        See ``check_unit`` and ``codes_of``; or there are more or fewer persons than ``run.n``, or too many rows.
+    """
+    check_unit(run, groups)
+    if groups is None:
+        return None
+    if rows >= 1 << 31:
+        raise InputError(f"there are {rows} rows: training in memory takes fewer than 2^31.")
+    codes = codes_of(groups, rows)
+    counts = np.bincount(codes)
+    if len(counts) != run.n:
+        raise InputError(f"groups name {len(counts)} persons but the run has n = {run.n}: the run must describe this data set.")
+    return Persons(np.argsort(codes, kind="stable").astype(np.int32), np.concatenate([[0], np.cumsum(counts)]))
+
+
+def check_unit(run: Run, groups: object) -> None:
+    """Raise ``InputError`` unless labels of persons are given where the run is about persons, and nowhere else."""
+    if run.unit == "person" and groups is None:
+        raise InputError("a record of the run is a person: give groups, one label a row that says whose it is.")
+    if run.unit != "person" and groups is not None:
+        raise InputError("groups are given, and a record of the run is a row: use a run with unit='person'.")
+
+
+def codes_of(groups: ArrayLike, rows: int) -> NDArray[np.int64]:
+    """The number of each row's person, shape (rows,); persons are numbered from 0 by the first row of each.
+
+    Raises
+    ------
+    InputError
+        There is not one label a row, a label is missing, or labels are neither texts nor numbers. No label is quoted.
+    """
+    labels = checked_groups(groups, rows)
+    try:
+        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    except TypeError:
+        raise InputError("groups have labels of several types: expected texts only, or whole numbers only.") from None
+    number = np.empty(len(first), np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[codes.reshape(-1)]
+
+
+def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
+    """The labels as an array of shape (rows,), after checking that there is one a row and none is missing."""
+    # In a list, numpy would turn the number 1 into the text "1".
+    labels = np.asarray(groups, None if hasattr(groups, "dtype") else object)
+    if labels.shape != (rows,):
+        raise InputError(f"groups have shape {labels.shape}: expected one label for each of the {rows} rows.")
+    if labels.dtype.kind not in _KINDS:
+        raise InputError(f"groups have type {labels.dtype}: expected texts or whole numbers.")
+    missing = np.zeros(0, bool)
+    if labels.dtype.kind == "f":  # beyond 2^53 two whole numbers may be one
+        missing = ~((abs(labels) < 2.0**53) & (labels == np.floor(labels)))
+    elif labels.dtype.kind in "OT":
+        missing = np.array([not isinstance(one, (str, int, np.integer)) for one in labels], bool)
+    if bad := int(missing.sum()):
+        raise InputError(f"{bad} of {rows} rows have no label in groups, or one that is no text and no number: say whose they are.")
+    return labels
+
+
+def check_most_rows(rows: int) -> None:
+    """Raise ``InputError`` where a person has more rows than a bound on rounding allows for."""
+    if rows > MOST_ROWS:
+        raise InputError(
+            f"some person has more than {MOST_ROWS:,} rows, and the bound on rounding allows for no more: keep fewer, by a rule "
+            "that looks at that person alone, or use solver noisy-sgd. Nothing was released."
+        )
+
+
+def block_of_persons(run: Run, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[Any], ...]:
+    """All records as one block, in their order; those of persons with the number of each row's person."""
+    rows, labels = np.asarray(features), np.asarray(target)
+    persons = persons_of(run, groups, len(rows))
+    if persons is None:
+        return rows, labels
+    return rows[persons.order], labels[persons.order], np.repeat(np.arange(run.n), persons.counts)

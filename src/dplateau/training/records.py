@@ -1,0 +1,175 @@
+"""``Records``, which arrive in blocks of any lengths and are given out in any others, and ``Steps``, which ask for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import window
+from dplateau.training.checks import records_of
+from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
+from dplateau.training.integers import block_of
+from dplateau.training.loop import Arithmetic, Block, Chunk
+from dplateau.training.noise import SecureGenerator
+
+_BLOCK: Final = 1 << 21
+"""Numbers of the records that the compiled loop gets at once."""
+Blocks = Iterable[tuple[Any, ...]]
+
+
+class Steps:
+    """The steps of a run, a chunk at a time."""
+
+    def __init__(
+        self,
+        run: Run,
+        records: Records,
+        shape: tuple[int, ...],
+        arithmetic: Arithmetic,
+        average: float,
+        generator: SecureGenerator,
+    ) -> None:
+        self.run, self.records, self._generator = run, records, generator
+        self._how = (shape, arithmetic, average, generator)
+        self._length = chunk_length(run, int(np.prod(shape)))
+
+    def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
+        """Room for a batch, the sizes of the batches, and the chunk, of consecutive steps whose records fit a block."""
+        run, length = self.run, self._length
+        largest = max(1, _BLOCK // self.records.d)
+        begin = 0
+        while begin < run.steps:
+            counts = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int32)
+            fitting = max(1, int(np.searchsorted(np.cumsum(counts), largest, side="right")))
+            counts = counts[:fitting]
+            capacity = int(counts.max())
+            if (counts != capacity).any():
+                capacity = rounded_up(capacity)
+            end = begin + fitting
+            yield capacity, counts, chunk_of(run, *self._how, begin, end, length, None, stretched(counts, length))
+            begin = end
+
+    def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
+        """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
+        rows = int(counts.sum())
+        whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
+        return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
+
+
+class Records:
+    """The records of blocks of any lengths, given out in any other lengths; counts them and checks them.
+
+    ``given`` is a public number: how many were given out, or were expected to be.
+    """
+
+    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
+        self._blocks, self._n, self._loss = iter(blocks), run.n, loss
+        self._pieces: deque[tuple[NDArray[Any], NDArray[Any]]] = deque()
+        self._seen, self.given, self.d = 0, 0, 0
+        self.dtype: np.dtype[Any] | None = None
+        if not self._next():
+            raise InputError("there are no records: expected blocks of (features, target).")
+
+    @property
+    def total(self) -> int:
+        """Records that are given in all."""
+        return self._n
+
+    def among(self, given: int) -> str:
+        """Those that were given out so far, in words."""
+        return f"the first {given:,} records"
+
+    def each(self) -> Iterator[tuple[NDArray[Any], ...]]:
+        """All records, some at a time; raises unless there are n in all."""
+        while self._pieces or self._next():
+            while self._pieces:
+                yield self._pieces.popleft()
+        self.finish()
+
+    def block(self, capacity: int, counts: NDArray[np.int32], chunk: Chunk, steps: Steps) -> tuple[int, Chunk, Block]:
+        """The records of the next batches, which have ``counts``, with the room for one batch and the chunk that go with them."""
+        room = steps.room(counts, capacity, block_of(self.d, self._loss.outputs))
+        return capacity, chunk, Block(*self.take(int(counts.sum()), room))
+
+    def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The next ``count`` records, followed by any others up to ``room``, as one array each; without a copy where possible."""
+        while self._seen - self.given < count:
+            if not self._next():
+                raise InputError(
+                    f"the records end after {self._seen:,} rows but the run has n = {self._n:,}: declare the number of rows that "
+                    "there are. Nothing was released."
+                )
+        self.given += count
+        features, target = self._pieces[0]
+        if len(target) >= room:
+            self._pieces[0] = features[count:], target[count:]
+            return features[:room], target[:room]
+        rows, labels = np.zeros((room, self.d), features.dtype), np.zeros(room, target.dtype)
+        filled = 0
+        while filled < count:
+            features, target = self._pieces.popleft()
+            part = min(count - filled, len(target))
+            rows[filled : filled + part], labels[filled : filled + part] = features[:part], target[:part]
+            filled += part
+            if part < len(target):
+                self._pieces.appendleft((features[part:], target[part:]))
+        return rows, labels
+
+    def finish(self) -> None:
+        """Count the records that no step used; raises unless there are n in all."""
+        self._pieces.clear()
+        while self._next():
+            self._pieces.clear()
+        if self._seen != self._n:
+            raise InputError(
+                f"there are {self._seen:,} records but the run has n = {self._n:,}: the run must describe this data set. Nothing "
+                "was released."
+            )
+
+    def close(self) -> None:
+        """Let go of the source, whose threads and files must not outlive an interrupted pass."""
+        self._pieces.clear()
+        if isinstance(self._blocks, Generator):
+            self._blocks.close()
+
+    def _next(self) -> bool:
+        """Take in one more block; False at the end."""
+        if self._pieces:  # Its arrays are the caller's, who may fill them anew with the next records.
+            features, target = self._pieces[-1]
+            self._pieces[-1] = features.copy(), target.copy()
+        block = next(self._blocks, None)
+        if block is None:
+            return False
+        features, target = self._checked(*block)
+        self._count(len(target))
+        if len(target):
+            self._pieces.append((features, target))
+        return True
+
+    def _checked(self, *block: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Features and target of a block."""
+        if len(block) != 2:
+            raise InputError(
+                f"a block has {len(block)} parts: expected features and target, and groups where a record of the run is a person."
+            )
+        features, target = records_of(self._loss, *block)
+        if self.d not in (0, features.shape[1]):
+            raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
+        if self.dtype not in (None, features.dtype):
+            raise InputError(f"a block has features of type {features.dtype}, the ones before it {self.dtype}: expected one type.")
+        self.d, self.dtype = features.shape[1], features.dtype
+        return features, target
+
+    def _count(self, records: int) -> None:
+        """Count so many more; raises where there are more than n."""
+        self._seen += records
+        if self._seen > self._n:
+            raise InputError(
+                f"there are more records than n = {self._n:,}: the run must describe this data set. Nothing was released."
+            )
