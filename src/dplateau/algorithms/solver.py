@@ -139,10 +139,11 @@ class Solver:
 
 def _warn_of_noise(problem: Problem, budget: Budget) -> None:
     """Say, before anything is spent, where no method can learn much."""
-    rows = 1 / budget.mu  # the noise on a sum to which each record adds as much as it may
-    if problem.n < FEW * rows:
+    alike = 1 / budget.mu  # the noise on a sum to which each record adds as much as it may
+    if problem.n < FEW * alike:
         message = (
-            f"{problem.n:,} {problem.unit}s are few at epsilon {budget.epsilon:g}: the noise that hides one of them is as large as {rows:,.0f}"
-            " that agree. A model may be no better than the largest class, or the mean. More of them, or a larger epsilon, would help."
+            f"{problem.n:,} {problem.unit}s are few at epsilon {budget.epsilon:g}: the noise that hides one is as large as"
+            f" {alike:,.0f} that agree. A model may be no better than the largest class, or the mean. More {problem.unit}s, or a"
+            " larger epsilon, would help."
         )
         warnings.warn(message, AccuracyWarning, stacklevel=4)
