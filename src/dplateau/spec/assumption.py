@@ -357,12 +357,25 @@ class OnlyTheBest(Assumption):
         return f"of {self.candidates:,} candidates, {tried}, were trained; {best}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(Assumption):
+    """Some records took no part in the training, and one histogram of them was released."""
+
+    rows: int
+    noise_multiplier: float
+    name = "hold-out"
+    sentence = (
+        "{rows:,} further rows were drawn by lot, without looking at any, and held out of the training; a histogram of their"
+        " predictions was released with noise multiplier {noise_multiplier:g}, and every row is in one of the two parts"
+    )
+
+
 KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
         *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Rows),
-        *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
+        *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest, HeldOut),
     )
 }
 
