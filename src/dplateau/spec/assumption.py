@@ -6,18 +6,15 @@ may see to them, stands in ``dplateau.spec.required``.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
-import numpy as np
-
+from dplateau.spec.assumption_fields import CHECKS
 from dplateau.spec.errors import InputError
-from dplateau.spec.facts import ROUNDINGS, By, How, Rounding, member, plain_text
+from dplateau.spec.facts import ROUNDINGS, By, How, Rounding
 from dplateau.spec.sampling import SAMPLINGS
-from dplateau.spec.schedule import integer, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,28 +390,3 @@ def assumption_from_dict(data: object) -> Assumption:
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
-
-
-def _finite(name: str, value: object) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{name} is no number.")
-    return real(name, value, low=-math.inf)
-
-
-def _truth(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is neither true nor false.")
-    return value
-
-
-CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "How": lambda name, value: member(name, How, value),
-    "By": lambda name, value: member(name, By, value),
-    "Rounding": lambda name, value: member(name, Rounding, value),
-    "float": _finite,
-    "int": lambda name, value: integer(name, _finite(name, value)),
-    "bool": _truth,
-    "str": plain_text,
-    "str | None": lambda name, value: None if value is None else plain_text(name, value),
-}
-"""What a field may hold, by its type as it is written above."""
