@@ -289,6 +289,7 @@ def test_where_noise_is_all_there_is_nothing_is_said():
     cells = np.array([[[20.0], [0.0]], [[0.0], [0.0]]])
     found = test.released(cells, ("a", "b"), "0" * 64).estimates
     assert found["recall"]["b"] is None
+    assert found["accuracy"] is None
     assert found["balanced_accuracy"] is None
     assert found["auc"] is None
 

@@ -261,8 +261,8 @@ def private_line(found: PrivateTest) -> str:
     about, cost = found.estimates, f"; epsilon {found.certificate.epsilon:g}, for these rows and no others"
     rows = f"{found.rows:,} private rows that were held out{cost}"
     if not found.classes:
-        within = about["within"]["0.1"]
+        within = about["within"]["0.1"] or "?"
         return f"{within} of errors are at most 10 % of the range, on {rows}"
-    beside = f"always {printable(about['majority'])}: {about['majority_accuracy']}"
-    recalls = ", ".join(f"{printable(name)} {'?' if one is None else one}" for name, one in about["recall"].items())
-    return f"accuracy {about['accuracy']} on {rows}; {beside}; recall: {recalls}"
+    beside = f"always {printable(about['majority'])}: {about['majority_accuracy'] or '?'}"
+    recalls = ", ".join(f"{printable(name)} {one or '?'}" for name, one in about["recall"].items())
+    return f"accuracy {about['accuracy'] or '?'} on {rows}; {beside}; recall: {recalls}"

@@ -50,6 +50,8 @@ ERRORS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Ends of the cells of absolute errors, as shares of the target's range."""
 LARGEST_SHARE: Final = 0.5
 _SURE: Final = 1.96
+_VAGUE: Final = 0.25
+"""A share with a larger standard error is no estimate."""
 _FEWEST: Final = 3.0
 """A number of rows that is not so many standard deviations of its noise above 0 is none to divide by."""
 
@@ -61,7 +63,7 @@ class Estimate(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2%} ± {_SURE * self.error:.2%}"
+        return f"{min(max(self.value, 0.0), 1.0):.2%} ± {_SURE * self.error:.2%}"
 
 
 class Split(NamedTuple):
@@ -144,7 +146,7 @@ class PrivateTest:
         return {"rmse": rmse, "within": within}
 
     def _estimate(self, of: Callable[[NDArray[np.float64]], Any], *divisors: NDArray[np.float64]) -> Estimate | None:
-        """A function of the counts, and its standard error to first order; None where a divisor may be nothing but noise."""
+        """A function of the counts, and its standard error to first order; None where it, or a divisor, may be noise alone."""
         sigma = self.deviation
         if any(one.sum() < _FEWEST * sigma * np.sqrt(one.size) for one in divisors):
             return None
@@ -156,7 +158,8 @@ class PrivateTest:
             slopes[place] = (float(of(self.counts + moved)) - float(of(self.counts - moved))) / (2 * step)
         shares = np.maximum(self.counts, 0) / max(float(np.maximum(self.counts, 0).sum()), 1.0)
         sampling = self.rows * (float((slopes**2 * shares).sum()) - float((slopes * shares).sum()) ** 2)
-        return Estimate(float(of(self.counts)), float(np.sqrt(sigma**2 * (slopes**2).sum() + max(sampling, 0.0))))
+        error = float(np.sqrt(sigma**2 * (slopes**2).sum() + max(sampling, 0.0)))
+        return Estimate(float(of(self.counts)), error) if error <= _VAGUE else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: each estimate with its standard error."""
