@@ -12,6 +12,6 @@ FOLDER = Path(__file__).parent
 RUN = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=14_062, noise_multiplier=1.1)
 
 if __name__ == "__main__":
-    found = trade_offs(RUN)
+    found = trade_offs(RUN, delta=1e-5)
     plot_trade_off(found, FOLDER / "trade-off.svg")
     plot_trade_off(found, FOLDER / "trade-off-log.svg", log=True)

@@ -79,7 +79,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     try:
         part.mkdir()
         yield part
-        for file in part.iterdir():
+        for file in (one for one in part.rglob("*") if one.is_file()):
             with file.open("rb") as content:
                 os.fsync(content.fileno())
         part.rename(path)

@@ -17,7 +17,7 @@ import pytest
 
 STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-ACCOUNT = ("account", "--n", 60_000, "--batch-size", 256, "--steps", 3516, "--noise-multiplier", 1.3)
+ACCOUNT = ("account", "--n", 60_000, "--batch-size", 256, "--steps", 3516, "--noise-multiplier", 1.3, "--delta", 1e-5)
 LAST = (
     *("account", "--n", 60_000, "--sampling", "cyclic", "--batch-size", 1500, "--steps", 8000, "--noise-multiplier", 3),
     *("--step-size", 0.05, "--smoothness", 0.25, "--diameter", 10, "--adjacency", "replace", "--released", "last"),

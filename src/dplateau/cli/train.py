@@ -19,6 +19,7 @@ from dplateau.spec.schedule import integer, real
 
 if TYPE_CHECKING:
     from dplateau.data import Dataset, Schema
+    from dplateau.estimators.private_test import PrivateTest
     from dplateau.estimators.table_model import TableModel
     from dplateau.ledger import Account
 
@@ -34,6 +35,10 @@ def train(
     target: Annotated[str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target")] = None,
     test: Annotated[
         Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
+    ] = None,
+    private_test: Annotated[
+        float | None,
+        o.option("Hold out this share of the rows and tell of them by a noisy histogram, inside epsilon.", DATA, "--private-test"),
     ] = None,
     model: Annotated[str | None, o.choice(o.MODELS, "logistic by default, linear for a number.", o.MODEL, "--model")] = None,
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
@@ -104,6 +109,7 @@ def train(
         stream=stream,
         rows=rows,
         person=person,
+        private_test=private_test,
         adjacency=adjacency,
         insecure_seed=insecure_seed,
         ledger=account,
@@ -146,6 +152,7 @@ def fit(
     stream: bool = False,
     rows: int | None = None,
     person: str | None = None,
+    private_test: float | None = None,
     adjacency: str | None = None,
     insecure_seed: int | None = None,
     ledger: Account | None = None,
@@ -175,6 +182,7 @@ def fit(
             stream=stream,
             n=rows,
             person=person,
+            private_test=private_test,
             adjacency=adjacency or "add-remove",
             insecure_seed=insecure_seed,
             ledger=ledger,
@@ -224,6 +232,8 @@ def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -
         "delta": certificate.delta,
         "test_accuracy": None if found is None else found.get("accuracy"),
     }
+    if trained.private_test is not None:
+        result["private_test"] = trained.private_test.to_dict()
     return {**result, **({} if trained.classes else {"test_rmse": found and found["rmse"]}), "test": found}
 
 
@@ -242,9 +252,24 @@ def show_model(
         rows = f" on {found.rows:,} rows of {test}, public by declaration; {beside}"
         lines.append(("test", Text.assemble((quality, "bold"), rows)))
         warn(found)
+    if trained.private_test is not None:
+        lines.append(("private test", private_line(trained.private_test)))
     if output is not None:
         signature = "certificate.sig.json, " if signed else ""
-        lines.append(("written to", f"{output}/ (certificate.json, {signature}model.json, weights.npz, schema.toml)"))
+        private = "" if trained.private_test is None else ", private-test/"
+        lines.append(("written to", f"{output}/ (certificate.json, {signature}model.json, weights.npz, schema.toml{private})"))
     show(facts(*lines))
     show("")
     show(certificate_text(trained.certificate))
+
+
+def private_line(found: PrivateTest) -> str:
+    """What a noisy histogram of private rows says, in a sentence; ± is about 95 %."""
+    about, cost = found.estimates, f"; epsilon {found.certificate.epsilon:g}, for these rows and no others"
+    rows = f"{found.rows:,} private rows that were held out{cost}"
+    if not found.classes:
+        within = about["within"]["0.1"] or "?"
+        return f"{within} of errors are at most 10 % of the range, on {rows}"
+    beside = f"always {printable(about['majority'])}: {about['majority_accuracy'] or '?'}"
+    recalls = ", ".join(f"{printable(name)} {one or '?'}" for name, one in about["recall"].items())
+    return f"accuracy {about['accuracy'] or '?'} on {rows}; {beside}; recall: {recalls}"

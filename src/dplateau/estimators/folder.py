@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KINDS: Final = {"dplateau model": "load_model", "dplateau estimator": "load_estimator", "dplateau network": "load_network"}
 """What may be in a folder, and what reads it."""
 CERTIFICATE: Final = "certificate.json"
+SIGNATURE: Final = "certificate.sig.json"
 LARGEST: Final = 1 << 28
 
 
@@ -37,8 +38,9 @@ def write_model(
     *,
     schema: str | None = None,
     sign: Ed25519PrivateKey | None = None,
+    more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a new folder, whole or not at all; raises ``InputError`` where it exists already or cannot be written."""
+    """Write a new folder, with what ``more`` adds, whole or not at all; raises ``InputError`` where that cannot be done."""
     text = certificate.to_json().encode()
     with new_folder(folder) as part:
         (part / ABOUT).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -46,8 +48,10 @@ def write_model(
             (part / SCHEMA).write_text(schema, encoding="utf-8")
         (part / CERTIFICATE).write_bytes(text)
         if sign is not None:
-            (part / "certificate.sig.json").write_bytes(Signature.of(text, sign).to_json().encode())
+            (part / SIGNATURE).write_bytes(Signature.of(text, sign).to_json().encode())
         np.savez(part / WEIGHTS, **arrays)  # type: ignore[arg-type]
+        if more is not None:
+            more(part)
 
 
 def coefficients_of(estimator: Any) -> dict[str, NDArray[Any]]:

@@ -135,6 +135,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         weights = self._scaled_weights(self.classes_)
         return np.column_stack([unclipped_probability(sign * scores, largest, weights[::sign]) for sign in (-1, 1)])
 
+    @property
+    def boundary(self) -> float:
+        """Of two classes: from which probability on ``predict`` names the second one; 0.5 without ``class_weight``."""
+        low, high = self._scaled_weights(self.classes_)
+        return low / (low + high)
+
     def predict_at_least_cost(self, X: ArrayLike, cost: Mapping[Any, float]) -> NDArray[Any]:
         """The class of each row whose expected cost is the least, by ``predict_proba``.
 

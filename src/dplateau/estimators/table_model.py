@@ -1,8 +1,8 @@
 """``TableModel``: an estimator together with the public schema that turns rows of a file into its features."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
-from dplateau.certificate.beside import check_model, check_schema
 from dplateau.data import Dataset, Schema, encode, load_schema, open_stream, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
 from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
-from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
     check_weights,
@@ -31,13 +29,13 @@ from dplateau.estimators.folder import (
     restore,
     write_model,
 )
-from dplateau.estimators.linear_regression import PrivateLinearRegression
-from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
+from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
+from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, unlike_lots
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
-from dplateau.losses.named import LOSSES, MODELS, loss_named
-from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
+from dplateau.losses.named import LOSSES, loss_named
+from dplateau.spec import InputError
 from dplateau.spec.assumption import Features, PublicSchema
 from dplateau.training.charged import Budgeted
 
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 
 KIND: Final = "dplateau model"
 FORMAT: Final = 2
-OLDEST: Final = 1
-"""Models of this format may have a certificate that does not say which weights it is about."""
 ENTRIES: Final = frozenset({"kind", "format", "model", "feature_norm", "feature_names", "classes", "target_range"})
 
 
@@ -63,11 +59,14 @@ class TableModel:
         The fitted estimator. Its classes are the indices of the schema's.
     schema : Schema
         The public schema.
+    private_test : PrivateTest, optional
+        How good it is on private rows that were held out, where ``train`` was asked for that.
     """
 
     model: str
     estimator: Estimator
     schema: Schema
+    private_test: PrivateTest | None = None
 
     @classmethod
     def train(
@@ -83,6 +82,7 @@ class TableModel:
         stream: bool = False,
         n: int | None = None,
         person: str | None = None,
+        private_test: float | None = None,
         ledger: Budgeted | None = None,
         **options: Any,
     ) -> TableModel:
@@ -111,6 +111,10 @@ class TableModel:
         person : str, optional
             The column that says whose a row is, in texts or whole numbers; it is no feature. A record is then a person: the loss of
             a person is the mean of the losses of that person's rows. With ``stream`` the file must be sorted by person.
+        private_test : float, optional
+            Hold out this share of the rows, drawn by lot, up to 0.5, and release one noisy histogram of how they are predicted, for
+            the same epsilon and delta: ``model.private_test``. As every row is in one part only, both together cost what one of
+            them costs. The rows must fit in memory; there must be no ledger and no persons.
         ledger : Account, optional
             The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
             random number is drawn.
@@ -123,6 +127,9 @@ class TableModel:
             An argument, the schema or the file is not as expected, or they do not fit each other.
         """
         public = load_schema(schema)
+        if private_test is not None and (other := unlike_lots(stream, ledger, person)):
+            raise InputError(f"private_test does not go with {other}: leave one of the two out.")
+        tested: PlannedTest | None = None
         model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
         loss_named(model, loss, len(public.target.classes) or 2)
         if loss is not None and model != "logistic":
@@ -130,24 +137,37 @@ class TableModel:
         if class_weight is not None:
             if not public.target.classes:
                 raise InputError("class_weight is for classes, and the target is a number: leave it out.")
-            options["class_weight"] = _numbered("class_weight", class_weight, public)
-        charged = None if ledger is None else _Charged(ledger)
-        estimator = _estimator(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
+            options["class_weight"] = numbered("class_weight", class_weight, public)
+        charged = None if ledger is None else Charged(ledger)
+        estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
+        data: Dataset | None = None
         if stream:
             how: Any = {"feature_norm": FEATURE_NORM, "intercept": intercept_of(public)}
             estimator.fit_stream(open_stream(path, public, n=n, person=person, **how))
         else:
             data = read_rows(path, public, n=n, person=person)
-            estimator.fit(data.features, data.target, groups=data.groups)
+            if private_test is not None:
+                estimator.set_params(delta=estimator._delta(len(data.target)))
+                options = {"epsilon": epsilon, "delta": estimator.delta, "adjacency": estimator.adjacency}
+                tested = planned_test(len(data.target), private_test, generator=estimator._generator(1), **options)
+            kept = slice(None) if tested is None else tested.split.kept
+            estimator.fit(data.features[kept], data.target[kept], groups=data.groups)
         estimator.certificate_ = replace(
             estimator.certificate_,
-            assumptions=tuple(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),
+            assumptions=(
+                *(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),
+                *([] if tested is None else [tested.fact]),
+            ),
             schema_sha256=schema_digest(public),
         )
         if charged is not None:
             charged.end(estimator.certificate_)
             estimator.set_params(ledger=None)
-        return cls(model, estimator, public)
+        if tested is None or data is None:
+            return cls(model, estimator, public)
+        held = tested.split.held
+        cells = cells_of(estimator, tested.run, data.features[held], data.target[held])
+        return cls(model, estimator, public, tested.released(cells, public.target.classes, schema_digest(public)))
 
     @property
     def certificate(self) -> Certificate:
@@ -315,7 +335,10 @@ class TableModel:
         weights = getattr(self.estimator, "class_weight", None)
         if weights is not None:
             about["class_weight"] = {name: weights[place] for place, name in enumerate(target.classes)}
-        write_model(folder, about, self.certificate, coefficients_of(self.estimator), schema=schema_to_toml(self.schema), sign=sign)
+        test = self.private_test
+        more = None if test is None else lambda part: write_test(test, part, sign)
+        arrays = coefficients_of(self.estimator)
+        write_model(folder, about, self.certificate, arrays, schema=schema_to_toml(self.schema), sign=sign, more=more)
 
     @classmethod
     def load(cls, folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
@@ -346,22 +369,23 @@ class TableModel:
             raise InputError(
                 f"{folder}: model.json and schema.toml contradict each other: the folder was changed after it was written."
             )
-        fitted: Any = _estimator(about["model"], schema)
+        fitted: Any = estimator_for(about["model"], schema)
         if "class_weight" in about and target.classes:
-            fitted.set_params(class_weight=_numbered(f"{folder / 'model.json'}: class_weight", about["class_weight"], schema))
+            fitted.set_params(class_weight=numbered(f"{folder / 'model.json'}: class_weight", about["class_weight"], schema))
         arrays = read_arrays(folder, outputs_of(len(target.classes)), len(names))
-        _check_binding(certificate, about["format"], folder, arrays, schema)
+        check_binding(certificate, about["format"], folder, arrays, schema)
         restore(fitted, arrays, certificate, certificate.run, np.arange(len(target.classes)) if target.classes else None)
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
         if target.classes:
             check_weights(certificate, folder, fitted.weights_in_words())
-        return cls(about["model"], fitted, schema)
+        test = read_test(folder, fitted, target.classes, schema_digest(schema), signed_by)
+        return cls(about["model"], fitted, schema, test)
 
     def _predictor(self, cost: Mapping[str, float] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """What predicts the places of classes, or numbers."""
         if cost is None:
             return self.estimator.predict
-        return partial(self._logistic().predict_at_least_cost, cost=_numbered("cost", cost, self.schema))
+        return partial(self._logistic().predict_at_least_cost, cost=numbered("cost", cost, self.schema))
 
     def _logistic(self) -> PrivateLogisticRegression:
         if not isinstance(self.estimator, PrivateLogisticRegression):
@@ -369,58 +393,6 @@ class TableModel:
         return self.estimator
 
 
-class _Charged:
-    """An account whose reservation is committed with the certificate that names the schema, too."""
-
-    def __init__(self, ledger: Budgeted) -> None:
-        self.ledger = ledger
-
-    def reserve(self, run: Run | Runs) -> _Charged:
-        self.reserved = self.ledger.reserve(run)
-        return self
-
-    def commit(self, certificate: Any = None) -> None:
-        """The estimator's certificate does not name the schema yet."""
-
-    def end(self, certificate: Certificate) -> None:
-        self.reserved.commit(certificate)
-
-
 def load_model(folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
     """The model in a folder that ``dplateau train`` or ``TableModel.save`` wrote; see ``TableModel.load``."""
     return TableModel.load(folder, signed_by=signed_by)
-
-
-def _estimator(model: str, schema: Schema) -> Estimator:
-    """The estimator for a schema, not fitted yet."""
-    if model not in MODELS:
-        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
-    target = schema.target
-    if bool(target.classes) == (model == "linear"):
-        what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"
-        raise InputError(f"model {model} does not fit the target {target.name!r}, which has {what}.")
-    if target.low is not None and target.high is not None:
-        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
-    classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
-    return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
-
-
-def _numbered(name: str, given: Mapping[str, float], schema: Schema) -> dict[int, float]:
-    """The numbers of classes by their places in place of their names."""
-    return dict(enumerate(numbers_of_classes(name, given, schema.target.classes).tolist()))
-
-
-def _check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:
-    """Check that the certificate is about this model; only one of format 1, in a model of format 1, may leave that open."""
-    if version == OLDEST and certificate.format == 1:
-        warnings.warn(
-            f"{folder} was written before certificates were bound to their models: nobody can tell whether its weights are those"
-            " that were certified. Train again, or be sure where it comes from.",
-            PrivacyWarning,
-            stacklevel=4,
-        )
-        return
-    if certificate.weights_sha256 is None or certificate.schema_sha256 is None:
-        raise ContradictionError(f"{folder}: the certificate names no weights and no schema, as that of a model does.")
-    check_model(certificate, folder, arrays)
-    check_schema(certificate, folder, schema_digest(schema))

@@ -1,9 +1,9 @@
 """Losses of generalised linear models, with their public constants."""
 
 from dplateau.losses.base import GeneralisedLinearLoss as GeneralisedLinearLoss
-from dplateau.losses.class_weighted import ClassWeighted as ClassWeighted
-from dplateau.losses.class_weighted import class_weighted as class_weighted
-from dplateau.losses.class_weighted import scaled_weights as scaled_weights
+from dplateau.losses.class_weights import ClassWeighted as ClassWeighted
+from dplateau.losses.class_weights import class_weighted as class_weighted
+from dplateau.losses.class_weights import scaled_weights as scaled_weights
 from dplateau.losses.nonsmooth import Absolute as Absolute
 from dplateau.losses.nonsmooth import CornerLoss as CornerLoss
 from dplateau.losses.nonsmooth import Hinge as Hinge

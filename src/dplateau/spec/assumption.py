@@ -5,18 +5,15 @@ Sentences are made of fields, and never read. ``dplateau.spec.required`` says wh
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
-import numpy as np
-
+from dplateau.spec.assumption_fields import CHECKS
 from dplateau.spec.errors import InputError
-from dplateau.spec.facts import ROUNDINGS, By, How, Rounding, member, plain_text
+from dplateau.spec.facts import ROUNDINGS, By, How, Rounding
 from dplateau.spec.sampling import SAMPLINGS
-from dplateau.spec.schedule import integer, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,12 +361,25 @@ class OnlyTheBest(Assumption):
         return f"of {self.candidates:,} candidates, {tried}, were trained; {best}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(Assumption):
+    """Some records took no part in the training, and one histogram of them was released."""
+
+    rows: int
+    noise_multiplier: float
+    name = "hold-out"
+    sentence = (
+        "{rows:,} further rows were drawn by lot, without looking at any, and held out of the training; a histogram of their"
+        " predictions was released with noise multiplier {noise_multiplier:g}, and every row is in one of the two parts"
+    )
+
+
 KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
         *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Persons, Rows),
-        *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest),
+        *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest, HeldOut),
     )
 }
 
@@ -382,28 +392,3 @@ def assumption_from_dict(data: object) -> Assumption:
     if set(data) != wanted:
         raise InputError(f"assumption {name!r} has other fields than {', '.join(sorted(wanted))}.")
     return KINDS[name](**{key: value for key, value in data.items() if key != "name"})
-
-
-def _finite(name: str, value: object) -> float:
-    if not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{name} is no number.")
-    return real(name, value, low=-math.inf)
-
-
-def _truth(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is neither true nor false.")
-    return value
-
-
-CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "How": lambda name, value: member(name, How, value),
-    "By": lambda name, value: member(name, By, value),
-    "Rounding": lambda name, value: member(name, Rounding, value),
-    "float": _finite,
-    "int": lambda name, value: integer(name, _finite(name, value)),
-    "bool": _truth,
-    "str": plain_text,
-    "str | None": lambda name, value: None if value is None else plain_text(name, value),
-}
-"""What a field may hold, by its type as it is written above."""

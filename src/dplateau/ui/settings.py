@@ -19,7 +19,7 @@ from dplateau.spec import (
     Sampling,
     Shuffled,
 )
-from dplateau.spec.promise import WEAK, usual_delta
+from dplateau.spec.promise import WEAK
 
 LIPSCHITZ: Final = 1.0
 """Of the logistic loss on rows of norm at most 1: ``dplateau.losses.Logistic().lipschitz(1)``, without loading JAX."""
@@ -133,7 +133,7 @@ class Settings:
     n: int = 60_000
     d: int = 100
     epsilon: float = 1.0
-    delta: float = usual_delta(60_000)
+    delta: float = 1e-6
     adjacency: str = "add-remove"
     sampling: str = FullBatch.kind
     batch: int = 600

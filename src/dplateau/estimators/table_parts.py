@@ -1,0 +1,88 @@
+"""What a model of a table is made of: its estimator, its account, its binding to a certificate."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from dplateau.certificate import Certificate
+from dplateau.certificate.beside import check_model, check_schema
+from dplateau.data import Schema
+from dplateau.data.schema_digest import schema_digest
+from dplateau.estimators.costs import numbers_of_classes
+from dplateau.estimators.linear_regression import PrivateLinearRegression
+from dplateau.estimators.linear_svc import PrivateLinearSVC
+from dplateau.estimators.loading import Estimator
+from dplateau.estimators.logistic_regression import PrivateLogisticRegression
+from dplateau.estimators.table_rows import FEATURE_NORM
+from dplateau.losses.named import MODELS
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
+from dplateau.training.charged import Budgeted
+
+OLDEST: Final = 1
+"""Models of this format may have a certificate that does not say which weights it is about."""
+
+
+class Charged:
+    """An account whose reservation is committed with the certificate that names the schema, too."""
+
+    def __init__(self, ledger: Budgeted) -> None:
+        self.ledger = ledger
+
+    def reserve(self, run: Run | Runs) -> Charged:
+        self.reserved = self.ledger.reserve(run)
+        return self
+
+    def commit(self, certificate: Any = None) -> None:
+        """The estimator's certificate does not name the schema yet."""
+
+    def end(self, certificate: Certificate) -> None:
+        self.reserved.commit(certificate)
+
+
+def estimator_for(model: str, schema: Schema) -> Estimator:
+    """The estimator for a schema, not fitted yet."""
+    if model not in MODELS:
+        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
+    target = schema.target
+    if bool(target.classes) == (model == "linear"):
+        what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"
+        raise InputError(f"model {model} does not fit the target {target.name!r}, which has {what}.")
+    if target.low is not None and target.high is not None:
+        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
+    classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
+    return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
+
+
+def numbered(name: str, given: Mapping[str, float], schema: Schema) -> dict[int, float]:
+    """The numbers of classes by their places in place of their names."""
+    return dict(enumerate(numbers_of_classes(name, given, schema.target.classes).tolist()))
+
+
+def check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:
+    """Check that the certificate is about this model; only one of format 1, in a model of format 1, may leave that open."""
+    if version == OLDEST and certificate.format == 1:
+        warnings.warn(
+            f"{folder} was written before certificates were bound to their models: nobody can tell whether its weights are those"
+            " that were certified. Train again, or be sure where it comes from.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+        return
+    if certificate.weights_sha256 is None or certificate.schema_sha256 is None:
+        raise ContradictionError(f"{folder}: the certificate names no weights and no schema, as that of a model does.")
+    check_model(certificate, folder, arrays)
+    check_schema(certificate, folder, schema_digest(schema))
+
+
+def unlike_lots(stream: bool, ledger: object, person: str | None) -> str | None:
+    """What rows that are held out by lot do not go with, if it is asked for."""
+    if stream:
+        return "a stream, since rows are drawn by lot"
+    if ledger is not None:
+        return "a ledger, which knows no parts that are drawn by lot"
+    return None if person is None else "a person's column, since single rows are drawn by lot"
