@@ -340,8 +340,8 @@ def test_a_known_seed_certifies_nothing_there_either(folder):
     assert not model.private_test.certificate.certifies
 
 
-def test_streams_and_ledgers_are_refused(folder):
-    for options in ({"stream": True}, {"ledger": object()}):
+def test_streams_ledgers_and_persons_are_refused(folder):
+    for options in ({"stream": True}, {"ledger": object()}, {"person": "age"}):
         with pytest.raises(InputError, match="private_test does not go with"):
             train(folder, **options)
     assert dp.PrivateLogisticRegression().delta is None
