@@ -31,7 +31,7 @@ def audit(
         list[str] | None, o.option("Only this analysis; may be repeated.", WHAT, "--analysis", metavar="NAME")
     ] = None,
     output: Annotated[
-        Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", metavar="FILE")
+        Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
     black_box: Annotated[
         bool, typer.Option("--black-box", metavar="", help="Train solvers, and audit what they release.", rich_help_panel=TRAINED)

@@ -33,7 +33,7 @@ def plan(
         bool, typer.Option("--one-pass", metavar="", help="The rows can be read once only.", rich_help_panel=DATA)
     ] = False,
     output: Annotated[
-        Path | None, o.option("A new file for the planned run, for account --run.", o.RESULT, "--output", metavar="FILE")
+        Path | None, o.option("A new file for the planned run, for account --run.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
     json: o.Json = False,
 ) -> None:

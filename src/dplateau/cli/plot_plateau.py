@@ -11,7 +11,7 @@ from dplateau.cli import options as o
 from dplateau.cli.output import show_json
 from dplateau.spec import InputError
 
-Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
+Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
 To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to")]
 All = Annotated[
     bool,

@@ -11,7 +11,7 @@ from rich.console import Console
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 
-Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", metavar="FILE")]
+Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
 Log = Annotated[
     bool,
     typer.Option("--log", metavar="", help="True against false positives, on logarithmic axes.", rich_help_panel=o.RESULT),

@@ -58,7 +58,7 @@ def reproduce(
     ] = None,
     output: Annotated[
         Path | None,
-        o.option("A new folder for tables, numbers and pictures.", o.RESULT, "--output", metavar="FOLDER"),
+        o.option("A new folder for tables, numbers and pictures.", o.RESULT, "--output", "-o", metavar="FOLDER"),
     ] = None,
     json: o.Json = False,
 ) -> None:

@@ -20,7 +20,7 @@ def schema(
         ),
     ] = True,
     output: Annotated[
-        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", metavar="FILE")
+        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
 ) -> None:
     """Write a schema for a file, with names and types of columns; ranges and values are left to fill in.

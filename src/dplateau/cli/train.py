@@ -66,7 +66,7 @@ def train(
     dataset: Annotated[str | None, o.option("Its account.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
     purpose: Annotated[str, o.option("What the model is for, for the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")] = "",
     output: Annotated[
-        Path | None, o.option("New folder for the model (default: FILE's name and -model).", o.RESULT, "--output", metavar="FOLDER")
+        Path | None, o.option("New folder for the model (default: FILE-model).", o.RESULT, "--output", "-o", metavar="FOLDER")
     ] = None,
     sign: Annotated[str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign")] = None,
     json: o.Json = False,
