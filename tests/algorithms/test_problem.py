@@ -113,7 +113,7 @@ def test_the_arguments_of_0_1_give_the_same_plan_and_warn(old, new):
 def test_a_plan_warns_where_noise_is_as_large_as_a_tenth_of_the_rows(solver):
     """1 / mu rows: 30.7 at epsilon 0.1 and delta 1e-5, so 308 are enough and 307 are not."""
     budget, made = Budget(0.1, 1e-5), solver_named(solver)
-    with pytest.warns(AccuracyWarning, match="307 rows are few at epsilon 0.1: .* as large as 31 that agree"):
+    with pytest.warns(AccuracyWarning, match="few rows for epsilon 0.1: there are 307, .* as large as 31 that agree"):
         made.plan(Problem(307, 2, Logistic()), budget)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

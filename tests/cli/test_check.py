@@ -89,7 +89,8 @@ def test_every_bad_file_is_one_line_that_quotes_nothing(dplateau, table, tmp_pat
     options = ("--epsilon", 1, "--output", tmp_path / "model") if command.startswith("train") else ()
     command, *stream = command.split()
     code, out, err = dplateau(command, path, "--schema", table / "schema.toml", *stream, *options)
-    assert (code, out, err.count("\n")) == (2, "", 1), err
+    told = [line for line in err.splitlines() if not line.startswith("dplateau: warning: few rows")]
+    assert (code, out, len(told)) == (2, "", 1), err
     assert str(path) in err
     assert "secret" not in err
     assert "mistake in dplateau" not in err

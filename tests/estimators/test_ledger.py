@@ -107,6 +107,7 @@ def test_these_are_all_roads() -> None:
         assert public - set(ROADS) <= {
             *("certificate_", "epsilon_", "predict", "predict_proba", "predict_log_proba", "decision_function", "score", "save"),
             *("set_score_request", "set_partial_fit_request", "set_fit_request"),
+            *("weights_in_words", "predict_at_least_cost", "boundary"),
         }
 
 

@@ -138,7 +138,10 @@ def test_no_warning_depends_on_the_number_of_classes(taken):
         warnings.simplefilter("always")
         for y in ([0, 1, 2, 3], [0, 0, 1, 1]):
             model.fit(X, y).score(X, y)
-    assert [str(one.message) for one in caught if "classes=[" not in str(one.message)] == []
+    said = [str(one.message) for one in caught if "classes=[" not in str(one.message)]
+    few = [one for one in said if one.startswith("few rows for epsilon 1: there are 4")]
+    assert len(few) == 2
+    assert said == few
 
 
 def test_no_entry_changes_the_precision_of_others():

@@ -141,9 +141,10 @@ def _warn_of_noise(problem: Problem, budget: Budget) -> None:
     """Say, before anything is spent, where no method can learn much."""
     alike = 1 / budget.mu  # the noise on a sum to which each record adds as much as it may
     if problem.n < FEW * alike:
+        unit = problem.unit
         message = (
-            f"{problem.n:,} {problem.unit}s are few at epsilon {budget.epsilon:g}: the noise that hides one is as large as"
-            f" {alike:,.0f} that agree. A model may be no better than the largest class, or the mean. More {problem.unit}s, or a"
-            " larger epsilon, would help."
+            f"few {unit}s for epsilon {budget.epsilon:g}: there are {problem.n:,}, and the noise that hides one is as large as"
+            f" {alike:,.0f} that agree. A model may be no better than the largest class, or the mean. More {unit}s, or a larger"
+            " epsilon, would help."
         )
         warnings.warn(message, AccuracyWarning, stacklevel=4)
