@@ -86,9 +86,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
     -----
     A fit is one release; what ``PrivateLogisticRegression`` says of searches, sparse rows and sample weights holds here too.
 
-    Residuals of the squared loss are clipped at a quarter of the target's range (for rows of full length): errors beyond count as
-    if they were that large, so the predictions are something between conditional means and medians. A wide ``target_range`` brings
-    them nearer the means and adds noise in proportion.
+    Residuals of the squared loss are clipped at a quarter of the target's range (for rows of full length) or, where noise is large,
+    by Noisy-SGD down to a quarter of that: see ``dplateau.algorithms.plan_noisy_sgd``. Errors beyond count as if they were that
+    large, so the predictions are something between conditional means and medians. A wide ``target_range`` brings them nearer the
+    means and adds noise in proportion.
 
     Examples
     --------

@@ -76,9 +76,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     -----
     A fit is one release; what ``PrivateLogisticRegression`` says of searches, sparse rows and sample weights holds here too.
 
-    Two numbers are fixed. The corner of the hinge is rounded over a margin of 1. Gradients are clipped at residual norm 1/2, or 1
-    with several classes; for one score this is again a smoothed hinge, of half the width and half the height. Phased-ERM clips
-    nothing.
+    The corner of the hinge is rounded over a margin of 1. Gradients are clipped at residual norm 1/2, where noise is large by
+    Noisy-SGD down to 1/4, or at 1 with several classes; for one score this is again a smoothed hinge, of less width and height.
+    Phased-ERM clips nothing.
 
     Examples
     --------

@@ -25,8 +25,8 @@ def unclipped_probability(scores: NDArray[Any], largest: NDArray[Any], weights: 
     scores : array of shape (n,)
         Scores of rows.
     largest : array of shape (n,)
-        c: clip norm of the gradient divided by the norm of the row, which is 1/2 for rows of full norm, more for shorter ones,
-        infinite for a row of zeros.
+        c: clip norm of the gradient divided by the norm of the row, which is 1/4 to 1/2 for rows of full norm, more for shorter
+        ones, infinite for a row of zeros.
     weights : (float, float), default (1, 1)
         What the losses of the classes 0 and 1 were multiplied by: they pull by ``min(w_1 (1 - p), c)`` and ``min(w_0 p, c)``.
 
