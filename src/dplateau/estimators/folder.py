@@ -15,6 +15,7 @@ from dplateau.certificate.beside import ABOUT, SCHEMA, WEIGHTS, read_weights
 from dplateau.certificate.keys import named_keys
 from dplateau.certificate.read import certificate_at
 from dplateau.certificate.signature import Signature
+from dplateau.certificate.signed import signature_path
 from dplateau.data import Schema, load_schema
 from dplateau.files import new_folder, read_small
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 KINDS: Final = {"dplateau model": "load_model", "dplateau estimator": "load_estimator", "dplateau network": "load_network"}
 """What may be in a folder, and what reads it."""
 CERTIFICATE: Final = "certificate.json"
-SIGNATURE: Final = "certificate.sig.json"
 LARGEST: Final = 1 << 28
 
 
@@ -41,17 +41,22 @@ def write_model(
     more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a new folder, with what ``more`` adds, whole or not at all; raises ``InputError`` where that cannot be done."""
-    text = certificate.to_json().encode()
     with new_folder(folder) as part:
         (part / ABOUT).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         if schema is not None:
             (part / SCHEMA).write_text(schema, encoding="utf-8")
-        (part / CERTIFICATE).write_bytes(text)
-        if sign is not None:
-            (part / SIGNATURE).write_bytes(Signature.of(text, sign).to_json().encode())
+        write_certificate(part, certificate, sign)
         np.savez(part / WEIGHTS, **arrays)  # type: ignore[arg-type]
         if more is not None:
             more(part)
+
+
+def write_certificate(part: Path, certificate: Certificate, sign: Ed25519PrivateKey | None) -> None:
+    """Write a certificate into a folder, and its signature beside it if there is a key."""
+    path, text = part / CERTIFICATE, certificate.to_json().encode()
+    path.write_bytes(text)
+    if sign is not None:
+        signature_path(path).write_bytes(Signature.of(text, sign).to_json().encode())
 
 
 def coefficients_of(estimator: Any) -> dict[str, NDArray[Any]]:
@@ -119,7 +124,7 @@ def outputs_of(classes: int) -> tuple[int, ...]:
     return () if not classes else (1,) if classes == 2 else (classes,)
 
 
-def check_weights(certificate: Certificate, folder: Path, found: str | None) -> None:
+def check_class_weights(certificate: Certificate, folder: Path, found: str | None) -> None:
     """Raise ``ContradictionError`` unless the certificate names the model's weights of classes; that of a search, among others."""
     said = {one.weights for one in certificate.assumptions if isinstance(one, ClassWeights)}
     if found not in said if found else said and not isinstance(certificate.run, Selection):

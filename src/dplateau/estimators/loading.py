@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model
 from dplateau.estimators.costs import numbers_of_classes
-from dplateau.estimators.folder import check_weights, outputs_of, read_about, read_arrays, read_signed_certificate, restore
+from dplateau.estimators.folder import check_class_weights, outputs_of, read_about, read_arrays, read_signed_certificate, restore
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
@@ -68,7 +68,7 @@ def load_estimator(folder: str | Path, *, signed_by: str | Iterable[str] | None 
         raise ContradictionError(f"{folder}: model.json and the certificate say different things about the norm of rows.")
     restore(fitted, arrays, certificate, run, classes)
     if classes is not None:
-        check_weights(certificate, folder, fitted.weights_in_words())
+        check_class_weights(certificate, folder, fitted.weights_in_words())
     if names is not None:
         if len(names) != fitted.n_features_in_:
             raise InputError(f"{folder / 'model.json'} names {len(names)} features where the weights have {fitted.n_features_in_}.")

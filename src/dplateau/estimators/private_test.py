@@ -25,8 +25,7 @@ from dplateau._account import account
 from dplateau.calibration import calibrate
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.certificate.beside import WEIGHTS, check_model, check_schema, read_weights
-from dplateau.certificate.signature import Signature
-from dplateau.estimators.folder import CERTIFICATE, SIGNATURE, read_signed_certificate
+from dplateau.estimators.folder import read_signed_certificate, write_certificate
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.spec import ContradictionError, FullBatch, InputError, Run
@@ -289,10 +288,7 @@ def write_test(test: PrivateTest, part: Path, sign: Ed25519PrivateKey | None) ->
     """Write the folder ``private-test`` of a model."""
     folder = part / FOLDER
     folder.mkdir()
-    certificate = test.certificate.to_json().encode()
-    (folder / CERTIFICATE).write_bytes(certificate)
-    if sign is not None:
-        (folder / SIGNATURE).write_bytes(Signature.of(certificate, sign).to_json().encode())
+    write_certificate(folder, test.certificate, sign)
     (folder / "test.json").write_text(json.dumps(test.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     np.savez(folder / WEIGHTS, counts=test.counts)
 

@@ -19,7 +19,7 @@ from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
-    check_weights,
+    check_class_weights,
     coefficients_of,
     outputs_of,
     read_about,
@@ -377,7 +377,7 @@ class TableModel:
         restore(fitted, arrays, certificate, certificate.run, np.arange(len(target.classes)) if target.classes else None)
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
         if target.classes:
-            check_weights(certificate, folder, fitted.weights_in_words())
+            check_class_weights(certificate, folder, fitted.weights_in_words())
         test = read_test(folder, fitted, target.classes, schema_digest(schema), signed_by)
         return cls(about["model"], fitted, schema, test)
 
