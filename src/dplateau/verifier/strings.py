@@ -1,14 +1,14 @@
 """Last iterates under fixed or shuffled batches: taut strings (``docs/proofs/fixed-order.md``, ``docs/proofs/shuffled.md``).
 
 A use of the record in step t is a jump ``w_t s_t``, and the noise of step t is room ``w_t^2 v_t`` to absorb it; w_t is the product
-of the later contractions. A string may also start after a use, with one jump of w_t times the diameter for all that came before.
+of the later contractions. A string may also start after a use, with a jump of w_t times the diameter for all that came before.
 Every start is a bound: the least counts, for the worst place in the order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import accumulate, groupby, pairwise
@@ -22,8 +22,7 @@ from dplateau.verifier.balls import BITS, exact, largest, precision
 from dplateau.verifier.mechanism import Step, sensitivity, steps
 from dplateau.verifier.statement import Statement
 
-Jump = tuple[arb, arb]
-"""A rise, and the room to absorb it before the next one."""
+Jumps = list[tuple[arb, arb]]  # Rises, and the room to absorb each before the next one.
 
 
 @precision(2 * BITS)
@@ -51,9 +50,9 @@ def shuffled(run: Run) -> Statement:
     return _statement(run, [*mixture, (1 - sum((share for share, _ in mixture), Fraction(0)), unused)])
 
 
-def taut_string(jumps: Sequence[Jump]) -> arb:
+def taut_string(jumps: Jumps) -> arb:
     """The least cost of absorbing the jumps (section 3): the sum of rise^2/room over the pieces of the convex minorant."""
-    pieces: list[Jump] = []
+    pieces: Jumps = []
     # Neighbours are pooled where the slope surely does not rise. Where that is open each is absorbed by itself: a bound as well.
     for rise, room in jumps:
         while pieces and pieces[-1][0] * room >= rise * pieces[-1][1]:
@@ -66,7 +65,7 @@ def taut_string(jumps: Sequence[Jump]) -> arb:
 def _cost(run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_span: int = 1) -> arb:
     """The least mu^2 of a record that is used in the steps ``uses`` and ``last``, each with the largest jump of a span up to it."""
 
-    def string(rest: range) -> list[Jump]:
+    def string(rest: range) -> Jumps:
         ends = [*parts.jumps(rest[-1:], span, last), *parts.jumps(range(last, last + 1), last_span, run.steps)]
         return [*parts.jumps(rest[:-1], span, rest[-1]), *ends] if rest else ends
 
@@ -96,7 +95,7 @@ class _Parts(NamedTuple):
 
     far: Callable[[int], arb]
     room: Callable[[int, int], arb]
-    jumps: Callable[[range, int, int], list[Jump]]
+    jumps: Callable[[range, int, int], Jumps]
     equal: bool
 
 
@@ -104,7 +103,7 @@ def _parts(run: Run, *covered: type[Sampling]) -> _Parts:
     """What the strings of a run are made of, if the theorem covers it."""
     stated = None not in (run.step_size, run.smoothness, run.strong_convexity)
     if not (stated and isinstance(run.sampling, covered) and run.is_last_iterate):
-        names = ", ".join(scheme.__name__ for scheme in covered)
+        names = ", ".join(one.__name__ for one in covered)
         raise ValueError(f"the theorem covers last iterates of plain steps on smooth convex losses, with sampling {names}.")
     rows, far = steps(run), exact(run.diameter or math.inf)
     # One row stands for all steps: then an epoch shows all that differs, a smaller last batch.
@@ -122,8 +121,7 @@ def _step(run: Run, step: Step, records: float) -> tuple[Fraction, Fraction, Fra
     if step.size * M > 2 + Fraction(1, 1 << 52):  # What a double rounds to 2 passes: c is then above 1 by as much.
         raise ValueError("step_size exceeds 2/smoothness: the gradient step is no contraction.")
     low, gap = once + (m - once) * Fraction(records) / step.batch, step.size * clip / step.batch
-    # A factor of 0 has no logarithm; any larger one is right too.
-    c = max(1 - step.size * low, step.size * M - 1, Fraction(1, 1 << 200))
+    c = max(1 - step.size * low, step.size * M - 1, Fraction(1, 1 << 200))  # 0 has no logarithm; any larger factor is right too.
     return c, gap * sensitivity(run), (gap * step.noise) ** 2
 
 
@@ -137,7 +135,7 @@ def _equal(count: int, far: arb, c: Fraction, gap: Fraction, variance: Fraction)
     def room(start: int, end: int) -> arb:
         return exact(variance) * powers(2 * (count - end), 2, end - start)
 
-    def jumps(uses: range, _: int, end: int) -> list[Jump]:
+    def jumps(uses: range, _: int, end: int) -> Jumps:
         # The slopes of full epochs fall: they are one piece.
         return [(exact(gap) * over * powers(count - 1 - uses[-1], uses.step, len(uses)), room(uses[0], end))] if uses else []
 
@@ -150,7 +148,7 @@ def _varying(far: arb, table: list[tuple[Fraction, Fraction, Fraction]]) -> _Par
     rooms = [*accumulate((w**2 * exact(variance) for w, (_, _, variance) in zip(weights, table, strict=True)), initial=arb(0))]
     rise = cache(lambda start, end: largest(*rises[start:end]))
 
-    def jumps(uses: range, span: int, end: int) -> list[Jump]:
+    def jumps(uses: range, span: int, end: int) -> Jumps:
         return [(rise(t + 1 - span, t + 1), rooms[u] - rooms[t]) for t, u in pairwise([*uses, end])]
 
     return _Parts(lambda t: far * weights[t], lambda start, end: rooms[end] - rooms[start], jumps, False)
