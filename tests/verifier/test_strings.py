@@ -285,3 +285,18 @@ def test_what_is_not_covered_is_refused(changes, message):
     scheme = dp.Cyclic(15) if isinstance(changes.get("sampling"), dp.Shuffled) else changes.get("sampling", dp.Shuffled(15))
     with pytest.raises(ValueError, match=message.replace("Cyclic, OnePass, FullBatch", "Shuffled")):
         shuffled(run_of(**{**changes, "sampling": scheme}))
+
+
+@pytest.mark.parametrize(
+    ("steps", "convexity", "step_size", "batches"),
+    [(10**9, 9.2075833889205e-10, 1.3973790411651499, 1000), (10**11, 2.6365223332248842e-11, 1.1754309773089953, 100)],
+)
+def test_the_accountant_allows_for_powers_of_a_rounded_contraction(steps, convexity, step_size, batches):
+    """Its mu was 3e-9 and 5e-7 of itself too small here: a contraction is a double, and a power of it is off by all its steps."""
+    run = run_of(
+        n=10 * batches, sampling=dp.Cyclic(10), steps=steps, noise_multiplier=10.0, step_size=step_size,
+        smoothness=1.0, strong_convexity=convexity, l2=0.0, diameter=None, adjacency="replace",
+    )  # fmt: skip
+    with precision():
+        ours = fixed_order(run).directions[0][0][1].square.sqrt()
+        assert ours <= exact(FixedOrderBound().bound(run).guarantee.mu)
