@@ -1,0 +1,168 @@
+"""The last iterate forgets its start, but for the probability that two coupled runs on the same records are still apart.
+
+Theorem ``reflection-coupling``: ``delta(epsilon) <= S + delta_R(epsilon)``, delta_R the bound of the last R steps from a common
+start, S the probability that the walk ``r -> min(D, rho)`` has not ended after R steps, rho normal with variance 4 v around c r + e,
+ended where it is below 0. It rises with the distance before, and is concave in it. Proof: ``docs/proofs/reflection-coupling.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, exp, floor, inf, log, nextafter
+from typing import Final, NamedTuple
+
+from flint import arb, arb_mat
+
+from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocation, Run, Shuffled
+from dplateau.verifier.balls import above, density, exact, precision
+from dplateau.verifier.batches import ROUNDING, SMALL, Move, check, geometric, moves, parted, travelled, unusual
+from dplateau.verifier.mechanism import steps as steps_of
+from dplateau.verifier.statement import Statement
+
+_CELLS: Final = 128
+"""The bound on S is linear between so many points, which are stretches of D/128 apart."""
+_FINE: Final = 4096
+"""A block of steps has at least the variance D^2/4096."""
+_LEVELS: Final = 100
+"""Blocks that differ are rounded to so many values per factor e."""
+_STEADY: Final = 5e-4
+"""A block changes the bound by one factor where the factors' range is this part of the change."""
+_BITS: Final = 80
+
+
+def forgetting(run: Run, steps: int, delta: float, window: Callable[[Run], Statement]) -> Statement:
+    """What holds of the last iterate if its last ``steps`` steps, as a run of their own, have the bound that ``window`` states.
+
+    Raises ``ValueError`` where the theorem does not cover the run.
+    """
+    check(run, steps, Poisson, FixedSize, RandomAllocation, Cyclic, Shuffled, FullBatch, convex=False)
+    part = window(run.part(run.steps - steps, run.steps))
+    return Statement(part.directions, part.slack + apart(run, steps, delta))
+
+
+def apart(run: Run, steps: int, delta: float) -> arb:
+    """What the last ``steps`` steps leave to chance: that two runs are still apart, and batches of unusual size (Sections 1, 4)."""
+    whole = moves(run, steps_of(run), SMALL * delta if run.strong_convexity != 0 else 0.0, both=True)
+    earlier, window = parted(whole, steps)
+    probability = survival(window, run.diameter)
+    mean = travelled(earlier, run.sampling.epoch_length(run.n) if run.sampling.ordered else 1, mean=True)
+    # Either the distance is that of the set, or no batch of the whole run may be unusual.
+    found = (probability(mean) + unusual(whole)).min(exact(1))
+    return found if run.diameter is None else found.min(probability(exact(run.diameter)) + unusual(window))
+
+
+class _Block(NamedTuple):
+    """Steps as one, since normal walks add up: contraction, extra distance and variance at the end. Without the cap at D in between
+    the walk lives longer.
+    """
+
+    contraction: arb
+    extra: arb
+    variance: arb
+
+    def after(self, row: Move) -> _Block:
+        """The same with steps before them."""
+        c, lost = row.contraction, self.contraction * row.deviation
+        extra = self.extra + lost * exact(ROUNDING) * geometric(c, row.count)
+        return _Block(self.contraction * c**row.count, extra, self.variance + lost**2 * geometric(c * c, row.count))
+
+    def apart(self, distance: arb) -> arb:
+        """The probability that a walk from ``distance`` has not ended."""
+        return ((self.contraction * distance + self.extra) / (8 * self.variance).sqrt()).erf()
+
+    def rounded(self) -> _Block:
+        """Contraction and extra distance moved up, variance moved down, to one of few values."""
+
+        def moved(value: arb, *, up: bool) -> arb:
+            place = log(float(value)) * _LEVELS
+            near = exact(exp((ceil(place) if up else floor(place)) / _LEVELS) * (1 + 1e-13 if up else 1 - 1e-13))
+            return near.max(value) if up else near.min(value)
+
+        less, contraction = 1 - self.contraction, self.contraction
+        if less != 0:
+            contraction = 1 - moved(less, up=False) if less > 1e-12 else 1 + moved((-less).max(exact(1e-12)), up=True)
+        return _Block(contraction, moved(self.extra, up=True), moved(self.variance, up=False))
+
+
+def survival(window: list[Move], diameter: float | None) -> Callable[[arb], arb]:
+    """The probability that two runs are still apart after ``window``, by their distance before."""
+    none = _Block(exact(1), exact(0), exact(0))
+    free = none
+    for row in reversed(window):
+        free = free.after(row)
+    if diameter is None:
+        return free.apart
+    D, grid = exact(diameter), [exact(1)] * (_CELLS + 1)
+    with precision(_BITS):
+        for block, count in _blocks([row._replace(deviation=row.deviation / D) for row in window], none):
+            operator = _operator(block.contraction.upper(), block.extra.upper(), block.variance.lower())
+            grid = _moved(grid, operator, count)
+
+    def probability(distance: arb) -> arb:
+        place = min(nextafter(float((distance * _CELLS / D).upper()), inf), _CELLS)
+        cell = min(floor(place), _CELLS - 1)
+        return (grid[cell] + (grid[cell + 1] - grid[cell]) * (place - cell)).min(free.apart(distance.min(D)))
+
+    return probability
+
+
+def _blocks(window: list[Move], none: _Block) -> list[tuple[_Block, int]]:
+    """The steps from the last to the first, in blocks with the number of times that each comes; lengths are in units of D."""
+    if len(window) == 1:
+        row, c = window[0], window[0].contraction
+        size = max(ceil(min(1 / _FINE / float(row.deviation) ** 2, row.count) * (1 - 1e-9)), 1)
+        size = min(size, ceil(min(0.01 / float(1 - c), 1e18))) if c < 1 else size
+        block, (count, rest) = none.after(row._replace(count=size)), divmod(row.count, size)
+        if not count or float(block.variance) < 1 / (2 * _CELLS) ** 2:
+            return []  # The set does not matter: a block moves less than a cell.
+        first = none.after(row._replace(count=size + rest)), 1
+        return [first, (block, count - 1)] if count > 1 else [first]
+    found, block, variance = list[tuple[_Block, int]](), none, 0.0
+    for row in reversed(window):
+        block, variance = block.after(row), variance + float(row.deviation) ** 2
+        if variance >= 1 / _FINE:
+            found.append((block.rounded(), 1))
+            block, variance = none, 0.0
+    return [*found, (block.rounded(), 1)] if variance else found
+
+
+def _moved(grid: list[arb], operator: arb_mat, count: int) -> list[arb]:
+    """The bound at 0 (the limit from above), D/128, ..., D so many equal blocks earlier; beyond D it is constant."""
+    for left in range(count, 0, -1):
+        rise = [after - before for before, after in pairwise(grid)]
+        jumps = [(here - there) * _CELLS for here, there in pairwise([*rise, exact(0)])]
+        vector = arb_mat(2 * _CELLS + 1, 1, [*jumps, *(abs(jump) for jump in jumps), grid[0]])
+        before, grid = grid, [value.upper().min(exact(1)) for value in (operator * vector).entries()]
+        factors = [(new / old).upper() for new, old in zip(grid, before, strict=True)]
+        most = max(factors)
+        if most < 1 and most - min(factors) < _STEADY * (1 - most):
+            # Means are linear and monotone: what was multiplied by at most this is so once more.
+            return [value * most ** (left - 1) for value in grid]
+    return grid
+
+
+@lru_cache(maxsize=1024)
+def _operator(contraction: arb, extra: arb, variance: arb) -> arb_mat:
+    """One block, D = 1. The odd continuation of a bound is a sum of ``J_k clip(x, -r_k, r_k)`` and ``J_0 sign(x)``, whose means are
+    known. Between the points a mean is not linear: half its largest second derivative times ``h^2/4`` is added (Section 6).
+    """
+    deviation, step = 2 * variance.sqrt(), contraction / _CELLS
+    points, bent = [exact(k) / _CELLS for k in range(_CELLS + 1)], step**2 / 8 / deviation
+    none = deviation * exact(1e-16) * arb(0.5, 0.5)
+
+    def ramp(x: arb) -> arb:
+        """The mean of (x + deviation N)+."""
+        t = x / deviation
+        if t < -8 or t > 8:
+            return x.max(exact(0)) + none
+        return deviation * density(t) + x * above(-t)
+
+    rows = list[list[arb]]()
+    for start in (contraction * point + extra for point in points):
+        near = [((abs(start - knot) - step) / deviation).max(exact(0)).min(exact(9)) for knot in points[1:]]
+        met = (start / deviation / exact(2).sqrt()).erf() + bent * 2 * density(exact(1)) / deviation
+        kept = [ramp(start + knot) - ramp(start - knot) - knot for knot in points[1:]]
+        rows.append([*kept, *(bent * density(x) for x in near), met])
+    return arb_mat(rows)
