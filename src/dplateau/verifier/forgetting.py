@@ -25,11 +25,14 @@ _CELLS: Final = 128
 """The bound on S is linear between so many points, which are stretches of D/128 apart."""
 _FINE: Final = 4096
 """A block of steps has at least the variance D^2/4096."""
-_LEVELS: Final = 100
-"""Blocks that differ are rounded to so many values per factor e."""
+_LEVELS: Final = (100, 50, 20, 8, 3)
+"""Blocks that differ are rounded to so many values per factor e, or to fewer."""
 _STEADY: Final = 5e-4
 """A block changes the bound by one factor where the factors' range is this part of the change."""
-_BITS: Final = 80
+_TAIL: Final = 8.5
+_BITS: Final = 64
+_OPERATORS: Final = 400
+"""At most about so many blocks are told apart."""
 
 
 def forgetting(run: Run, steps: int, delta: float, window: Callable[[Run], Statement]) -> Statement:
@@ -72,18 +75,19 @@ class _Block(NamedTuple):
         """The probability that a walk from ``distance`` has not ended."""
         return ((self.contraction * distance + self.extra) / (8 * self.variance).sqrt()).erf()
 
-    def rounded(self) -> _Block:
+    def rounded(self, levels: int) -> _Block:
         """Contraction and extra distance moved up, variance moved down, to one of few values."""
 
-        def moved(value: arb, *, up: bool) -> arb:
-            place = log(float(value)) * _LEVELS
-            near = exact(exp((ceil(place) if up else floor(place)) / _LEVELS) * (1 + 1e-13 if up else 1 - 1e-13))
+        def moved(value: arb, levels: int, *, up: bool) -> arb:
+            place = log(float(value)) * levels
+            near = exact(exp((ceil(place) if up else floor(place)) / levels) * (1 + 1e-13 if up else 1 - 1e-13))
             return near.max(value) if up else near.min(value)
 
         less, contraction = 1 - self.contraction, self.contraction
         if less != 0:
-            contraction = 1 - moved(less, up=False) if less > 1e-12 else 1 + moved((-less).max(exact(1e-12)), up=True)
-        return _Block(contraction, moved(self.extra, up=True), moved(self.variance, up=False))
+            far = moved(less, levels, up=False) if less > 1e-12 else -moved((-less).max(exact(1e-12)), levels, up=True)
+            contraction = 1 - far
+        return _Block(contraction, moved(self.extra, 3, up=True), moved(self.variance, levels, up=False))
 
 
 def survival(window: list[Move], diameter: float | None) -> Callable[[arb], arb]:
@@ -119,13 +123,18 @@ def _blocks(window: list[Move], none: _Block) -> list[tuple[_Block, int]]:
             return []  # The set does not matter: a block moves less than a cell.
         first = none.after(row._replace(count=size + rest)), 1
         return [first, (block, count - 1)] if count > 1 else [first]
-    found, block, variance = list[tuple[_Block, int]](), none, 0.0
+    found, block, variance = list[_Block](), none, 0.0
     for row in reversed(window):
         block, variance = block.after(row), variance + float(row.deviation) ** 2
         if variance >= 1 / _FINE:
-            found.append((block.rounded(), 1))
+            found.append(block)
             block, variance = none, 0.0
-    return [*found, (block.rounded(), 1)] if variance else found
+    rounded = list[_Block]()
+    for levels in _LEVELS:
+        rounded = [block.rounded(levels) for block in ([*found, block] if variance else found)]
+        if len({tuple(map(float, block)) for block in rounded}) <= _OPERATORS:
+            break
+    return [(block, 1) for block in rounded]
 
 
 def _moved(grid: list[arb], operator: arb_mat, count: int) -> list[arb]:
@@ -143,26 +152,31 @@ def _moved(grid: list[arb], operator: arb_mat, count: int) -> list[arb]:
     return grid
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_OPERATORS)
 def _operator(contraction: arb, extra: arb, variance: arb) -> arb_mat:
     """One block, D = 1. The odd continuation of a bound is a sum of ``J_k clip(x, -r_k, r_k)`` and ``J_0 sign(x)``, whose means are
     known. Between the points a mean is not linear: half its largest second derivative times ``h^2/4`` is added (Section 6).
-    """
-    deviation, step = 2 * variance.sqrt(), contraction / _CELLS
-    points, bent = [exact(k) / _CELLS for k in range(_CELLS + 1)], step**2 / 8 / deviation
-    none = deviation * exact(1e-16) * arb(0.5, 0.5)
 
-    def ramp(x: arb) -> arb:
-        """The mean of (x + deviation N)+."""
-        t = x / deviation
-        if t < -8 or t > 8:
-            return x.max(exact(0)) + none
-        return deviation * density(t) + x * above(-t)
+    Lengths are in units of the walk's deviation.
+    """
+    deviation, peak, half = 2 * variance.sqrt(), density(exact(0)), exact(1) / 2
+    knots = [exact(k) / _CELLS / deviation for k in range(_CELLS + 1)]
+    step = contraction * knots[1]
+    bent, rough = step**2 / 8 * deviation, [float(knot) for knot in knots]
+    tail = exact(1e-16) * arb(0.5, 0.5)
+
+    def ramp(x: arb, near: float) -> arb:
+        """The mean of (x + N)+, x being near that: beyond 8 it is x+ and less than 1e-16."""
+        if abs(near) < _TAIL:
+            return (-x * x * half).exp() * peak + x * above(-x)
+        return x + tail if near > 0 else tail
 
     rows = list[list[arb]]()
-    for start in (contraction * point + extra for point in points):
-        near = [((abs(start - knot) - step) / deviation).max(exact(0)).min(exact(9)) for knot in points[1:]]
-        met = (start / deviation / exact(2).sqrt()).erf() + bent * 2 * density(exact(1)) / deviation
-        kept = [ramp(start + knot) - ramp(start - knot) - knot for knot in points[1:]]
-        rows.append([*kept, *(bent * density(x) for x in near), met])
+    for start in (contraction * knot + extra / deviation for knot in knots):
+        near, kept, bend = float(start), list[arb](), list[arb]()
+        for knot, place in zip(knots[1:], rough[1:], strict=True):
+            kept.append((ramp(start + knot, near + place) - ramp(start - knot, near - place) - knot) * deviation)
+            away = ((abs(start - knot) if abs(near - place) < _TAIL else exact(_TAIL)) - step).max(exact(0))
+            bend.append((-away * away * half).exp() * peak * bent)
+        rows.append([*kept, *bend, (start / exact(2).sqrt()).erf() + bent * 2 * density(exact(1)) / deviation])
     return arb_mat(rows)
