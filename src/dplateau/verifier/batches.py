@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import ceil, exp, expm1, floor, lgamma, log, log1p
 from typing import Final, NamedTuple
 
@@ -30,7 +30,7 @@ _GONE: Final = 40.0
 
 
 class Move(NamedTuple):
-    """A step, or ``count`` equal ones: it brings two points to at most ``contraction`` times their distance, but for ``chance``;
+    """A step, or several equal ``times``: it brings two points to at most ``contraction`` times their distance, but for ``chance``;
     a record, used with probability ``used``, adds at most ``gap``; its noise has ``deviation``, on the iterate.
     """
 
@@ -39,7 +39,7 @@ class Move(NamedTuple):
     deviation: arb
     used: arb
     chance: arb
-    count: int
+    times: int
 
 
 def check(run: Run, steps: int, *samplings: type[Sampling], convex: bool = True) -> None:
@@ -88,15 +88,15 @@ def most(n: int, q: Fraction, tail: float) -> int:
 def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) -> list[Move]:
     """What the steps ``rows`` of a run do, all of them or the last ones; with ``both``, without the record as well.
 
-    Where batch sizes are random the contraction is that between two quantiles, which cost about ``budget`` at most; if these are too
-    far apart, or losses not strongly convex, that of all sizes which do not expand.
+    Where batch sizes are random the contraction is that between two quantiles, which cost about ``budget`` at most; where these are
+    too far apart, or losses not strongly convex, that of all sizes which do not expand.
     """
     n, steps, random, unknown = run.n, sum(row.count for row in rows), run.sampling.random_size, run.strong_convexity is None
     M, m, once = (Fraction(part or 0) for part in (run.smoothness, run.strong_convexity, run.l2))
     empty, fixed = int(both and run.adjacency == "add-remove"), run.sampling.ordered or run.sampling.full
     tail = budget / (min(steps, _SHARED) if unknown else 2 * steps)
 
-    @lru_cache(maxsize=None)
+    @cache
     def move(row: Step, listed: float, *, quantiles: bool) -> Move:
         q, chance = row.batch / n, exact(0)
         low, high = Fraction(listed) - empty, row.batch
@@ -110,8 +110,8 @@ def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) 
         flat, steep = (once + (m - once) * min(low / row.batch, 1), once + (M - once) * max(high / row.batch, 1))
         c = 1 + row.size * steep if unknown else max(abs(1 - row.size * flat), abs(1 - row.size * steep))
         gap = row.size * Fraction(run.clip_norm) / row.batch
-        parts = c, gap * sensitivity(run), gap * row.noise, Fraction(1) if fixed else q
-        return Move(*map(exact, parts), chance, row.count)
+        c, s, deviation, used = map(exact, (c, gap * sensitivity(run), gap * row.noise, Fraction(1) if fixed else q))
+        return Move(c, s, deviation, used, chance, row.count)
 
     if len(rows) == 1:
         listed = [float(run.sampling.batch_sizes(n, 0, run.sampling.epoch_length(n)).min())]
@@ -129,12 +129,12 @@ def parted(rows: list[Move], steps: int) -> tuple[list[Move], list[Move]]:
     """The first steps, and the last ``steps``."""
     if len(rows) > 1:
         return rows[:-steps], rows[-steps:]
-    return [rows[0]._replace(count=rows[0].count - steps)], [rows[0]._replace(count=steps)]
+    return [rows[0]._replace(times=rows[0].times - steps)], [rows[0]._replace(times=steps)]
 
 
 def unusual(rows: Sequence[Move]) -> arb:
     """The probability that any step contracts less."""
-    return sum((row.chance * row.count for row in rows), exact(0))
+    return sum((row.chance * row.times for row in rows), exact(0))
 
 
 def geometric(base: arb, count: int) -> arb:
@@ -146,9 +146,9 @@ def pieces(rows: list[Move], groups: int) -> list[Move]:
     """Steps that are alike in groups of equal length, and before them those whose weight is negligible."""
     if len(rows) > 1 or (row := rows[0]).contraction == 1:
         return rows
-    near = min(row.count, ceil(min(_GONE / max(-log(max(float(row.contraction), 1e-17)), 1e-17), 1e17)))
+    near = min(row.times, ceil(min(_GONE / max(-log(max(float(row.contraction), 1e-17)), 1e-17), 1e17)))
     size = -(-near // groups)
-    return [row._replace(count=count) for count in (row.count - near, near % size, *[size] * (near // size)) if count]
+    return [row._replace(times=times) for times in (row.times - near, near % size, *[size] * (near // size)) if times]
 
 
 def travelled(rows: Sequence[Move], epoch: int = 1, *, mean: bool = False) -> arb:
@@ -158,7 +158,7 @@ def travelled(rows: Sequence[Move], epoch: int = 1, *, mean: bool = False) -> ar
     """
     gaps = [row.gap * row.used if mean else row.gap for row in rows]
     if len(rows) == 1:
-        c, count = rows[0].contraction, rows[0].count
+        c, count = rows[0].contraction, rows[0].times
         uses = geometric(c, -(-count // epoch) * epoch) / geometric(c, epoch)
         return gaps[0] * uses + rows[0].deviation * exact(ROUNDING) * geometric(c, count)
     far, rounding = exact(0), exact(ROUNDING)

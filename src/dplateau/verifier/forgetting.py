@@ -1,8 +1,8 @@
 """The last iterate forgets its start, but for the probability that two coupled runs on the same records are still apart.
 
 Theorem ``reflection-coupling``: ``delta(epsilon) <= S + delta_R(epsilon)``, delta_R the bound of the last R steps from a common
-start, S the probability that the walk ``r -> min(D, rho)`` has not ended after R steps, rho normal with variance 4 v around c r + e,
-ended where it is below 0. It rises with the distance before, and is concave in it. Proof: ``docs/proofs/reflection-coupling.md``.
+start, S the probability that the walk ``r -> min(D, rho)`` goes on for R steps, rho normal with variance 4 v around c r + e, and ends
+where that is below 0. It rises with the distance before, and is concave in it. Proof: ``docs/proofs/reflection-coupling.md``.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class _Block(NamedTuple):
     def after(self, row: Move) -> _Block:
         """The same with steps before them."""
         c, lost = row.contraction, self.contraction * row.deviation
-        extra = self.extra + lost * exact(ROUNDING) * geometric(c, row.count)
-        return _Block(self.contraction * c**row.count, extra, self.variance + lost**2 * geometric(c * c, row.count))
+        extra = self.extra + lost * exact(ROUNDING) * geometric(c, row.times)
+        return _Block(self.contraction * c**row.times, extra, self.variance + lost**2 * geometric(c * c, row.times))
 
     def apart(self, distance: arb) -> arb:
         """The probability that a walk from ``distance`` has not ended."""
@@ -116,12 +116,12 @@ def _blocks(window: list[Move], none: _Block) -> list[tuple[_Block, int]]:
     """The steps from the last to the first, in blocks with the number of times that each comes; lengths are in units of D."""
     if len(window) == 1:
         row, c = window[0], window[0].contraction
-        size = max(ceil(min(1 / _FINE / float(row.deviation) ** 2, row.count) * (1 - 1e-9)), 1)
+        size = max(ceil(min(1 / _FINE / float(row.deviation) ** 2, row.times) * (1 - 1e-9)), 1)
         size = min(size, ceil(min(0.01 / float(1 - c), 1e18))) if c < 1 else size
-        block, (count, rest) = none.after(row._replace(count=size)), divmod(row.count, size)
+        block, (count, rest) = none.after(row._replace(times=size)), divmod(row.times, size)
         if not count or float(block.variance) < 1 / (2 * _CELLS) ** 2:
             return []  # The set does not matter: a block moves less than a cell.
-        first = none.after(row._replace(count=size + rest)), 1
+        first = none.after(row._replace(times=size + rest)), 1
         return [first, (block, count - 1)] if count > 1 else [first]
     found, block, variance = list[_Block](), none, 0.0
     for row in reversed(window):

@@ -42,7 +42,7 @@ def look_back(run: Run, steps: int, delta: float) -> Statement:
     far, window, slack = _start(run, table, recent, delta)
     if len(window) == 1:
         window = pieces(window, _FINE)
-        recent = [recent[0]._replace(count=row.count) for row in window]
+        recent = [recent[0]._replace(count=row.times) for row in window]
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
         return _split(run, recent, window, far, slack)
     return _shifted(run, recent, window, far, slack)
