@@ -1,8 +1,8 @@
 """The last iterate forgets its start, but for the probability that two coupled runs on the same records are still apart.
 
 Theorem ``reflection-coupling``: ``delta(epsilon) <= S + delta_R(epsilon)``, delta_R the bound of the last R steps from a common
-start, S the probability that the walk ``r -> min(D, rho)`` goes on for R steps, rho normal with variance 4 v around c r + e, and ends
-where that is below 0. It rises with the distance before, and is concave in it. Proof: ``docs/proofs/reflection-coupling.md``.
+start, S the probability that the walk ``r -> min(D, rho)`` lasts for R steps, rho normal with variance 4 v around c r + e; it ends
+where rho is below 0. It rises with the distance before, and is concave in it. Proof: ``docs/proofs/reflection-coupling.md``.
 """
 
 from __future__ import annotations
