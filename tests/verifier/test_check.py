@@ -1,0 +1,100 @@
+"""Claims are verified, refuted, or neither."""
+
+import math
+
+import pytest
+
+pytest.importorskip("flint")
+
+import dplateau as dp
+from dplateau.analyses import ExactCompositionBound, FixedOrderBound
+from dplateau.verifier.check import Outcome, Part, check
+
+MNIST = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3516, noise_multiplier=1.3)
+ROWS = [
+    (256, 60_000, 1.3, 3516, 1e-5, 0.8645),
+    (256, 60_000, 0.5, 23438, 1e-5, 28.0460),
+    (256, 29_305, 0.55, 2061, 1e-5, 11.8073),
+    (10_000, 800_000, 0.6, 1600, 1e-6, 12.7494),
+]
+
+
+@pytest.mark.parametrize(("size", "n", "noise", "steps", "delta", "printed"), ROWS)
+def test_published_runs(size, n, noise, steps, delta, printed):
+    """What is certified is verified, and refuted if it is lowered in the ninth digit of what the theorem gives."""
+    run = dp.Run(n=n, sampling=dp.Poisson(size), steps=steps, noise_multiplier=noise)
+    certified = ExactCompositionBound().guarantee(run).epsilon(delta).upper
+    assert certified == pytest.approx(printed, abs=1e-4)
+    found = check([Part(run, "exact-composition")], certified, delta)
+    assert found.outcome is Outcome.VERIFIED
+    assert found.digits >= 12
+    assert found.lower <= found.upper <= certified
+    lowered = float(f"{found.lower * (1 - 5e-9):.12g}")
+    assert check([Part(run, "exact-composition")], lowered, delta).outcome is Outcome.REFUTED
+
+
+def test_fixed_order_to_the_ninth_digit():
+    run = dp.Run(
+        n=4000, sampling=dp.Cyclic(100), steps=2000, noise_multiplier=3.0, step_size=1.0, smoothness=1.0, strong_convexity=1e-4,
+        l2=1e-4, adjacency="replace", released="last",
+    )  # fmt: skip
+    certified = FixedOrderBound().guarantee(run).epsilon(1e-5).upper
+    assert check([Part(run, "fixed-order")], certified, 1e-5).outcome is Outcome.VERIFIED
+    assert check([Part(run, "fixed-order")], certified * (1 - 5e-9), 1e-5).outcome is Outcome.REFUTED
+
+
+def test_the_two_in_doubt():
+    """At deltas near 1e-15 an independent reference had put the accountant's upper ends in doubt. They hold."""
+    run = dp.Run(n=10**6, sampling=dp.Poisson(124.80103957711992), steps=418_530, noise_multiplier=0.857764)
+    found = check([Part(run, "exact-composition")], 1.494712535554063, 2.14611e-15)
+    assert found.outcome is Outcome.VERIFIED
+    assert found.digits >= 12
+    assert found.upper < 1.494712
+
+
+def test_a_choice_refutes_nothing():
+    """A look-back that gives more than is claimed says nothing about others."""
+    run = dp.Run(
+        n=30_000, sampling=dp.Poisson(256), steps=100_000, noise_multiplier=5.0, step_size=1.0, smoothness=1.0,
+        strong_convexity=0.0, diameter=2.0, released="last",
+    )  # fmt: skip
+    found = check([Part(run, "reflection-coupling", 40_000)], 0.5, 1e-5)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert "choice" in found.why
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (Part(MNIST, "fixed-order"), "covers last iterates"),
+        (Part(MNIST, "shuffle-partition"), "no second computation"),
+        (Part(MNIST, "reflection-coupling", 100), "."),
+    ],
+)
+def test_what_cannot_be_asked_is_not_decided(part, why):
+    found = check([part], 1.0, 1e-5)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert why in found.why
+    assert (found.lower, found.upper, found.digits) == (0.0, math.inf, None)
+
+
+def test_several_runs():
+    runs = [MNIST, MNIST.replace(steps=100, noise_multiplier=2.0)]
+    report = dp.account(dp.compose(*runs), 1e-5)
+    parts = [Part(run, "exact-composition") for run in runs]
+    assert check(parts, report.epsilon, 1e-5).outcome is Outcome.VERIFIED
+    alone = check(parts[:1], 1.0, 1e-5)
+    assert check(parts, alone.upper, 1e-5).outcome is Outcome.REFUTED
+
+
+def test_nothing_to_tell_apart():
+    """delta above the sum of total variations: epsilon 0."""
+    run = dp.Run(n=10**8, sampling=dp.Poisson(1), steps=2, noise_multiplier=2.0)
+    assert check([Part(run, "exact-composition")], 0.0, 1e-6).outcome is Outcome.VERIFIED
+    assert check([Part(run, "exact-composition")], 0.0, 1e-12).outcome is Outcome.NOT_DECIDED
+
+
+def test_adding_a_record_has_a_largest_loss():
+    """Above it delta is 0, of any number of steps."""
+    run = dp.Run(n=1000, sampling=dp.Poisson(10), steps=3, noise_multiplier=0.5)
+    assert check([Part(run, "exact-composition")], 40.0, 1e-5).outcome is Outcome.VERIFIED

@@ -1,0 +1,137 @@
+"""delta of compositions in balls: the contour, the lattice, and both against what is known otherwise."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flint")
+from flint import acb, arb
+
+import dplateau as dp
+from dplateau.analyses import ExactCompositionBound
+from dplateau.verifier import contour, laws
+from dplateau.verifier.balls import exact, gaussian_delta, precision
+from dplateau.verifier.contour import Line
+from dplateau.verifier.lattice import Lattice
+from dplateau.verifier.mechanism import composed
+from dplateau.verifier.quadrature import TooHardError, nodes
+from dplateau.verifier.statement import Composition, Statement
+
+
+def one_law(law, steps, square=0.0):
+    return Composition(((law, steps),), exact(square))
+
+
+RATES = [(laws.Remove, "1/10", "1"), (laws.Replace, "1/10", "1"), (laws.Amplified, "1/5", "1"), (laws.Present, "1/5", "1/2")]
+
+
+@pytest.mark.parametrize(("law", "q", "mu"), RATES)
+def test_contour_and_lattice_agree(law, q, mu):
+    """Two methods that share one closed form: the lattice is above, by what falls with the square of its step."""
+    with precision():
+        composition = one_law(law(Fraction(q), Fraction(mu)), 30)
+        epsilon = exact(2.0)
+        line = Line(composition, epsilon, 1e-3).delta(epsilon)
+        assert line.rad() / line < 1e-9
+        off = [float((Lattice(composition, epsilon, float(line), size).delta(epsilon).upper() - line) / line) for size in (256, 1024)]
+    assert 0 < off[1] < off[0] < 0.2
+    assert 8 < off[0] / off[1] < 32
+
+
+def test_a_gaussian_step_joins():
+    """Plain Gaussian steps beside sampled ones; with a vanishing rate only they are left."""
+    with precision():
+        composition = one_law(laws.Remove(Fraction(1, 10**12), Fraction(1)), 5, square=1.0)
+        found = Line(composition, exact(1.0), 0.1).delta(exact(1.0))
+        assert abs(found - gaussian_delta(exact(1), exact(1))) < 1e-10
+        twice = Statement.of(composition) + Statement.of(composition)
+        assert float(twice.directions[0][0][1].square) == 2
+        assert twice.directions[0][0][1].parts[0][1] == 10
+
+
+@pytest.mark.parametrize(("law", "q", "mu"), RATES)
+def test_what_is_beyond_the_line_is_bounded(law, q, mu):
+    """The bound on the modulus holds at frequencies far beyond the one it was computed for, and is not idle."""
+    with precision():
+        one, c = law(Fraction(q), Fraction(mu)), exact(1.5)
+        points = nodes(one, c, exact(0), exact(1e-20))
+        for omega in (3.0, 30.0):
+            bound = points.at_zero + points.error
+            for branch in one.branches:
+                found = [contour._modulus(branch, c, exact(omega), path)[0] for path in contour._paths(branch, omega)]
+                bound += min(x.upper() for x in found if x.is_finite())
+            for factor in (1.0, 1.7, 5.0, 25.0):
+                far = nodes(one, c, exact(omega * factor), exact(1e-20)).transform(c, exact(omega * factor), 2)[1]
+                assert abs(far) < bound
+            near = nodes(one, c, exact(omega), exact(1e-20)).transform(c, exact(omega), 2)[1]
+            assert abs(near) > bound / 8
+
+
+def test_a_path_that_turns_too_far_bounds_nothing():
+    branch = laws.Remove(Fraction(1, 10), Fraction(1)).branches[0]
+    with precision():
+        size, gain = contour._modulus(branch, exact(1), exact(10), contour.Path(3.2, 10.0))
+    assert not size.is_finite()
+    assert not gain < 0
+
+
+def test_a_law_that_only_the_lattice_knows():
+    with precision(), pytest.raises(TooHardError):
+        Line(Composition((), exact(1)), exact(1.0), 1e-3)
+
+
+def test_the_lattice_is_above_brute_force():
+    """Two steps, by a double integral on a fine grid in ordinary arithmetic."""
+    q, mu, epsilon = 0.2, 1.0, 0.7
+    h = np.linspace(-10, 12, 4401)
+    weight = np.exp(-(h**2) / 2) / math.sqrt(2 * math.pi) * (h[1] - h[0])
+    ratio = 1 - q + q * np.exp(mu * h - mu**2 / 2)
+    brute = float(np.maximum(np.multiply.outer(ratio, ratio) - math.exp(epsilon), 0.0).dot(weight) @ weight)
+    with precision():
+        found = Lattice(one_law(laws.Remove(Fraction(q), Fraction(mu)), 2), exact(epsilon), brute, 4096).delta(exact(epsilon))
+    assert brute <= float(found.upper()) <= brute * 1.0005
+    assert float(found.lower()) <= brute
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_never_beside_the_accountant(seed):
+    """Both ends of the accountant's enclosure, from the other side."""
+    rng = np.random.default_rng([7, seed])
+    size = int(rng.integers(20, 200))
+    sampling = (dp.Poisson, dp.FixedSize)[seed % 2](size)
+    noise = [float(x) for x in rng.uniform(0.7, 3, 3)]
+    steps = 3 * int(rng.integers(100, 300))
+    run = dp.Run(
+        n=1000, sampling=sampling, steps=steps, noise_multiplier=noise * (steps // 3) if seed % 3 == 0 else noise[0],
+        adjacency=("add-remove", "replace")[seed // 2 % 2],
+    )  # fmt: skip
+    theirs = ExactCompositionBound().guarantee(run).epsilon(1e-6)
+    with precision():
+        said = composed(run)
+        ends = []
+        for epsilon in (theirs.lower, theirs.upper):
+            means = []
+            for mixture in said.directions:
+                try:
+                    means.append(Line(mixture[0][1], exact(epsilon), 1e-6).delta(exact(epsilon)))
+                except TooHardError:
+                    means.append(Lattice(mixture[0][1], exact(epsilon), 1e-6, 512).delta(exact(epsilon)) * arb(0, 1))
+            ends.append(means)
+        assert any(mean >= 1e-6 for mean in ends[0])
+        assert all(mean.lower() <= 1e-6 for mean in ends[1])
+
+
+def test_the_quadrature_is_arbs():
+    """E exp(s loss) by Arb's own integration, at complex s."""
+    with precision():
+        law = laws.Remove(Fraction(1, 10), Fraction(1))
+        branch, s = law.branches[0], acb(2, 7)
+        whole = acb.integral(
+            lambda h, _: (branch.p.log(h) + s * branch.loss(h) - h * h / 2).exp() / (2 * acb.pi()).sqrt(), acb(-16), acb(22)
+        )
+        points = nodes(law, exact(2), exact(7), exact(1e-28))
+        found = points.transform(exact(2), exact(7), 2)[1]
+        assert abs(found - whole) < 1e-24
+        assert points.error < 1e-25
