@@ -226,3 +226,10 @@ def test_before_the_walk_the_distance_grows():
     walk = math.erf(1.5**10 * start / math.sqrt(8 * last**2 * sum(1.5 ** (2 * i) for i in range(4))))
     assert back.tolist() == [10]
     assert walk * (1 - 1e-9) <= apart[0] <= walk * 1.02
+
+
+def test_steps_that_differ_by_little_cost_little_more_without_a_set():
+    """Without a diameter all steps were one block, and its bound infinite, as soon as one step differed."""
+    equal = run_of(n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None)
+    differs = equal.replace(noise_multiplier=[100.0] * 399 + [100.001])
+    assert epsilon(equal) * 0.99999 <= epsilon(differs) <= epsilon(equal) * 1.001

@@ -143,7 +143,7 @@ def _look_backs(run: Run, budget: float) -> tuple[Array, Array]:
     back: list[int] = []
     apart: list[float] = []
     for least, probability in still_apart(Steps(start.contraction, start.rounding, table.deviation**2, table.count), far):
-        # Whole epochs: in the steps that these add the distance is that of the same noise; it may grow where losses need not be convex.
+        # Whole epochs: in the steps that these add the distance is that of the same noise, and grows where losses are not convex.
         # Of steps that are alike these may as well come last: a walk that has ended does not begin again.
         taken = run.steps - (run.steps - least) // length * length
         here = float(recent[taken]) if recent is not None else float(start.chance[0]) * taken
