@@ -11,6 +11,7 @@ import dplateau as dp
 from dplateau.accounting import GaussianDP, NotApplicable
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ReflectionCouplingBound, SampledLastIterateBound
+from dplateau.analyses.reflection_coupling import _look_backs
 from dplateau.audit import Gradient, final_laws, worst_instance
 
 BOUND = ReflectionCouplingBound()
@@ -207,10 +208,28 @@ def test_exact_laws_of_losses_that_bend_down(seed):
     assert final_laws(run, expanding).epsilon(1e-2) <= epsilon(run, 1e-2) * (1 + 1e-6)
 
 
+def test_before_the_walk_the_distance_grows():
+    """Six steps with little noise and four with much are one epoch: what the walk of the four starts from has grown in the six."""
+    noise, last = (100.0,) * 16 + (1e5,) * 4, 0.5 * 1e5 / 100
+    run = dp.Run(
+        n=1000,
+        sampling=dp.Shuffled(100),
+        steps=20,
+        noise_multiplier=noise,
+        step_size=(0.5,) * 20,
+        smoothness=1.0,
+        diameter=60 * last,
+        released="last",
+    )
+    back, apart = _look_backs(run, 0.0)
+    start = 0.1 * 0.5 / 100 * sum(1.5**i for i in range(10))
+    walk = math.erf(1.5**10 * start / math.sqrt(8 * last**2 * sum(1.5 ** (2 * i) for i in range(4))))
+    assert back.tolist() == [10]
+    assert walk * (1 - 1e-9) <= apart[0] <= walk * 1.02
+
+
 def test_steps_that_differ_by_little_cost_little_more_without_a_set():
     """Without a diameter all steps were one block, and its bound infinite, as soon as one step differed."""
-    equal = run_of(
-        n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None
-    )
+    equal = run_of(n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None)
     differs = equal.replace(noise_multiplier=[100.0] * 399 + [100.001])
     assert epsilon(equal) * 0.99999 <= epsilon(differs) <= epsilon(equal) * 1.001

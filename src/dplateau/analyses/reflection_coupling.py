@@ -143,14 +143,18 @@ def _look_backs(run: Run, budget: float) -> tuple[Array, Array]:
     back: list[int] = []
     apart: list[float] = []
     for least, probability in still_apart(Steps(start.contraction, start.rounding, table.deviation**2, table.count), far):
-        # Whole epochs: in the steps that these add the distance is that of the same noise.
+        # Whole epochs: in the steps that these add the distance is that of the same noise, and grows where losses are not convex.
+        # Of steps that are alike these may as well come last: a walk that has ended does not begin again.
         taken = run.steps - (run.steps - least) // length * length
         here = float(recent[taken]) if recent is not None else float(start.chance[0]) * taken
         if back and back[-1] < taken < _NEXT * back[-1]:
             continue
-        extra = rounding * (taken - least)
+        extra, grown = rounding * (taken - least), 1.0
+        if recent is not None:
+            with np.errstate(over="ignore"):
+                grown = float(np.prod(np.maximum(start.last(taken)[: taken - least], 1.0)))
         # Either the distance is that of the set, or no batch of the whole run may be unusual.
-        known = probability(min(far, start.mean(run.steps - taken) + extra)) + ever
+        known = probability(min(far, (start.mean(run.steps - taken) + extra) * grown)) + ever
         total = min(known, probability(far) + here if math.isfinite(far) else 1.0, 1.0)
         if taken == run.steps or total - here < _LEAST:
             break

@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import ceil, exp, floor, inf, log, nextafter
 from typing import Final, NamedTuple
 
-from flint import arb, arb_mat
+from flint import arb, arb_mat, arb_poly
 
 from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocation, Run, Shuffled
-from dplateau.verifier.balls import above, density, exact, precision
+from dplateau.verifier.balls import above, density, exact, largest, precision
 from dplateau.verifier.batches import ROUNDING, SMALL, Move, check, geometric, moves, parted, travelled, unusual
 from dplateau.verifier.mechanism import steps as steps_of
 from dplateau.verifier.statement import Statement
@@ -25,14 +25,12 @@ _CELLS: Final = 128
 """The bound on S is linear between so many points, which are stretches of D/128 apart."""
 _FINE: Final = 4096
 """A block of steps has at least the variance D^2/4096."""
-_LEVELS: Final = (100, 50, 20, 8, 3)
-"""Blocks that differ are rounded to so many values per factor e, or to fewer."""
+_MANY, _OPERATORS, _LEVELS = 2000, 250, (100, 50, 20, 8, 3)
+"""More blocks that differ are rounded to few values, until there are so many at most."""
 _STEADY: Final = 5e-4
 """A block changes the bound by one factor where the factors' range is this part of the change."""
 _TAIL: Final = 8.5
 _BITS: Final = 64
-_OPERATORS: Final = 400
-"""At most about so many blocks are told apart."""
 
 
 def forgetting(run: Run, steps: int, delta: float, window: Callable[[Run], Statement]) -> Statement:
@@ -76,7 +74,7 @@ class _Block(NamedTuple):
         return ((self.contraction * distance + self.extra) / (8 * self.variance).sqrt()).erf()
 
     def rounded(self, levels: int) -> _Block:
-        """Contraction and extra distance moved up, variance moved down, to one of few values."""
+        """Contraction and extra distance moved up, variance moved down, to one of so many values per factor e, or fewer."""
 
         def moved(value: arb, levels: int, *, up: bool) -> arb:
             place = log(float(value)) * levels
@@ -90,19 +88,26 @@ class _Block(NamedTuple):
         return _Block(contraction, moved(self.extra, 3, up=True), moved(self.variance, levels, up=False))
 
 
+_NONE: Final = _Block(arb(1), arb(0), arb(0))
+
+
 def survival(window: list[Move], diameter: float | None) -> Callable[[arb], arb]:
     """The probability that two runs are still apart after ``window``, by their distance before."""
-    none = _Block(exact(1), exact(0), exact(0))
-    free = none
+    free = _NONE
     for row in reversed(window):
         free = free.after(row)
     if diameter is None:
         return free.apart
     D, grid = exact(diameter), [exact(1)] * (_CELLS + 1)
     with precision(_BITS):
-        for block, count in _blocks([row._replace(deviation=row.deviation / D) for row in window], none):
-            operator = _operator(block.contraction.upper(), block.extra.upper(), block.variance.lower())
-            grid = _moved(grid, operator, count)
+        rows = [row._replace(deviation=row.deviation / D) for row in window]
+        blocks = _equal(rows[0]) if len(rows) == 1 else _varied(rows)
+        for block, count in blocks:
+            if len(rows) > 1 and len(blocks) <= _MANY:
+                grid = _walked(grid, block)
+            else:
+                operator = _operator(block.contraction.upper(), block.extra.upper(), block.variance.lower())
+                grid = _moved(grid, operator, count)
 
     def probability(distance: arb) -> arb:
         place = min(nextafter(float((distance * _CELLS / D).upper()), inf), _CELLS)
@@ -112,29 +117,30 @@ def survival(window: list[Move], diameter: float | None) -> Callable[[arb], arb]
     return probability
 
 
-def _blocks(window: list[Move], none: _Block) -> list[tuple[_Block, int]]:
-    """The steps from the last to the first, in blocks with the number of times that each comes; lengths are in units of D."""
-    if len(window) == 1:
-        row, c = window[0], window[0].contraction
-        size = max(ceil(min(1 / _FINE / float(row.deviation) ** 2, row.times) * (1 - 1e-9)), 1)
-        size = min(size, ceil(min(0.01 / float(1 - c), 1e18))) if c < 1 else size
-        block, (count, rest) = none.after(row._replace(times=size)), divmod(row.times, size)
-        if not count or float(block.variance) < 1 / (2 * _CELLS) ** 2:
-            return []  # The set does not matter: a block moves less than a cell.
-        first = none.after(row._replace(times=size + rest)), 1
-        return [first, (block, count - 1)] if count > 1 else [first]
-    found, block, variance = list[_Block](), none, 0.0
-    for row in reversed(window):
-        block, variance = block.after(row), variance + float(row.deviation) ** 2
+def _equal(row: Move) -> list[tuple[_Block, int]]:
+    """Equal steps from the last to the first, in blocks with the number of times that each comes; lengths are in units of D."""
+    c, size = row.contraction, max(ceil(min(1 / _FINE / float(row.deviation) ** 2, row.times) * (1 - 1e-9)), 1)
+    size = min(size, ceil(min(0.01 / float(1 - c), 1e18))) if c < 1 else size
+    block, (count, rest) = _NONE.after(row._replace(times=size)), divmod(row.times, size)
+    if not count or float(block.variance) < 1 / (2 * _CELLS) ** 2:
+        return []  # The set does not matter: a block moves less than a cell.
+    return [(_NONE.after(row._replace(times=size + rest)), 1), (block, count - 1)][: min(count, 2)]
+
+
+def _varied(rows: list[Move]) -> list[tuple[_Block, int]]:
+    """Steps that differ."""
+    found, variance = [_NONE], inf
+    for row in reversed(rows):
         if variance >= 1 / _FINE:
-            found.append(block)
-            block, variance = none, 0.0
-    rounded = list[_Block]()
-    for levels in _LEVELS:
-        rounded = [block.rounded(levels) for block in ([*found, block] if variance else found)]
-        if len({tuple(map(float, block)) for block in rounded}) <= _OPERATORS:
+            found.append(_NONE)
+            variance = 0.0
+        found[-1], variance = found[-1].after(row), variance + float(row.deviation) ** 2
+    blocks = found[1:]
+    for levels in _LEVELS if len(blocks) > _MANY else ():
+        blocks = [block.rounded(levels) for block in found[1:]]
+        if len({tuple(map(float, block)) for block in blocks}) <= _OPERATORS:
             break
-    return [(block, 1) for block in rounded]
+    return [(block, 1) for block in blocks]
 
 
 def _moved(grid: list[arb], operator: arb_mat, count: int) -> list[arb]:
@@ -180,3 +186,44 @@ def _operator(contraction: arb, extra: arb, variance: arb) -> arb_mat:
             bend.append((-away * away * half).exp() * peak * bent)
         rows.append([*kept, *bend, (start / exact(2).sqrt()).erf() + bent * 2 * density(exact(1)) / deviation])
     return arb_mat(rows)
+
+
+def _walked(grid: list[arb], block: _Block) -> list[arb]:
+    """One block, D = 1, without its operator: all ramps at the points by one product of polynomials, and Taylor's series from the
+    nearest point. With ``R(t) = E (t + N)+``, the derivatives are ``R' = Phi``, ``R'' = phi``, and so on, of which the one of order
+    n + 2 is at most ``0.44 sqrt(n!)`` (Cramer's inequality).
+    """
+    rise = [after - before for before, after in pairwise(grid)]
+    jumps = [(here - there) * _CELLS for here, there in pairwise([*rise, exact(0)])]
+    sizes, deviation, step = [abs(jump) for jump in jumps], 2 * block.variance.sqrt(), block.contraction / _CELLS
+    starts = [block.contraction * k / _CELLS + block.extra for k in range(_CELLS + 1)]
+    places = [min(round(float(start) * _CELLS), 4 * _CELLS) for start in starts]
+    away = [(start - exact(place) / _CELLS) / deviation for start, place in zip(starts, places, strict=True)]
+    far = largest(*(abs(x) for x, place in zip(away, places, strict=True) if place < 4 * _CELLS))
+
+    order, top, last = 2, exact(22) / 100 * far**2, max(places)
+    while top > 1e-13 and order < 60:
+        order += 1
+        top *= far * exact(max(order - 2, 1)).sqrt() / order
+    at = [exact(k) / _CELLS / deviation for k in range(-_CELLS, last + _CELLS + 1)]
+    phi = [density(x) for x in at]
+    below = [above(-x) for x in at]
+    derivatives = [[p + x * b for x, p, b in zip(at, phi, below, strict=True)], below, phi]
+    for n in range(order - 3):
+        before = derivatives[-2] if n else phi
+        derivatives.append([-x * p - n * b for x, p, b in zip(at, derivatives[-1], before, strict=True)])
+    signed = arb_poly([*reversed(jumps), 0, *(-jump for jump in jumps)])
+    terms = [signed * arb_poly(derivative) for derivative in derivatives[:order]]
+    near = [(abs(x) - far - step / deviation).max(exact(0)) for x in at]
+    bends = arb_poly([*[0] * (_CELLS + 1), *sizes]) * arb_poly([density(x) for x in near])
+    bent, missing = step**2 / 8 / deviation, 2 * sum(sizes, exact(0)) * top
+    result = list[arb]()
+    for start, place, x in zip(starts, places, away, strict=True):
+        series = exact(0)
+        for m in reversed(range(order)):
+            series = series * x / (m + 1) + terms[m][place + 2 * _CELLS]
+        met = (start / deviation / exact(2).sqrt()).erf() + bent * 2 * density(exact(1)) / deviation
+        mean = deviation * (series + missing) - (grid[-1] - grid[0]) + bent * bends[place + 2 * _CELLS] + met * grid[0]
+        found = mean if place < 4 * _CELLS else largest(*grid)
+        result.append(found.upper().min(exact(1)))
+    return result
