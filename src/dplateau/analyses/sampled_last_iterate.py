@@ -191,7 +191,7 @@ def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, flo
     # What the record has done until then counts if all earlier steps contract as well.
     earlier, before = starts(run, _SMALL * delta), run.steps - window.steps
     surely, likely = earlier.surely(before), earlier.likely(before, _FAR * delta)
-    if likely < _NEARER * far and (math.isinf(far) or earlier.unusual <= max(_SMALL * delta, slack)):
+    if likely < _NEARER * far and (math.isinf(far) or earlier.unusual <= max(_SMALL * delta, slack) * _UP):
         return likely, earlier.last(window.steps), earlier.unusual + (_FAR * delta if likely < surely else 0.0)
     return far, contracted, slack
 

@@ -180,6 +180,8 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
             said = sum((statement(part, delta / len(parts)) for part in parts[1:]), statement(parts[0], delta / len(parts)))
         except ValueError as error:
             return found(Outcome.NOT_DECIDED, str(error))
+        except (ArithmeticError, MemoryError) as error:
+            return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
         whole, target, claimed = _Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
         ball = exact(0)
         for points in _POINTS:
