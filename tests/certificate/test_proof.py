@@ -1,0 +1,135 @@
+"""``prove``: what the second accountant says of certificates, and what is kept of it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("flint")
+
+import dplateau as dp
+from dplateau.certificate import DeclaredTraining, Proof, make_certificate, proof_path, prove, read_proof
+from dplateau.certificate import proof as module
+from dplateau.report import certificate_page
+from dplateau.spec import Generator, InputError, UncertifiedError
+from dplateau.spec import assumption as a
+
+RUN = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=40.0)
+DRAWN = dp.Run(n=10_000, sampling=dp.Poisson(100), steps=500, noise_multiplier=1.0)
+
+
+def certificate_of(run=RUN, delta=1e-6):
+    facts = (
+        *(a.PublicConstants(), a.Batches(scheme=run.sampling.kind), a.Clipping(clip_norm=1.0), a.Divisor()),
+        *(a.Noise(grid=True), a.Steps(), a.Features(), a.Arithmetic(rounding="exact")),
+    )
+    return make_certificate(dp.account(run, delta), DeclaredTraining(run, facts, Generator("AES-256-CTR", "operating-system")))
+
+
+@pytest.mark.parametrize("run", [RUN, DRAWN])
+def test_a_certificate_is_verified_and_a_lower_one_refuted(run):
+    certificate = certificate_of(run)
+    proof = prove(certificate)
+    assert (proof.outcome, proof.verified, proof.why) == ("verified", True, None)
+    assert (proof.epsilon, proof.delta, proof.bound) == (certificate.epsilon, certificate.delta, certificate.bound)
+    assert proof.digits >= 12
+    assert proof.lower <= proof.upper <= certificate.epsilon
+    # One unit of the eighth digit, which is the last one of a certificate.
+    lowered = float(f"{certificate.epsilon * (1 - 1e-7):.8g}")
+    forged = replace(certificate, epsilon=lowered)
+    assert prove(forged).outcome == "refuted"
+
+
+def test_a_claim_about_a_run():
+    least = prove(DRAWN, 2.0, 1e-6).upper
+    assert prove(DRAWN, least * (1 + 1e-9), 1e-6).verified
+    assert prove(DRAWN, least * (1 - 1e-9), 1e-6).outcome == "refuted"
+    with pytest.raises(InputError, match="give epsilon and delta"):
+        prove(DRAWN)
+    with pytest.raises(InputError, match="leave out both"):
+        prove(certificate_of(), 1.0, 1e-6)
+    with pytest.raises(InputError, match="in \\(0, 1\\)"):
+        prove(DRAWN, 1.0, 1.0)
+    with pytest.raises(InputError, match="finite number"):
+        prove(DRAWN, float("nan"), 1e-6)
+
+
+def test_several_runs_each_by_its_best():
+    last = dp.Run(
+        n=10_000, sampling=dp.FullBatch(), steps=1000, noise_multiplier=40.0, step_size=1.0, smoothness=1.0, strong_convexity=0.1,
+        l2=0.1, released="last",
+    )  # fmt: skip
+    runs = dp.compose(DRAWN, last)
+    report = dp.account(runs, 1e-6)
+    assert report.best.name == "composed-runs"
+    assert prove(runs, report.epsilon, 1e-6).verified
+
+
+def test_a_dominated_bound_is_proved_by_the_one_that_dominates_it():
+    assert prove(replace(certificate_of(), bound="zcdp")).verified
+
+
+def test_a_selection_has_no_second_computation():
+    selection = dp.Selection([DRAWN, DRAWN.replace(noise_multiplier=2.0)])
+    found = prove(selection, 3.0, 1e-6)
+    assert found.outcome == "not decided"
+    assert "no second computation" in found.why
+    assert (found.lower, found.upper, found.digits) == (None, None, None)
+
+
+def test_a_run_without_any_epsilon(monkeypatch):
+    class NoBest:
+        best = None
+
+    monkeypatch.setattr(module, "account", lambda *_: NoBest())
+    with pytest.raises(UncertifiedError, match="nothing can be verified"):
+        prove(DRAWN, 1.0, 1e-6)
+
+
+def test_what_is_kept_beside_a_certificate(tmp_path):
+    path = tmp_path / "certificate.json"
+    certificate = certificate_of()
+    certificate.write(path)
+    content = path.read_bytes()
+    assert read_proof(path, content) is None
+    proof = prove(certificate)
+    proof_path(path).write_text(proof.to_json(content))
+    assert proof_path(path).name == "certificate.proof.json"
+    assert read_proof(path, content) == proof
+    assert read_proof(path, content + b" ") is None  # of another certificate
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "something"},
+        {"format": 2},
+        {"outcome": "true"},
+        {"versions": []},
+        {"digits": "many"},
+        {"epsilon": float("inf")},
+        {"bound": "a\x1b[31m"},
+        {"more": 1},
+    ],
+)
+def test_a_file_that_is_no_proof(tmp_path, change):
+    path = tmp_path / "certificate.json"
+    certificate = certificate_of()
+    certificate.write(path)
+    data = {**json.loads(prove(certificate).to_json(path.read_bytes())), **change}
+    proof_path(path).write_text(json.dumps(data))
+    with pytest.raises(InputError):
+        read_proof(path, path.read_bytes())
+
+
+def test_the_page_says_so():
+    certificate = certificate_of()
+    proof = prove(certificate)
+    assert "Proved a second time" not in certificate_page(certificate)
+    page = certificate_page(certificate, proof=proof)
+    assert f"Proved a second time</strong> to {proof.digits} digits" in page
+    assert "python-flint" in page
+    assert "Refuted." in certificate_page(certificate, proof=replace(proof, outcome="refuted"))
+    undecided = certificate_page(certificate, proof=replace(proof, outcome="not decided", why="<b>of a reason</b>"))
+    assert "did not decide: &lt;b&gt;of a reason" in undecided
+    assert isinstance(proof, Proof)

@@ -1,0 +1,117 @@
+import json
+import sys
+
+import pytest
+
+pytest.importorskip("flint")
+
+import dplateau as dp
+from dplateau.certificate import DeclaredTraining, make_certificate, read_certificate
+from dplateau.spec import Generator
+from dplateau.spec import assumption as a
+
+RUN = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=40.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    facts = (
+        *(a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True), a.Steps()),
+        *(a.Features(), a.Arithmetic(rounding="exact")),
+    )
+    training = DeclaredTraining(RUN, facts, Generator("AES-256-CTR", "operating-system"))
+    make_certificate(dp.account(RUN, 1e-6), training).write(tmp_path / "certificate.json")
+    return tmp_path / "certificate.json"
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "run.json").write_text(RUN.to_json())
+    return tmp_path / "run.json"
+
+
+def test_a_certificate(dplateau, file):
+    code, out, err = dplateau("verify", file)
+    assert (code, err) == (0, "")
+    assert out.startswith("verified to 1")
+    assert f"epsilon {read_certificate(file).epsilon} at delta 1e-06" in out
+    assert "python-flint" in out
+    assert dplateau("verify", file.parent)[0] == 0
+    assert not (file.parent / "certificate.proof.json").exists()
+
+
+def test_it_is_kept_and_the_page_finds_it(dplateau, file):
+    assert dplateau("verify", file, "--save")[0] == 0
+    kept = json.loads((file.parent / "certificate.proof.json").read_text())
+    assert (kept["kind"], kept["outcome"]) == ("dplateau proof", "verified")
+    code, out, _ = dplateau("report", file)
+    assert code == 0
+    assert "verified to" in out
+    assert "Proved a second time" in file.with_suffix(".html").read_text(encoding="utf-8")
+    (file.parent / "certificate.proof.json").unlink()
+    code, out, _ = dplateau("report", file, "--verify", "--json")
+    assert json.loads(out)["proof"]["outcome"] == "verified"
+    assert "Proved a second time" in file.with_suffix(".html").read_text(encoding="utf-8")
+    code, out, _ = dplateau("report", file, "--json")
+    assert json.loads(out)["proof"] is None
+    assert "Proved a second time" not in file.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_a_claim_about_a_run(dplateau, run):
+    code, out, _ = dplateau("verify", "--run", run, "--epsilon", 1.2, "--delta", 1e-6, "--json")
+    found = json.loads(out)
+    assert (code, found["outcome"], found["bound"]) == (0, "verified", "exact-composition")
+    lower = found["lower"] * (1 - 1e-9)
+    code, out, _ = dplateau("verify", "--run", run, "--epsilon", repr(lower), "--delta", 1e-6)
+    assert code == 1
+    assert out.startswith("refuted: the bound gives more")
+
+
+def test_what_is_not_decided_is_status_2(dplateau, tmp_path):
+    selection = dp.Selection([RUN, RUN.replace(steps=50)])
+    (tmp_path / "run.json").write_text(json.dumps(selection.to_dict()))
+    code, out, _ = dplateau("verify", "--run", tmp_path / "run.json", "--epsilon", 5, "--delta", 1e-6)
+    assert code == 2
+    assert out.startswith("not decided: the bound private-selection has no second computation")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a certificate"),
+        (("FILE", "--run", "RUN"), "name a certificate"),
+        (("--run", "RUN"), "give epsilon and delta"),
+        (("--run", "RUN", "--epsilon", "1"), "give epsilon and delta"),
+        (("--run", "RUN", "--epsilon", "-1", "--delta", "1e-6"), "epsilon is -1"),
+        (("--run", "RUN", "--epsilon", "1", "--delta", "2"), "delta is 2"),
+        (("--run", "RUN", "--epsilon", "nan", "--delta", "1e-6"), "epsilon is nan"),
+        (("--run", "RUN", "--epsilon", "1", "--delta", "1e-6", "--save"), "for certificates"),
+        (("--run", "FILE", "--epsilon", "1", "--delta", "1e-6"), "is no run"),
+        (("FILE", "--epsilon", "1"), "states its own"),
+        (("nowhere.json",), "cannot be read"),
+    ],
+)
+def test_bad_input(dplateau, file, run, arguments, message):
+    code, out, err = dplateau("verify", *({"FILE": file, "RUN": run}.get(one, one) for one in arguments))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_empty_file_and_a_forgery(dplateau, file):
+    text = file.read_text()
+    file.write_text("")
+    code, _, err = dplateau("verify", file)
+    assert code == 2
+    assert err.count("\n") == 1
+    file.write_text(text.replace('"steps": 100', '"steps": 90'))
+    assert dplateau("verify", file)[0] in (1, 2)
+
+
+def test_without_python_flint(dplateau, file, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("dplateau.verifier")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flint", None)
+    code, _, err = dplateau("verify", file)
+    assert code == 2
+    assert "'.[verify]'" in err
