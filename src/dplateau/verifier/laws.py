@@ -137,7 +137,9 @@ class Sampled(Law):
             return ()
 
         def pair(m: arb, weight: arb) -> Branch:
-            return Branch(low / (2 * m), high / (2 * m), lambda h: weight.log() + m * (h - m / 2), lambda h: 2 * m * h, lambda h: 2 * m)
+            return Branch(
+                low / (2 * m), high / (2 * m), lambda h: weight.log() + m * (h - m / 2), lambda h: 2 * m * h, lambda h: 2 * m
+            )
 
         return pair(b / 2, 1 - q), pair((b + mu) / 2, q)
 
