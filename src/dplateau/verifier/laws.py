@@ -1,67 +1,137 @@
 """The dominating pairs of one sampled step, in balls (``docs/proofs/exact-composition.md``, sections 2 to 6).
 
-With the likelihood ratio ``A_m(h) = 1 - q + q exp(m h - m^2/2)`` of (1-q) N(0, 1) + q N(m, 1) to N(0, 1), a record that moves the
-batch by mu (over the noise) if it is drawn, and a shift b >= 0 of everything (``docs/proofs/sampled-last-iterate.md``, section 4):
+A record is drawn with probability q, and moves the batch by mu (over the noise) if it is; everything may be shifted by b >= 0
+(``docs/proofs/sampled-last-iterate.md``, section 4). On a branch P and Q are normal laws or mixtures of two, with unit variance
+and weights 1 - q and q, and the loss log P/Q rises or falls:
 
-=============  ========================  ================================================  ===============================
-law            where                     density of P at h                                 privacy loss at h
-=============  ========================  ================================================  ===============================
-``Remove``     all h                     phi(h) A_mu(h)                                    b h + b^2/2 + log A_mu(h)
-``Add``        all h                     phi(h + b)                                        minus that
-``Replace``    all h                     phi(h) A_mu(h)                                    that - log A_mu(-h - b)
-``Amplified``  h > mu/2                  phi(h) A_mu(h)                                    as ``Remove``
-..             h > mu/2                  phi(h + b)                                        as ``Add``
-``Present``    h > b + 3 mu/2            phi(h) A_2mu(h)                                   b h + b^2/2 + log A_2mu(h)
-                                                                                           - log A_mu(h + b)
-..             h > mu/2                  phi(h + b)                                        as ``Add``
-``Empty``      h > b + 3 mu/2            phi(h + b) A_mu(h + b)                            minus that of ``Present``
-..             h > mu/2                  phi(h) A_mu(h)                                    as ``Remove``
-=============  ========================  ================================================  ===============================
+=============  ======================  ==================  ===================
+law            where                   centres of P        centres of Q
+=============  ======================  ==================  ===================
+``Remove``     everywhere, rises       0, mu               -b
+``Add``        everywhere, falls       -b                  0, mu
+``Replace``    everywhere, rises       0, mu               -b, -b - mu
+``Amplified``  above mu/2, rises       0, mu               -b
+..             above mu/2, falls       -b                  0, mu
+``Present``    above b + 3 mu/2,       0, 2 mu             -b, mu - b
+               rises
+..             above mu/2, falls       -b                  0, mu
+``Empty``      above b + 3 mu/2,       -b, mu - b          0, 2 mu
+               falls
+..             above mu/2, rises       0, mu               -b
+=============  ======================  ==================  ===================
 
-The last three have, for the losses in between, two Gaussian pairs told apart: N(m, 1) against N(-m, 1), whose loss is 2 m h, with
-m = b/2 and weight 1 - q, and with m = (b + mu)/2 and weight q. Without a shift these have loss 0.
+The last three have, for the losses in between, two Gaussian pairs told apart: N(m, 1) against N(-m, 1) with m = b/2 and weight
+1 - q, and with m = (b + mu)/2 and weight q. Without a shift that is mass of loss 0.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from flint import arb
 
-from dplateau.verifier.balls import above, exact, gaussian_delta
+from dplateau.verifier.balls import above, exact, gaussian_delta, precision
 from dplateau.verifier.statement import Law
 
-Analytic: TypeAlias = Callable[[Any], Any]
-"""A function of real and of complex balls."""
+
+class Mixture:
+    """``weight [(1-q) N(a, 1) + q N(a + gap, 1)]``; a ``gap`` of None is N(a, 1) alone. Logarithms are less that of N(0, 1)."""
+
+    def __init__(self, q: arb, centre: arb, gap: arb | None = None, weight: arb | None = None) -> None:
+        self.q, self.centre, self.gap, self.weight = q, centre, gap, exact(1) if weight is None else weight
+
+    def odds(self, h: Any) -> Any:
+        """Of the second centre at h, real or complex."""
+        assert self.gap is not None
+        return self.q / (1 - self.q) * (self.gap * (h - self.centre - self.gap / 2)).exp()
+
+    def log(self, h: Any) -> Any:
+        """Log density at h."""
+        first = self.weight.log() + self.centre * (h - self.centre / 2)
+        return first if self.gap is None else first + (1 - self.q).log() + (1 + self.odds(h)).log()
+
+    def slope(self, h: arb) -> arb:
+        """Its derivative."""
+        return self.centre if self.gap is None else self.centre + self.gap / (1 + 1 / self.odds(h))
+
+    def above(self, h: arb) -> arb:
+        """The mass above h."""
+        if self.gap is None:
+            return self.weight * above(h - self.centre)
+        return self.weight * ((1 - self.q) * above(h - self.centre) + self.q * above(h - self.centre - self.gap))
+
+    def component(self, second: bool) -> tuple[arb, arb]:
+        """The log of one centre's share of the density is ``constant + slope h``: a lower bound on the whole."""
+        share, centre = self.weight, self.centre
+        if self.gap is not None:
+            share, centre = share * (self.q if second else 1 - self.q), centre + (self.gap if second else 0)
+        return share.log() - centre * centre / 2, centre
+
+    def larger(self, sign: int) -> tuple[arb | None, arb, arb]:
+        """Beyond the first (None: everywhere) the log density is at most ``constant + slope h``; to the right for a sign of 1."""
+        if self.gap is None:
+            return None, *self.component(second=False)
+        constant, slope = self.component(second=(sign > 0) == (self.gap > 0))
+        even = self.centre + self.gap / 2 - (self.q / (1 - self.q)).log() / self.gap
+        return even, arb(2).log() + constant, slope
 
 
-class Tail(NamedTuple):
-    """Beyond ``start`` the density of P times ``exp(c loss)`` is at most ``phi(h) exp(constant + slope h)``."""
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A stretch of the line, from ``low`` to ``high`` (None: no end), with what is there of P and of Q."""
 
-    start: arb
-    constant: arb
-    slope: arb
+    p: Mixture
+    q: Mixture
+    low: arb | None = None
+    high: arb | None = None
 
+    def loss(self, h: Any) -> Any:
+        """log P/Q."""
+        return self.p.log(h) - self.q.log(h)
 
-class Branch(NamedTuple):
-    """A stretch of the line with its share of P: from ``low`` to ``high``, None where it has no end.
+    def slope(self, h: arb) -> arb:
+        """Its derivative."""
+        return self.p.slope(h) - self.q.slope(h)
 
-    ``log_density`` is that of P less ``log phi``, ``slope`` the derivative of the loss. ``left`` and ``right`` bound the ends that
-    are infinite, for each c >= 0.
-    """
+    def tail(self, c: arb, sign: int, *, second: bool) -> tuple[arb | None, arb, arb]:
+        """Beyond the first, ``P exp(c loss)`` is at most ``phi(h) exp(constant + slope h)``; by one of Q's centres."""
+        start, constant, slope = self.p.larger(sign)
+        least, centre = self.q.component(second)
+        return start, (1 + c) * constant - c * least, (1 + c) * slope - c * centre
 
-    low: arb | None
-    high: arb | None
-    log_density: Analytic
-    loss: Analytic
-    slope: Analytic
-    left: Callable[[arb], Tail] | None = None
-    right: Callable[[arb], Tail] | None = None
+    def crossing(self, epsilon: arb) -> arb:
+        """The h at which the loss is epsilon: Newton steps, and a ball that is seen to hold it."""
+        h, low, high = exact(0) if self.low is None else self.low.mid() + 1, -exact(1e9), exact(1e9)
+        sign = 1 if self.slope(h + 1) > 0 else -1
+        with precision(64):
+            for _ in range(200):
+                off = (self.loss(h) - epsilon).mid() * sign
+                low, high = (h, high) if off < 0 else (low, h)
+                step = (off / abs(self.slope(h))).mid()
+                h = (h - step).mid() if low <= (h - step).mid() <= high else ((low + high) / 2).mid()
+                if abs(step) <= exact(2.0**-40) * (1 + abs(h)):
+                    break
+        for _ in range(3):
+            h = (h - ((self.loss(h) - epsilon) / self.slope(h)).mid()).mid()
+        radius = exact(2.0**-130) * (1 + abs(h)).mid()
+        while not (sign * (self.loss(h - radius) - epsilon) < 0 and sign * (self.loss(h + radius) - epsilon) > 0):
+            radius *= 16
+            if not radius < 1:
+                raise ArithmeticError("the loss does not cross this level")
+        return h + radius * arb(0, 1)
+
+    def delta(self, epsilon: arb) -> arb:
+        """``P - exp(epsilon) Q`` of where the loss is larger: beyond the crossing where it rises, before it where it falls."""
+        h = self.crossing(epsilon)
+        p, q = self.p.above(h), self.q.above(h)
+        if self.slope(h) > 0:
+            return p - epsilon.exp() * q
+        whole = (exact(1), exact(1)) if self.low is None else (self.p.above(self.low), self.q.above(self.low))
+        return whole[0] - p - epsilon.exp() * (whole[1] - q)
 
 
 @dataclass(frozen=True)
@@ -73,124 +143,23 @@ class Sampled(Law):
     shift: Fraction = Fraction(0)
 
     @cached_property
-    def _balls(self) -> tuple[arb, arb, arb]:
-        return exact(self.q), exact(self.mu), exact(self.shift)
-
-    @property
-    @abstractmethod
     def branches(self) -> tuple[Branch, ...]:
-        """Where P has a density and the loss is analytic; what is missing of P has loss 0."""
+        """All of P but for what has loss 0."""
+        with precision():  # They outlive a search at a lower one.
+            return self._branches(exact(self.q), exact(self.mu), exact(self.shift))
 
-    def ratio(self, h: Any, times: int = 1) -> Any:
-        """``A_m(h)``, m a multiple of mu."""
-        q, mu, _ = self._balls
-        return 1 - q + q * (times * mu * (h - times * mu / 2)).exp()
+    @abstractmethod
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]: ...
 
-    def pull(self, h: Any, times: int = 1) -> Any:
-        """The derivative of ``log A_m(h)``."""
-        q, mu, _ = self._balls
-        return times * mu * (1 - (1 - q) / self.ratio(h, times))
-
-    def moved(self, h: Any) -> Any:
-        """``b h + b^2/2``."""
-        b = self._balls[2]
-        return b * (h + b / 2)
-
-    def more(self, h: Any) -> Any:
-        """The loss of presence."""
-        return self.moved(h) + self.ratio(h).log()
-
-    def drawn_above(self, h: arb) -> arb:
-        """The mass of (1-q) N(0, 1) + q N(mu, 1) above h."""
-        q, mu, _ = self._balls
-        return (1 - q) * above(h) + q * above(h - mu)
-
-    def less(self, start: arb | None = None) -> Branch:
-        """P is N(-b, 1), Q the mixture, beyond ``start``."""
-        q, mu, b = self._balls
-
-        def left(c: arb) -> Tail:
-            return Tail(-b - mu, -(1 + c) * b * b / 2 - c * (1 - q).log(), -(1 + c) * b)
-
-        def right(c: arb) -> Tail:
-            return Tail(mu / 2, -(1 + c) * b * b / 2, -(1 + c) * b)
-
-        return Branch(start, None, lambda h: -self.moved(h), lambda h: -self.more(h), lambda h: -b - self.pull(h), left, right)
-
-    def present(self, start: arb | None = None) -> Branch:
-        """P is the mixture, Q is N(-b, 1), beyond ``start``."""
-        q, mu, b = self._balls
-
-        def left(c: arb) -> Tail:
-            return Tail(mu / 2, c * b * b / 2, c * b)
-
-        def right(c: arb) -> Tail:
-            # From where q exp(mu h - mu^2/2) is at least 1, A is at most twice that.
-            return Tail(mu / 2 - q.log() / mu, (1 + c) * ((2 * q).log() - mu * mu / 2) + c * b * b / 2, (1 + c) * mu + c * b)
-
-        return Branch(start, None, lambda h: self.ratio(h).log(), self.more, lambda h: b + self.pull(h), left, right)
-
-    def inner(self, low: arb, high: arb) -> tuple[Branch, ...]:
-        """The two Gaussian pairs told apart, where their loss lies between ``low`` and ``high``."""
-        q, mu, b = self._balls
-        if not self.shift:
-            return ()
-
-        def pair(m: arb, weight: arb) -> Branch:
-            return Branch(
-                low / (2 * m), high / (2 * m), lambda h: weight.log() + m * (h - m / 2), lambda h: 2 * m * h, lambda h: 2 * m
-            )
-
-        return pair(b / 2, 1 - q), pair((b + mu) / 2, q)
-
-    def told(self, epsilon: arb) -> arb:
-        """delta of the two pairs told apart."""
-        q, mu, b = self._balls
-        return (1 - q) * gaussian_delta(b, epsilon) + q * gaussian_delta(b + mu, epsilon)
-
-    def crossing(self, loss: Analytic, slope: Analytic, epsilon: arb, guess: arb) -> arb:
-        """The h at which a rising loss is epsilon, by Newton steps, as a ball that is known to hold it."""
-        h = guess
-        for _ in range(200):
-            step = ((loss(h) - epsilon) / slope(h)).mid()
-            h = (h - step).mid()
-            if abs(step) < arb(2) ** -60 * (1 + abs(h)):
-                break
-        radius = arb(2) ** -100 * (1 + abs(h)).mid()
-        h = (h - ((loss(h) - epsilon) / slope(h)).mid()).mid()
-        while not (loss(h - radius) < epsilon and loss(h + radius) > epsilon):
-            radius *= 16
-            if radius > 1:
-                raise ArithmeticError
-        return h + radius * arb(0, 1)
-
-    def bare(self, epsilon: arb) -> arb:
-        """The h at which ``log A_mu`` is epsilon > log(1 - q)."""
-        q, mu, _ = self._balls
-        return ((epsilon.expm1() / q + 1).log() + mu * mu / 2) / mu
-
-    def met(self, epsilon: arb) -> arb:
-        """The h at which the loss of presence is epsilon."""
-        if not self.shift:
-            return self.bare(epsilon)
-        b = self._balls[2]
-        return self.crossing(self.more, lambda h: b + self.pull(h), epsilon, epsilon / (b + self._balls[1]))
-
-    def removed(self, epsilon: arb) -> arb:
-        """delta of the mixture against N(-b, 1)."""
-        h = self.met(epsilon)
-        return self.drawn_above(h) - epsilon.exp() * above(h + self._balls[2])
+    def profile(self, epsilon: arb) -> arb:
+        return self.branches[0].delta(epsilon)
 
 
 class Remove(Sampled):
     """Poisson sampling, the data set with the record against that without."""
 
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        return (self.present(),)
-
-    def profile(self, epsilon: arb) -> arb:
-        return self.removed(epsilon)
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b)),)
 
     @property
     def reverse(self) -> Law:
@@ -200,16 +169,18 @@ class Remove(Sampled):
 class Add(Sampled):
     """Poisson sampling, the data set without the record against that with it."""
 
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        return (Branch(Mixture(q, -b), Mixture(q, exact(0), mu)),)
+
     @property
-    def branches(self) -> tuple[Branch, ...]:
-        return (self.less(),)
+    def greatest(self) -> arb | None:
+        """The supremum of the loss; None where it has none."""
+        return None if self.shift else -(1 - exact(self.q)).log()
 
     def profile(self, epsilon: arb) -> arb:
-        q, _, b = self._balls
-        if not self.shift and not -epsilon > (1 - q).log():
-            return exact(0) if -epsilon < (1 - q).log() else arb(0, 1) * q
-        h = self.met(-epsilon)
-        return above(-h - b) - epsilon.exp() * (1 - self.drawn_above(h))
+        if self.greatest is None or epsilon < self.greatest:
+            return super().profile(epsilon)
+        return exact(0) if epsilon > self.greatest else exact(0).union(exact(self.q))
 
     @property
     def reverse(self) -> Law:
@@ -219,158 +190,78 @@ class Add(Sampled):
 class Replace(Sampled):
     """Poisson sampling, one record's value against another one: symmetric."""
 
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        q, mu, b = self._balls
-        one = self.present()
-        assert one.left is not None
-        assert one.right is not None
-        ends = one.left, one.right
-
-        def grown(tail: Tail, c: arb, start: arb) -> Tail:
-            # A(-h - b) is at least 1 - q.
-            return Tail(start, tail.constant - c * (1 - q).log(), tail.slope)
-
-        def left(c: arb) -> Tail:
-            tail = ends[0](c)
-            return grown(tail, c, tail.start)
-
-        def right(c: arb) -> Tail:
-            tail = ends[1](c)
-            return grown(tail, c, tail.start)
-
-        return (Branch(None, None, one.log_density, self._loss, self._slope, left, right),)
-
-    def _loss(self, h: Any) -> Any:
-        return self.more(h) - self.ratio(-h - self._balls[2]).log()
-
-    def _slope(self, h: Any) -> Any:
-        b = self._balls[2]
-        return b + self.pull(h) + self.pull(-h - b)
-
-    def profile(self, epsilon: arb) -> arb:
-        q, mu, b = self._balls
-        if self.shift:
-            h = self.crossing(self._loss, self._slope, epsilon, epsilon / (b + mu))
-        else:
-            # A quadratic in exp(mu h).
-            half = (1 - q) / q * (mu * mu / 2).exp() * epsilon.expm1() / 2
-            h = ((half * (-epsilon / 2).exp()).asinh() + epsilon / 2) / mu
-        # Q is the mixture with centres -b and -b - mu.
-        return self.drawn_above(h) - epsilon.exp() * ((1 - q) * above(h + b) + q * above(h + b + mu))
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b, -mu)),)
 
     @property
     def reverse(self) -> Law:
         return self
 
 
-class Amplified(Sampled):
+class _Told(Sampled):
+    """Laws whose middle losses are those of two pairs told apart; ``edges`` are the least and the greatest of these losses."""
+
+    @property
+    def edges(self) -> tuple[arb, arb]:
+        b = exact(self.shift)
+        inner = b * (b + exact(self.mu)) / 2
+        return -inner, inner
+
+    def told(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        """The two pairs, on their stretches."""
+        low, high = self.edges
+        pairs = ((b / 2, 1 - q), ((b + mu) / 2, q)) if self.shift else ()
+        return tuple(Branch(Mixture(q, m, None, w), Mixture(q, -m, None, w), low / (2 * m), high / (2 * m)) for m, w in pairs)
+
+    def profile(self, epsilon: arb) -> arb:
+        edge = self.edges[1]
+        if not self.shift or epsilon > edge:
+            return super().profile(epsilon)
+        q, mu, b = exact(self.q), exact(self.mu), exact(self.shift)
+        told = (1 - q) * gaussian_delta(b, epsilon) + q * gaussian_delta(b + mu, epsilon)
+        return told if epsilon < edge else told.union(super().profile(epsilon))
+
+
+class Amplified(_Told):
     """Batches of fixed size, one record's value against another one: C_q(G_mu) of Dong, Roth, Su, shifted; symmetric."""
 
-    @property
-    def edge(self) -> arb:
-        """The loss at mu/2, where the outer part begins."""
-        _, mu, b = self._balls
-        return b * (b + mu) / 2
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        half = self._balls[1] / 2
-        return self.present(half), self.less(half), *self.inner(-self.edge, self.edge)
-
-    def profile(self, epsilon: arb) -> arb:
-        if self.shift and epsilon < self.edge:
-            return self.told(epsilon)
-        if self.shift and not epsilon > self.edge:
-            return self.told(epsilon).union(self.removed(epsilon))
-        return self.removed(epsilon)
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        with_it, without = Mixture(q, exact(0), mu), Mixture(q, -b)
+        return Branch(with_it, without, mu / 2), Branch(without, with_it, mu / 2), *self.told(q, mu, b)
 
     @property
     def reverse(self) -> Law:
         return self
 
 
-class _Place(Amplified):
+class Present(_Told):
     """Batches of fixed size, a record against its empty place; mu is what presence moves the batch by."""
 
     @property
-    def start(self) -> arb:
-        """The h from which on presence is what it is on the line."""
-        _, mu, b = self._balls
-        return b + 3 * mu / 2
+    def edges(self) -> tuple[arb, arb]:
+        low, high = super().edges
+        return low, 3 * high
 
-    def gained(self, h: Any) -> Any:
-        """The loss of presence beyond ``start``."""
-        return self.moved(h) + self.ratio(h, 2).log() - self.ratio(h + self._balls[2]).log()
-
-    def steepness(self, h: Any) -> Any:
-        """Its derivative."""
-        b = self._balls[2]
-        return b + self.pull(h, 2) - self.pull(h + b)
-
-    def there(self, epsilon: arb) -> arb:
-        """delta of presence against absence."""
-        q, mu, b = self._balls
-        if self.shift and epsilon < 3 * self.edge:
-            return self.told(epsilon)
-        if self.shift:
-            h = self.crossing(self.gained, self.steepness, epsilon, self.start + epsilon / (b + mu))
-        else:
-            # A quadratic in exp(mu (h - 3 mu/2)).
-            odds = (1 - q) / q * (-mu * mu).exp()
-            root = (1 - 4 * odds * (-epsilon).expm1() * (-epsilon).exp()).sqrt()
-            h = 3 * mu / 2 + (epsilon + (1 + root).log() - arb(2).log()) / mu
-        p = (1 - q) * above(h) + q * above(h - 2 * mu)
-        found = p - epsilon.exp() * self.drawn_above(h + b)
-        return found if not self.shift or epsilon > 3 * self.edge else found.union(self.told(epsilon))
-
-    def gone(self, epsilon: arb) -> arb:
-        """delta of absence against presence: that of ``Amplified``."""
-        return Amplified.profile(self, epsilon)
-
-
-class Present(_Place):
-    """P is the data set with the record, Q the one with its place empty."""
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        q, mu, b = self._balls
-
-        def right(c: arb) -> Tail:
-            # The ratio of A_2mu(h) to A_mu(h + b) is at most exp(mu (h - start)) there, and A_2mu at most exp(2 mu (h - mu)).
-            constant = c * (b * b / 2 - mu * self.start) - 2 * mu * mu
-            return Tail(self.start, constant, 2 * mu + c * (b + mu))
-
-        far = Branch(self.start, None, lambda h: self.ratio(h, 2).log(), self.gained, self.steepness, None, right)
-        return far, self.less(mu / 2), *self.inner(-self.edge, 3 * self.edge)
-
-    def profile(self, epsilon: arb) -> arb:
-        return self.there(epsilon)
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2)
+        return far, Branch(Mixture(q, -b), Mixture(q, exact(0), mu), mu / 2), *self.told(q, mu, b)
 
     @property
     def reverse(self) -> Law:
         return Empty(self.q, self.mu, self.shift)
 
 
-class Empty(_Place):
-    """P is the data set in which the record's place is empty, Q the one with the record."""
+class Empty(_Told):
+    """Batches of fixed size, a record's empty place against the record."""
 
     @property
-    def branches(self) -> tuple[Branch, ...]:
-        _, mu, b = self._balls
+    def edges(self) -> tuple[arb, arb]:
+        low, high = super().edges
+        return 3 * low, high
 
-        def right(c: arb) -> Tail:
-            # The loss is at most 0, and A_mu(h + b) at most exp(mu (h + b) - mu^2/2).
-            return Tail(self.start, mu * b - mu * mu / 2 - b * b / 2, mu - b)
-
-        def log_density(h: Any) -> Any:
-            return self.ratio(h + b).log() - self.moved(h)
-
-        far = Branch(self.start, None, log_density, lambda h: -self.gained(h), lambda h: -self.steepness(h), None, right)
-        return far, self.present(mu / 2), *self.inner(-3 * self.edge, self.edge)
-
-    def profile(self, epsilon: arb) -> arb:
-        return self.gone(epsilon)
+    def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
+        far = Branch(Mixture(q, -b, mu), Mixture(q, exact(0), 2 * mu), b + 3 * mu / 2)
+        return Branch(Mixture(q, exact(0), mu), Mixture(q, -b), mu / 2), far, *self.told(q, mu, b)
 
     @property
     def reverse(self) -> Law:

@@ -1,0 +1,141 @@
+"""delta(epsilon) of a composition from above, by convolving losses on a lattice, in balls.
+
+A step's profile delta is a convex function of ``y = exp(epsilon)``; its chords between the points ``exp(k h)`` lie above it and are
+the profile of a law on the points k h (connect the dots: Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Composition keeps the
+order, so the sum of such laws has a delta that is never below the true one, and above it by a part of the order h^2. Losses beyond
+the last point count as infinite ones, sums below a first one as that one: both raise delta.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from flint import arb, arb_poly
+
+from dplateau.verifier.balls import exact, gaussian_delta, precision
+from dplateau.verifier.quadrature import TooHardError
+from dplateau.verifier.statement import Composition, Law
+
+_AFAR: Final = 45.0
+"""Sums this far above epsilon add all they can: exp(-45) of their mass is what it would be less."""
+_LEFT_OUT: Final = 1e-17
+"""Share of delta that may come from losses beyond the points."""
+_MOST: Final = 1e5
+
+
+class Gaussian(Law):
+    """A Gaussian step, as a law among others."""
+
+    def __init__(self, square: arb) -> None:
+        self.mu = square.sqrt()
+
+    def profile(self, epsilon: arb) -> arb:
+        return gaussian_delta(self.mu, epsilon)
+
+    @property
+    def reverse(self) -> Law:
+        return self
+
+
+def _beyond(law: Law, allowed: float) -> float:
+    """A loss beyond which delta of the law is below ``allowed``, to some per cent."""
+    x = 1e-6
+    with precision(64):
+        while x < _MOST:
+            if law.profile(exact(x)) < allowed:
+                return x
+            x *= 1.1
+    raise TooHardError
+
+
+def _masses(law: Law, first: int, last: int, h: arb) -> tuple[list[arb], arb]:
+    """The masses of P at ``first h`` to ``last h`` of the chords' law, and the mass at infinity."""
+    y = [(k * h).exp() for k in range(first, last + 1)]
+    reverse = law.reverse
+    delta = [
+        law.profile(k * h) if k >= 0 else 1 - x + x * reverse.profile(-k * h) for k, x in zip(range(first, last + 1), y, strict=True)
+    ]
+    # The chord before the first point starts at y = 0, where delta is 1; beyond the last one delta stays what it is.
+    slopes = [(delta[0] - 1) / y[0]]
+    slopes += [(delta[i + 1] - delta[i]) / (y[i + 1] - y[i]) for i in range(len(y) - 1)]
+    slopes.append(exact(0))
+    return [x * (after - before) for x, before, after in zip(y, slopes[:-1], slopes[1:], strict=True)], delta[-1]
+
+
+class _Sum:
+    """A law on the lattice: masses from the point ``first`` on, and at infinity."""
+
+    def __init__(self, mass: arb_poly, first: int, infinite: arb) -> None:
+        self.mass, self.first, self.infinite = mass, first, infinite
+
+    def __add__(self, other: _Sum) -> _Sum:
+        # Either is infinite.
+        infinite = self.infinite + other.infinite - self.infinite * other.infinite
+        return _Sum(self.mass * other.mass, self.first + other.first, infinite)
+
+    def cut(self, low: int, high: int) -> _Sum:
+        """What is above ``high`` becomes infinite, what is below ``low`` is moved there."""
+        coeffs = self.mass.coeffs()
+        infinite = self.infinite + sum(coeffs[max(high - self.first + 1, 0) :], exact(0))
+        coeffs = coeffs[: max(high - self.first + 1, 1)]
+        first = self.first
+        if first < low:
+            below = sum(coeffs[: low - first], exact(0))
+            coeffs = coeffs[low - first :] or [exact(0)]
+            coeffs[0] += below
+            first = low
+        return _Sum(arb_poly(coeffs), first, infinite)
+
+
+class Lattice:
+    """The sum of the losses of one composition on a lattice: delta from above at any epsilon near the one it was made for.
+
+    Parameters
+    ----------
+    composition : Composition
+        What is composed.
+    epsilon : arb
+        Where delta is asked for, about.
+    delta : float
+        About what it is.
+    points : int
+        Number of points of one step's law, about.
+    """
+
+    def __init__(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
+        laws = [*composition.parts, *([(Gaussian(composition.square), 1)] if composition.square > 0 else [])]
+        steps = sum(count for _, count in laws)
+        allowed = delta * _LEFT_OUT / steps
+        high = max(_beyond(law, allowed) for law, _ in laws)
+        # What lies far below is moved up; it counts where a large loss of another step comes to it.
+        low = min(max(_beyond(law.reverse, allowed) for law, _ in laws), steps * high)
+        self.h = exact((low + high) / points)
+        first, last = -math.ceil(low / float(self.h)), math.ceil(high / float(self.h))
+        top = math.ceil((float(epsilon.upper()) + _AFAR) / float(self.h))
+        # A sum below zero can rise by no more than all other steps' largest losses; so much is kept where it is not too long.
+        bottom = max(-steps * -first, -2 * (last - first))
+        total: _Sum | None = None
+        for law, count in laws:
+            masses, infinite = _masses(law, first, last, self.h)
+            power = _Sum(arb_poly(masses), first, infinite)
+            while count:
+                if count % 2:
+                    total = power if total is None else (total + power).cut(bottom, top - bottom)
+                count //= 2
+                if count:
+                    power = (power + power).cut(bottom, top - bottom)
+        assert total is not None
+        self.total = total
+
+    def delta(self, epsilon: arb) -> arb:
+        """A ball whose upper end is no less than delta at epsilon, and whose lower end is 0."""
+        found, first = self.total.infinite, self.total.first
+        start = max(int(float((epsilon / self.h).lower())) - first, 0)
+        for k, mass in enumerate(self.total.mass.coeffs()[start:], start=start + first):
+            loss = k * self.h
+            if loss > epsilon:
+                found += mass * -(epsilon - loss).expm1()
+            elif not loss <= epsilon:
+                found += mass * (-(epsilon - loss).expm1()).union(exact(0))
+        return exact(0).union(found)
