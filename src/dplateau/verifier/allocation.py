@@ -27,8 +27,8 @@ from dplateau.verifier.statement import Composition, Law, Statement
 
 Parts: TypeAlias = tuple[tuple[Fraction, int], ...]
 """Each mu of an epoch's batches, in ascending order, with the number of batches that have it."""
-_REACH: Final = 11.0
-"""Standard deviations of g that the lattices of one summand hold."""
+_REACH, _REPLACED = 13.0, 11.0
+"""Standard deviations of g that the lattices of one summand hold, and under replace."""
 _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
 _GREATEST: Final = 6
@@ -57,7 +57,7 @@ def _replaced(mu: Fraction, shift: arb) -> Sum:
 
     m, rise = exact(mu), shift.exp()
     factor = 2 * (-m * m / 2).exp()
-    high, low, one, other = (float(factor) * math.sinh(mu * g - float(shift)) for g in (_REACH + mu, -7, 1, -1))
+    high, low, one, other = (float(factor) * math.sinh(mu * g - float(shift)) for g in (_REPLACED + mu, -7, 1, -1))
     return chords(max(high, -low), excess, (one - other) / 2, math.inf)
 
 

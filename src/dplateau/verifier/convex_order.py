@@ -123,11 +123,12 @@ class Sum:
         return unit, [place for place, _ in points], mass, moment
 
     def excess(self, t: arb) -> arb:
-        """``E (V - t)_+``, or where t is no single number that of its lower end, which is more."""
-        if not (t := t.lower()) >= self.least:
+        """``E (V - t)_+``."""
+        # The expression is too small for a t that is not next to the k-th point from above; that of the lower end of t is not.
+        if not (low := t.lower()) >= self.least:
             return self.mean - t
         unit, places, mass, moment = self._table
-        k = len(places) - bisect_right(places, int((t * arb(2) ** -unit).floor().fmpz()))
+        k = len(places) - bisect_right(places, int((low * arb(2) ** -unit).floor().fmpz()))
         return self.mean - (1 - mass[-1]) * self.least - moment[-1] + moment[k] - t * mass[k]
 
 
