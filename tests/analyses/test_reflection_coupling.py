@@ -205,3 +205,12 @@ def test_exact_laws_of_losses_that_bend_down(seed):
         assert exact <= epsilon(run, delta) * (1 + 1e-6)
     expanding = replace(instance, others=(Gradient(0.0 if sampling.allocated else -min(1.0, 2 / diameter), 0.0),))
     assert final_laws(run, expanding).epsilon(1e-2) <= epsilon(run, 1e-2) * (1 + 1e-6)
+
+
+def test_steps_that_differ_by_little_cost_little_more_without_a_set():
+    """Without a diameter all steps were one block, and its bound infinite, as soon as one step differed."""
+    equal = run_of(
+        n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None
+    )
+    differs = equal.replace(noise_multiplier=[100.0] * 399 + [100.001])
+    assert epsilon(equal) * 0.99999 <= epsilon(differs) <= epsilon(equal) * 1.001

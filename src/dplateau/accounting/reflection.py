@@ -114,7 +114,7 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
 
 def _varied(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
     taken, free, grid = 0, _Free(1.0, 0.0, 0.0), np.ones(_CELLS + 1)
-    for count, *block in _blocks(steps, diameter**2 / _FINE):
+    for count, *block in _blocks(steps, diameter**2 / _FINE if math.isfinite(diameter) else 0.0):
         taken += count
         free = free.after(*block)
         if math.isfinite(diameter):

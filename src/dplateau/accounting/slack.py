@@ -24,11 +24,14 @@ class WithSlack(Guarantee):
         Its probability, rounded up.
     note : str, optional
         How ``inner`` was chosen.
+    steps : int, optional
+        The number of steps that ``inner`` looks back over, where it does.
     """
 
     inner: Guarantee
     slack: float
     note: str | None = None
+    steps: int | None = None
 
     def epsilon(self, delta: float) -> Enclosure:
         """Infinite where the slack alone exceeds ``delta``."""

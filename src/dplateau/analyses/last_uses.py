@@ -26,6 +26,8 @@ from dplateau.spec import ROUND_OFF, Run
 
 _ROUNDING: Final = 1e-9
 """Relative room for the rounding of sums; they keep twelve digits or more."""
+_EACH: Final = 1e-15
+"""The same for every step: a contraction is a double, and its powers are off by that much more."""
 _WIDE: Final = 128
 """So many look-backs are tried side by side; where there are no more, all of them."""
 _NARROW: Final = 8
@@ -202,7 +204,7 @@ def rounded_mu(run: Run, squares: float) -> float: ...
 def rounded_mu(run: Run, squares: Array) -> Array: ...
 def rounded_mu(run: Run, squares: float | Array) -> float | Array:
     """mu of a cost, with room for rounding: ours, and that of the training loop."""
-    mus = np.sqrt(squares) * (1 + _ROUNDING) + 2 * ROUND_OFF * math.sqrt(run.steps)
+    mus = np.sqrt(squares) * (1 + max(_ROUNDING, _EACH * run.steps)) + 2 * ROUND_OFF * math.sqrt(run.steps)
     return mus if isinstance(squares, np.ndarray) else float(mus)
 
 

@@ -105,7 +105,7 @@ def _member(run: Run, delta: float) -> WithSlack | None:
     if math.isinf(about):
         return None
     note = f"looks back {steps:,} of {run.steps:,} steps; before them the start is forgotten, but for {slack:.1g} of delta"
-    return WithSlack(_window(run, steps), slack, note)
+    return WithSlack(_window(run, steps), slack, note, steps)
 
 
 def _best(run: Run, delta: float) -> tuple[float, int, float]:

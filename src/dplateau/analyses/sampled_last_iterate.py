@@ -135,7 +135,7 @@ class _LookBack(Guarantee):
     def _member(self, steps: int, delta: float) -> Guarantee:
         parts, slack, note = self._parts(steps, delta, _BLOCKS, self.run)
         inner = RenyiDP(parts) if self.renyi else ExactComposition(parts, width=ALLOCATED if _unit(self.run) > 1 else WIDTH)
-        return inner if note is None else WithSlack(inner, slack, note)
+        return inner if note is None else WithSlack(inner, slack, note, steps)
 
     def _rough(self, steps: int, delta: float) -> float:
         """About what epsilon is, in few blocks and in the first direction alone."""

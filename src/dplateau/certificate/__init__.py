@@ -8,6 +8,10 @@ from dplateau.certificate.keys import signing_key as signing_key
 from dplateau.certificate.keys import trust as trust
 from dplateau.certificate.make import DeclaredTraining as DeclaredTraining
 from dplateau.certificate.make import make_certificate as make_certificate
+from dplateau.certificate.proof import Proof as Proof
+from dplateau.certificate.proof import proof_path as proof_path
+from dplateau.certificate.proof import prove as prove
+from dplateau.certificate.proof import read_proof as read_proof
 from dplateau.certificate.read import certificate_schema as certificate_schema
 from dplateau.certificate.read import read_certificate as read_certificate
 from dplateau.certificate.read import read_signed as read_signed

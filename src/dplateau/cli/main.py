@@ -30,6 +30,7 @@ from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.cli.ui import ui
+from dplateau.cli.verify import verify
 from dplateau.spec import AccuracyWarning, ContradictionError, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.missing import remedy
 
@@ -49,7 +50,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-_running = (train, predict, evaluate, demo, report, sign, plan, account, calibrate)
+_running = (train, predict, evaluate, demo, report, verify, sign, plan, account, calibrate)
 for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, check, ui):
     app.command(cls=Once)(command)
 app.add_typer(ledger)

@@ -13,7 +13,7 @@ from rich.text import Text
 from dplateau._account import Report
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
-from dplateau.certificate import Certificate, Signed, Verdict
+from dplateau.certificate import Certificate, Proof, Signed, Verdict
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import by_whom, run_facts, secret, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
@@ -196,6 +196,41 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
     else:
         lines += ["", certificate.statement, *_weak(certificate)]
     return Group(*lines, *_gaps(certificate))
+
+
+def proof_line(proof: Proof) -> Text:
+    """What ball arithmetic found, in one line."""
+    what = {"verified": "bold green", "refuted": "bold red"}.get(proof.outcome, "bold yellow")
+    return Text.assemble((proof.outcome, what), f"{_how_far(proof)} in {proof.seconds:.1f} s")
+
+
+def _how_far(proof: Proof) -> str:
+    if proof.outcome == "not decided":
+        return f": {proof.why},"
+    return f" to {proof.digits} digits" if proof.digits else ""
+
+
+def proof_text(proof: Proof) -> RenderableType:
+    """What ``dplateau verify`` shows."""
+    if proof.lower is None:
+        least = "unknown" if proof.upper is None else f"at most epsilon {proof.upper:.15g}"
+    else:
+        least = f"epsilon {proof.lower:.15g}" if proof.upper is None else f"epsilon {_common(proof.lower, proof.upper)}"
+    both = facts(
+        ("claim", f"epsilon {proof.epsilon:.15g} at delta {proof.delta:g}"),
+        ("the bound gives", least),
+        ("bound", proof.bound),
+        ("proved with", ", ".join(f"{name} {number}" for name, number in proof.versions)),
+    )
+    return Group(proof_line(proof), "", both)
+
+
+def _common(lower: float, upper: float) -> str:
+    """A number that lies between both, with the digits that they share, and three dots."""
+    for digits in range(15, 1, -1):
+        if f"{lower:.{digits}g}" == f"{upper:.{digits}g}":
+            return f"{lower:.{digits}g}..."
+    return f"between {lower:.9g} and {upper:.9g}"
 
 
 def trade_off_text(found: TradeOffs) -> RenderableType:

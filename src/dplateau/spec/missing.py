@@ -10,6 +10,7 @@ INSTALLS: Final = {
     **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'.[train]'"),
     **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'.[ledger]'"),
     "matplotlib": "'.[plots]'",
+    "flint": "'.[verify]'",
     "dplateau_papers": "./papers",
 }
 """Packages by the name of their import, and what installs them."""

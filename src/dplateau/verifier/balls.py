@@ -58,4 +58,6 @@ def largest(*values: arb) -> arb:
 
 def gaussian_delta(mu: arb, epsilon: arb) -> arb:
     """delta of mu-GDP at epsilon (Balle, Wang 2018, Theorem 8)."""
+    if mu.is_zero():
+        return arb(0)
     return above(epsilon / mu - mu / 2) - epsilon.exp() * above(epsilon / mu + mu / 2)

@@ -9,9 +9,13 @@ All terms on the right are >= 0, so the sum is never below delta. It exceeds it 
 j > 0 by what Chernoff's bound at a larger c allows. The sum ends at omega = N h: what is missing is at most
 ``sup |M(c + i w)| exp(-c epsilon) / (pi omega)``, the supremum over w >= omega.
 
-That is found so. The tilted law of a step's loss, m(c) in all, lies above layers: uniform laws on stretches of losses, of known
-mass and width. The transform of one of width v is at most ``env(w v/2)`` of its mass, where env falls and is at least
-``|sin x / x|``: ``1 - x^2/6 + x^4/120`` up to 2, then 1/x. So ``|m(c + i w)| <= m(c) - sum of mass (1 - env(omega v/2))``.
+That is found by bending the line of h, on which a branch's integrand ``P exp(s loss)`` is analytic: on z = h + i y(h) the factor
+``exp(i w loss)`` has the modulus ``exp(-w Im loss)``, which falls with w where ``Im loss >= 0``. With the odds r of a mixture's second
+centre, its share pi and the angle t = gap y,
+
+    ``|1 + r exp(i t)|^2 = (1 + r)^2 (1 - 4 pi (1 - pi) sin^2(t/2))``,
+
+so what the modulus is, relative to that on the line, is known in closed form. Its integral is bounded cell by cell.
 """
 
 from __future__ import annotations
@@ -22,13 +26,19 @@ from typing import Final, NamedTuple
 
 from flint import acb, arb
 
-from dplateau.verifier.balls import exact, largest, precision
-from dplateau.verifier.laws import Branch, Sampled
-from dplateau.verifier.quadrature import TooHardError, nodes
+from dplateau.verifier.balls import exact, precision
+from dplateau.verifier.laws import Branch, Mixture, Sampled
+from dplateau.verifier.quadrature import TooHardError, end_of, nodes
 from dplateau.verifier.statement import Composition
 
-_CELLS: Final = 1_000
-"""Into so many cells a branch is cut for its layers."""
+_CELLS: Final = 500
+"""Into so many cells a branch is cut where its path is bent."""
+_STEPS: Final = 40
+"""The same for the way up from an end."""
+_LITTLE: Final = exact(1e-25)
+"""Where the ends of a bent path lie: the modulus is so small there."""
+_HIGHEST: Final = 2.2
+"""Largest angle of a path, in all; beyond pi the phase turns back."""
 _MOST: Final = 20_000
 """Most nodes of the line."""
 _DIGITS: Final = math.log(1e-13)
@@ -37,50 +47,85 @@ _FURTHER: Final = (1.03, 1.1, 1.25, 1.6, 2.5)
 """Where Chernoff's bound is tried, in units of c."""
 
 
-class _Layer(NamedTuple):
-    mass: arb
-    width: arb
+class Path(NamedTuple):
+    """``height`` and ``early``: y = height/gap times the share that the second centre would have with odds larger by ``early``."""
+
+    height: float
+    early: float
+
+    def at(self, branch: Branch, h: arb) -> tuple[arb, arb]:
+        """y and its derivative, of all mixtures together."""
+        y = slope = exact(0)
+        for mixture in (branch.p, branch.q):
+            if mixture.gap is not None:
+                share = 1 / (1 + 1 / (exact(self.early) * mixture.odds(h)))
+                y += exact(self.height) / abs(mixture.gap) * share
+                slope += exact(self.height) * mixture.gap.sgn() * share * (1 - share)
+        flat = branch.p.gap is None and branch.q.gap is None
+        return (exact(self.height) if flat else y), slope
 
 
-def _layers(branch: Branch, c: arb) -> list[_Layer]:
-    """Layers beneath the tilted law of one branch, in the order of losses unimodal: cells from the highest one outwards."""
-    low, high = branch.low, branch.high
-    if low is None:
-        low = min(branch.tail(c, -1, second=second)[2] for second in (False, True)) - 9
-    if high is None:
-        high = largest(*(branch.tail(c, 1, second=second)[2] for second in (False, True)), low) + 9
-    edges = [low + (high - low) * k / _CELLS for k in range(_CELLS + 1)]
-    places = [branch.loss(edge) for edge in edges]
-    heights = list[float]()
-    for left, right in zip(edges[:-1], edges[1:], strict=True):
-        h = left.union(right)
-        found = (branch.p.log(h) - h * h / 2 + c * branch.loss(h)).exp() / (2 * arb.pi()).sqrt() / abs(branch.slope(h))
-        heights.append(float(found.abs_lower()) * (1 - 1e-12) if found.is_finite() else 0.0)
-    first = last = max(range(_CELLS), key=heights.__getitem__)
-    layers, level = list[_Layer](), heights[first]
-    # Each layer ends where one of the two neighbours is lower.
-    while level > 0:
-        before = heights[first - 1] if first else 0.0
-        after = heights[last + 1] if last + 1 < _CELLS else 0.0
-        following = min(level, max(before, after))
-        width = exact(abs(places[last + 1] - places[first]).abs_lower())
-        layers.append(_Layer(exact(level - following) * (1 - exact(1e-15)) * width, width))
-        level = following
-        if before >= after:
-            first -= 1
-        else:
-            last += 1
-    return [layer for layer in layers if layer.mass > 0]
+def _turned(mixture: Mixture, h: arb, y: arb) -> tuple[arb, arb]:
+    """The log of the modulus at h + i y, relative to that at h, and the argument."""
+    if mixture.gap is None:
+        return exact(0), mixture.centre * y
+    odds, angle = mixture.odds(h), mixture.gap * y
+    share = 1 / (1 + 1 / odds)
+    log = (1 - 4 * share * (1 - share) * (angle / 2).sin() ** 2).log() / 2
+    return log, mixture.centre * y + arb.atan2(odds * angle.sin(), 1 + odds * angle.cos())
 
 
-def _lost(layers: list[_Layer], omega: arb) -> arb:
-    """What the layers take off m(c), for every frequency from ``omega`` on."""
-    lost = exact(0)
-    for mass, width in layers:
-        x = omega * width / 2
-        square = x * x
-        lost += mass * (square / 6 * (1 - square / 20) if x < 2 else (1 - 1 / x).max(exact(0)))
-    return lost
+def _growth(branch: Branch, c: arb, omega: arb, h: arb, y: arb) -> arb:
+    """The log of the integrand's modulus there, relative to that at h, for every frequency from ``omega`` on: NaN for no bound."""
+    (log_p, turn_p), (log_q, turn_q) = _turned(branch.p, h, y), _turned(branch.q, h, y)
+    turn = turn_p - turn_q
+    if not turn >= 0:
+        return arb.nan()
+    return y * y / 2 + (1 + c) * log_p - c * log_q - omega * turn
+
+
+def _upright(branch: Branch, c: arb, omega: arb, h: arb, y: arb, sign: int) -> arb:
+    """The integral of the modulus from h, an end of the branch, up to h + i y."""
+    size, turn, total = (branch.p.log(h) + c * branch.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt(), exact(0), exact(0)
+    for k in range(_STEPS):
+        u = y * (arb(k).union(arb(k + 1)) / _STEPS)
+        # Im loss is the integral of the real part of its derivative.
+        slope = sign * branch.slope(acb(h, sign * u)).real
+        if not slope >= 0:
+            return arb.nan()
+        log_p, log_q = _turned(branch.p, h, u)[0], _turned(branch.q, h, u)[0]
+        total += size * (u * u / 2 + (1 + c) * log_p - c * log_q - omega * turn).exp() * y / _STEPS
+        turn += exact(slope.lower()) * y / _STEPS
+    return total
+
+
+def _modulus(branch: Branch, c: arb, omega: arb, path: Path) -> tuple[arb, arb]:
+    """The modulus of the branch's share of m(c + i w), for every w >= omega: bounds on it, and on what it is more than that of m(c)."""
+    low, below = end_of(branch, c, _LITTLE, -1) if branch.low is None else (branch.low, exact(0))
+    high, beyond = end_of(branch, c, _LITTLE, 1) if branch.high is None else (branch.high, exact(0))
+    sign = 1 if branch.slope((low + high) / 2) > 0 else -1
+    # The path begins and ends on the line; beyond its ends the integrand stays what it is.
+    gain = sum((_upright(branch, c, omega, end, path.at(branch, end)[0], sign) for end in (low, high)), exact(0))
+    size = gain + below + beyond
+    width = (high - low) / _CELLS
+    for k in range(_CELLS):
+        h = (low + k * width).union(low + (k + 1) * width)
+        y, slope = path.at(branch, h)
+        growth = _growth(branch, c, omega, h, sign * y) + (1 + slope * slope).log() / 2
+        mass = width * (branch.p.log(h) + c * branch.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt()
+        gain += mass * exact(growth.expm1().upper())
+        size += mass * exact(growth.exp().upper())
+    return size, gain
+
+
+def _paths(branch: Branch, omega: float) -> list[Path]:
+    """Paths that start out as a multiple of the loss' slope, up to some height; which of them is taken decides nothing but effort."""
+    gaps = [float(abs(mixture.gap)) for mixture in (branch.p, branch.q) if mixture.gap is not None]
+    if not gaps:
+        return [Path(height, 1.0) for height in (0.3, 1.0)]
+    highest, slope = _HIGHEST / len(gaps), omega / (1 / max(gaps) ** 2 + 1)
+    starts = [(min(cap * highest, part * slope), part * slope) for part in (0.45, 0.9, 1.6) for cap in (0.4, 1.0)]
+    return [Path(height, start / height) for height, start in dict.fromkeys(starts)]
 
 
 class Line:
@@ -171,24 +216,24 @@ class Line:
 
     def _choose_end(self, omega: float, log_allowed: float) -> None:
         """Enough nodes, and the bound on what is beyond them."""
-        tolerance = exact(1e-12) / self.most
-        known = list[tuple[arb, list[_Layer], int]]()
-        for law, count in self.laws:
-            found = nodes(law, self.c, exact(0), tolerance)
-            known.append((found.moment(self.c), [x for branch in law.branches for x in _layers(branch, self.c)], count))
-        for _ in range(60):
+        tolerance = exact(1e-20) / self.most
+        known = [(law, count, nodes(law, self.c, exact(0), tolerance)) for law, count in self.laws]
+        for _ in range(40):
             self.count = int(omega / float(self.step)) + 1
             if self.count > _MOST:
                 raise TooHardError
             end = self.count * self.step
             log_tail = self.square / 2 * (self.c * (self.c + 1) - end * end) - (arb.pi() * end).log()
-            for moment, layers, count in known:
-                left = moment - _lost(layers, end)
-                log_tail += count * exact(left.upper()).log()
+            for law, count, points in known:
+                at_zero, moment = points.at_zero + points.error, points.moment(self.c)
+                bounds = [[_modulus(branch, self.c, end, path) for path in _paths(branch, float(end))] for branch in law.branches]
+                sizes, gains = ([min((x[i].upper() for x in found if x[i].is_finite()), default=arb(1e9)) for found in bounds] for i in (0, 1))
+                least = (at_zero + sum(sizes)).min(moment + sum((gain for gain in gains if gain < 0), exact(0)))
+                log_tail += count * exact(least.upper()).log()
             self.log_tail = log_tail
             if float(log_tail.upper()) < log_allowed:
                 return
-            omega *= 1.12
+            omega *= 1.2
         raise TooHardError
 
     def _sampled(self) -> list[acb]:

@@ -71,7 +71,7 @@ def _rule(count: int, bits: int) -> list[tuple[arb, arb]]:
     return [arb.legendre_p_root(count, k, weight=True) for k in range(count)]
 
 
-def _end(branch: Branch, c: arb, tolerance: arb, sign: int) -> tuple[arb, arb]:
+def end_of(branch: Branch, c: arb, tolerance: arb, sign: int) -> tuple[arb, arb]:
     """Where an end may be cut, and what is left there: ``exp(constant + slope^2/2)`` times a normal tail, at c and at 0."""
 
     def place(tail: tuple[arb | None, arb, arb]) -> float:
@@ -100,10 +100,10 @@ class _Rule:
         branch, c = self.branch, self.c
         low, high, error = branch.low, branch.high, exact(0)
         if low is None:
-            low, lost = _end(branch, c, self.tolerance, -1)
+            low, lost = end_of(branch, c, self.tolerance, -1)
             error += lost
         if high is None:
-            high, lost = _end(branch, c, self.tolerance, 1)
+            high, lost = end_of(branch, c, self.tolerance, 1)
             error += lost
         count = max(int(float((high - low).upper())) + 1, 1)
         edges = [low + (high - low) * k / count for k in range(count + 1)]

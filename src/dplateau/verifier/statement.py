@@ -25,7 +25,7 @@ class Law(ABC):
         """The law of (Q, P); a symmetric one is its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Composition:
     """Independent steps in one direction: laws with the number of steps that have each, and ``square``, the sum of the squared
     mu of all Gaussian steps.

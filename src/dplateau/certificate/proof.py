@@ -1,0 +1,200 @@
+"""``prove``: an epsilon computed a second time, in ball arithmetic, by code that shares nothing with the accountant."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dplateau._account import account, leading_analyses
+from dplateau.analyses import ANALYSES
+from dplateau.analyses.composed import NAME as COMPOSED
+from dplateau.certificate.certificate import Certificate
+from dplateau.certificate.parts import keys, text_of
+from dplateau.certificate.signature import TIME
+from dplateau.certificate.strict_json import strict_json
+from dplateau.files import read_small
+from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
+from dplateau.spec.missing import explained
+from dplateau.spec.runs import runs_of
+from dplateau.spec.schedule import real
+
+if TYPE_CHECKING:
+    from dplateau.verifier.check import Part
+
+KIND: Final = "dplateau proof"
+FORMAT: Final = 1
+OUTCOMES: Final = ("verified", "refuted", "not decided")
+LARGEST: Final = 8192
+"""Bytes of a file with a proof; one has some 600."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What ball arithmetic says of one claim.
+
+    Attributes
+    ----------
+    outcome : str
+        "verified": the bound gives the claim, or less. "refuted": it gives more. "not decided": neither was shown.
+    why : str or None
+        Why it is not decided.
+    epsilon, delta : float
+        The claim.
+    bound : str
+        The bound that was asked.
+    lower, upper : float or None
+        Ends of a ball that holds the least epsilon that the bound gives at ``delta``; None where an end is not known.
+    digits : int or None
+        To how many digits that epsilon is known; None where it has no lower end.
+    seconds : float
+        How long it took.
+    proved_at : str
+        The time by this machine's clock, in UTC.
+    versions : tuple of (str, str)
+        Software, and its version.
+    """
+
+    outcome: str
+    why: str | None
+    epsilon: float
+    delta: float
+    bound: str
+    lower: float | None
+    upper: float | None
+    digits: int | None
+    seconds: float
+    proved_at: str
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def verified(self) -> bool:
+        """Whether the claim is proved."""
+        return self.outcome == OUTCOMES[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**vars(self), "versions": dict(self.versions)}
+
+    def to_json(self, content: bytes) -> str:
+        """The text of a file that says so of a certificate with these bytes."""
+        data = {"kind": KIND, "format": FORMAT, "certificate_sha256": hashlib.sha256(content).hexdigest(), **self.to_dict()}
+        return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def proof_path(certificate: Path) -> Path:
+    """Where the proof of a certificate file lies."""
+    return certificate.with_suffix(".proof.json")
+
+
+def read_proof(certificate: Path, content: bytes) -> Proof | None:
+    """What lies beside a certificate file, if it is about these bytes; None otherwise. It is a record, which anybody can write.
+
+    Raises
+    ------
+    InputError
+        The file beside it is no proof.
+    """
+    path = proof_path(certificate)
+    if not path.exists():
+        return None
+    data = strict_json(read_small(path, "a proof", LARGEST)[0].decode("utf-8", "replace"))
+    data = keys("the proof", data, {"kind", "format", "certificate_sha256", *Proof.__dataclass_fields__})
+    if (data["kind"], data["format"]) != (KIND, FORMAT) or data["outcome"] not in OUTCOMES or not isinstance(data["versions"], dict):
+        raise InputError(f"{path} is no {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
+    if data["certificate_sha256"] != hashlib.sha256(content).hexdigest():
+        return None
+
+    def number(name: str) -> float | None:
+        return None if data[name] is None else real(name, data[name], inclusive=True)
+
+    digits = number("digits")
+    return Proof(
+        outcome=data["outcome"],
+        why=None if data["why"] is None else text_of("why", data["why"]),
+        epsilon=number("epsilon") or 0.0,
+        delta=number("delta") or 0.0,
+        bound=text_of("bound", data["bound"]),
+        lower=number("lower"),
+        upper=number("upper"),
+        digits=None if digits is None else int(digits),
+        seconds=number("seconds") or 0.0,
+        proved_at=text_of("proved_at", data["proved_at"]),
+        versions=tuple((text_of("software", name), text_of("version", found)) for name, found in data["versions"].items()),
+    )
+
+
+def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta: float | None = None) -> Proof:
+    """Prove again that a certificate's bound gives its epsilon at its delta, or that a run has a given one.
+
+    Everything that counts is computed in ball arithmetic (Arb) from the run's numbers as they are written, with a bound on every
+    error; the accountant is only asked what it chose, such as a look-back, since any choice is a bound.
+
+    Parameters
+    ----------
+    claimed : Certificate, Run or Runs
+        What is claimed. Whether the run is what really happened cannot be computed.
+    epsilon, delta : float, optional
+        The claim about a run; a certificate states its own.
+
+    Raises
+    ------
+    InputError
+        A claim is missing, or no number in its range.
+    UncertifiedError
+        The run has no finite proved epsilon at all.
+    ModuleNotFoundError
+        python-flint is not installed: ``dplateau[verify]``.
+    """
+    with explained():
+        from dplateau.verifier.check import check
+    if isinstance(claimed, Certificate):
+        if epsilon is not None or delta is not None:
+            raise InputError("a certificate states its own epsilon and delta: leave out both.")
+        run, epsilon, delta, bound = claimed.run, claimed.epsilon, claimed.delta, claimed.bound
+    else:
+        if epsilon is None or delta is None:
+            raise InputError("a run states no claim: give epsilon and delta.")
+        run, epsilon, delta = claimed, real("epsilon", epsilon, inclusive=True), real("delta", delta)
+        if delta >= 1:
+            raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / run.n:.3g}.")
+        best = account(run, delta).best
+        if best is None:
+            raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
+        bound = best.name
+    if isinstance(run, Selection) or bound not in _known():
+        why = f"the bound {bound} has no second computation yet"
+        found = dict(outcome=OUTCOMES[2], why=why, lower=None, upper=None, digits=None, seconds=0.0)
+    else:
+        share = delta / len(runs_of(run))
+        checked = check([_part(one, bound, share) for one in runs_of(run)], epsilon, delta)
+        ends = dict(lower=checked.lower or None, upper=checked.upper if checked.upper < float("inf") else None)
+        found = dict(outcome=checked.outcome.value, why=checked.why, digits=checked.digits, seconds=checked.seconds, **ends)
+    versions = tuple((name, version(name)) for name in ("dplateau", "python-flint"))
+    return Proof(
+        epsilon=epsilon, delta=delta, bound=bound, proved_at=datetime.now(UTC).strftime(TIME), versions=versions, **found
+    )
+
+
+def _known() -> Iterable[str]:
+    return {COMPOSED, *(analysis.name for analysis in ANALYSES)}
+
+
+def _part(run: Run, bound: str, delta: float) -> Part:
+    """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one."""
+    from dplateau.verifier.check import Part
+
+    analyses = {analysis.name: analysis for analysis in ANALYSES}
+    if bound == COMPOSED:
+        fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
+        analysis = min(fitting, key=lambda one: one.guarantee(run).upper(delta))
+    else:
+        analysis = analyses[bound]
+    while analysis.dominated_by is not None:
+        analysis = analyses[analysis.dominated_by]
+    return Part(run, analysis.name, getattr(analysis.guarantee(run).chosen(delta), "steps", None))

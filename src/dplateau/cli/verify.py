@@ -1,0 +1,76 @@
+"""``dplateau verify``: whether a second accountant, in ball arithmetic, confirms an epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dplateau.cli import options as o
+from dplateau.cli.output import show, show_json
+from dplateau.spec import InputError
+
+STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
+File = Annotated[
+    Path | None, typer.Argument(metavar="[CERTIFICATE]", help="A certificate.json, or a model's folder.", show_default=False)
+]
+Epsilon = Annotated[float | None, o.option("The claim about a run: this epsilon at --delta.", o.GUARANTEE, "--epsilon")]
+Save = Annotated[
+    bool, o.option("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
+]
+
+
+def verify(
+    certificate: File = None,
+    *,
+    run: o.RunFiles = None,
+    epsilon: Epsilon = None,
+    delta: o.Delta = None,
+    signed_by: o.SignedBy = None,
+    save: Save = False,
+    json: o.Json = False,
+) -> int:
+    """Prove an epsilon a second time, in ball arithmetic.
+
+    What the certificate's bound gives for its run is computed from exact
+    numbers, with a bound on every error, by code that shares nothing with the
+    accountant that made the certificate. Exit status 0 if the claim is
+    verified, 1 if it is refuted, 2 if neither could be shown. It takes seconds
+    for most runs, and needs python-flint: dplateau\\[verify].
+
+    [bold]Examples[/]
+
+    dplateau verify adult-model/certificate.json
+
+    dplateau verify --run run.json --epsilon 1.2 --delta 1e-6
+    """
+    from dplateau.certificate import prove, proof_path, read_signed
+    from dplateau.certificate.keys import named_keys
+    from dplateau.certificate.read import certificate_file, content_of
+    from dplateau.files import check_file, write_file
+    from dplateau.report.text import proof_text
+
+    if (certificate is None) == (not run):
+        raise InputError("name a certificate, or give --run with --epsilon and --delta.")
+    with Console(stderr=True).status("proving it again"):
+        if certificate is None:
+            if signed_by or save:
+                raise InputError("--signed-by and --save are for certificates: leave them out.")
+            proof = prove(o.run_of(o.runs_in(run)[0]), epsilon, delta)
+        else:
+            path = certificate_file(certificate)
+            content = content_of(path)
+            if save:
+                check_file(proof_path(path))
+            read, signed = read_signed(path)
+            signed.check(path, named_keys(signed_by) if signed_by else None)
+            proof = prove(read, epsilon, delta)
+            if save:
+                write_file(proof_path(path), proof.to_json(content))
+    if json:
+        show_json(proof.to_dict())
+    else:
+        show(proof_text(proof))
+    return STATUS[proof.outcome]

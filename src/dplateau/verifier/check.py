@@ -1,0 +1,215 @@
+"""Whether a theorem gives a run the epsilon that is claimed, decided in balls."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from flint import arb
+
+from dplateau.spec import Run
+from dplateau.verifier.balls import exact, gaussian_delta, largest, precision
+from dplateau.verifier.contour import Line
+from dplateau.verifier.forgetting import forgetting
+from dplateau.verifier.lattice import Lattice
+from dplateau.verifier.laws import Add
+from dplateau.verifier.look_back import look_back
+from dplateau.verifier.mechanism import composed
+from dplateau.verifier.quadrature import TooHardError
+from dplateau.verifier.statement import Composition, Statement
+from dplateau.verifier.strings import fixed_order, shuffled
+
+_POINTS: Final = (2**12, 2**14, 2**16, 2**17)
+"""Points of the lattices that are tried, one after the other, while a claim is not decided."""
+_DIGITS: Final = 15
+"""More digits than these are not told."""
+Profile: TypeAlias = Callable[[arb], arb]
+
+
+class Outcome(StrEnum):
+    """What balls say of a claim."""
+
+    VERIFIED = "verified"
+    """The theorem gives delta at the epsilon that is claimed, or less."""
+    REFUTED = "refuted"
+    """What the theorem gives is more than delta."""
+    NOT_DECIDED = "not decided"
+
+
+class Part(NamedTuple):
+    """One run, the bound that is claimed of it, and over how many steps that looks back, if it does."""
+
+    run: Run
+    bound: str
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        Verified, refuted or not decided.
+    why : str or None
+        Why it is not decided.
+    lower, upper : float
+        Ends of a ball that holds the least epsilon that the theorem gives at delta: 0 and infinity where that is not known.
+    seconds : float
+        How long it took.
+    """
+
+    outcome: Outcome
+    why: str | None
+    lower: float
+    upper: float
+    seconds: float
+
+    @property
+    def digits(self) -> int | None:
+        """To how many digits the theorem's epsilon is known; None where there is no lower end."""
+        if not 0 < self.lower <= self.upper < math.inf:
+            return None
+        return min(math.floor(-math.log10(max((self.upper - self.lower) / self.upper, 10.0**-_DIGITS))), _DIGITS)
+
+
+def statement(part: Part, delta: float) -> Statement:
+    """What the part's bound says of its run; what the bound leaves to chance is chosen for this delta.
+
+    Raises
+    ------
+    ValueError
+        The bound does not cover the run, or is none that is verified.
+    """
+    run, steps = part.run, part.steps
+    match part.bound:
+        case "exact-composition":
+            return composed(run)
+        case "fixed-order":
+            return fixed_order(run)
+        case "shuffled":
+            return shuffled(run)
+        case "sampled-last-iterate":
+            return composed(run) if steps is None else look_back(run, steps, delta)
+        case "reflection-coupling" if steps is not None:
+            return forgetting(run, steps, delta, common_start)
+    raise ValueError(f"the bound {part.bound} has no second proof of its numbers")
+
+
+def common_start(run: Run) -> Statement:
+    """The steps of a run from a start that both data sets share: the least general theorem that covers it."""
+    if run.sampling.drawn or run.sampling.allocated or run.strong_convexity is None:
+        return composed(run)
+    return (shuffled if run.sampling.shuffled else fixed_order)(run)
+
+
+def profile(composition: Composition, epsilon: arb, delta: float, points: int) -> tuple[Profile, bool]:
+    """delta of a composition near ``epsilon``, and whether more points of a lattice may find less."""
+    laws = composition.parts
+    if not laws:
+        mu = composition.square.sqrt()
+        return (lambda e: gaussian_delta(mu, e)), False
+    plain = not composition.square > 0
+    if plain and sum(count for _, count in laws) == 1:
+        return laws[0][0].profile, False
+    if plain and all(isinstance(law, Add) and law.greatest is not None for law, _ in laws):
+        greatest = sum((count * law.greatest for law, count in laws if isinstance(law, Add)), exact(0))
+        if epsilon > greatest:
+            return (lambda e: exact(0) if e > greatest else exact(0).union(exact(1))), False
+    if not epsilon > 0:
+        # Nobody can tell two runs apart by more than the sum of the total variations.
+        whole = sum((count * law.profile(exact(0)) for law, count in laws), gaussian_delta(composition.square.sqrt(), exact(0)))
+        return (lambda e: exact(0).union(whole)), False
+    try:
+        return Line(composition, epsilon, delta).delta, False
+    except TooHardError:
+        return Lattice(composition, epsilon, delta, points).delta, True
+
+
+class _Whole:
+    """delta of a statement near one epsilon."""
+
+    def __init__(self, said: Statement, epsilon: arb, delta: float) -> None:
+        self.said, self.epsilon, self.delta = said, epsilon, delta
+        self.known: dict[Composition, tuple[Profile, bool]] = {}
+
+    def refine(self, points: int) -> bool:
+        """Compute what a lattice of so many points may improve; False if nothing is left to improve."""
+        parts = {composition for mixture in self.said.directions for _, composition in mixture}
+        todo = [one for one in parts if one not in self.known or self.known[one][1]]
+        self.known |= {one: profile(one, self.epsilon, self.delta, points) for one in todo}
+        return bool(todo)
+
+    def at(self, epsilon: arb) -> arb:
+        """The ball of delta."""
+        means = [sum((w * self.known[one][0](epsilon) for w, one in mixture), exact(0)) for mixture in self.said.directions]
+        return self.said.slack + largest(*means)
+
+
+def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
+    """Whether runs on the same records are (epsilon, delta)-private together, by their bounds.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        The runs, each with its bound.
+    epsilon, delta : float
+        The claim, as exact numbers.
+    """
+    start = time.perf_counter()
+
+    def found(outcome: Outcome, why: str | None = None, lower: float = 0.0, upper: float = math.inf) -> Checked:
+        return Checked(outcome, why, lower, upper, time.perf_counter() - start)
+
+    with precision():
+        try:
+            said = sum((statement(part, delta / len(parts)) for part in parts[1:]), statement(parts[0], delta / len(parts)))
+        except ValueError as error:
+            return found(Outcome.NOT_DECIDED, str(error))
+        whole, target, claimed = _Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
+        ball = exact(0)
+        for points in _POINTS:
+            try:
+                if not whole.refine(points):
+                    break
+                ball = whole.at(claimed)
+            except (ArithmeticError, ValueError, OverflowError, MemoryError) as error:
+                return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
+            if ball <= target or ball > target:
+                break
+        lower, upper = _least(whole, claimed, target)
+        if ball <= target:
+            return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
+        if ball > target:
+            return found(Outcome.REFUTED, None, max(lower, epsilon), upper)
+        return found(Outcome.NOT_DECIDED, "the ball of delta holds the claim", lower, upper)
+
+
+def _least(whole: _Whole, claimed: arb, target: arb) -> tuple[float, float]:
+    """Ends of a ball around the least epsilon with this delta."""
+    if not claimed > 0:
+        return 0.0, math.inf
+    epsilon, width = claimed, claimed * exact(1e-7)
+    for _ in range(40):
+        here, there = whole.at(epsilon).upper(), whole.at(epsilon + width).upper()
+        if not (here > there > 0):
+            return 0.0, math.inf
+        step = (here / target).log() / (here / there).log() * width
+        epsilon = (epsilon + step).mid()
+        if not epsilon > 0:
+            return 0.0, math.inf
+        if abs(step) < epsilon * exact(1e-25):
+            break
+    lower, upper, gap = 0.0, math.inf, epsilon * exact(2e-16)
+    while gap < epsilon / 10 and not (lower > 0 and upper < math.inf):
+        if not lower and whole.at(epsilon - gap) >= target:
+            lower = math.nextafter(float((epsilon - gap).lower()), 0.0)
+        if upper == math.inf and whole.at(epsilon + gap) <= target:
+            upper = math.nextafter(float((epsilon + gap).upper()), math.inf)
+        gap *= 4
+    return lower, upper
