@@ -107,7 +107,7 @@ class AllocatedAdd(_Allocated):
 
 class AllocatedReplace(_Allocated):
     """One value of the record against another one. delta is a falling convex function of exp(epsilon): its chords between bounds at
-    any points are bounds, and beyond the last point the bound there. Each profile has laws of its own (some tenths of a second).
+    any points are bounds, and beyond the last point the bound there. Each profile has laws of its own (about a second).
     """
 
     @precision()
@@ -122,15 +122,10 @@ class AllocatedReplace(_Allocated):
 
 
 def composed(run: Run) -> Statement:
-    """All noisy gradients of a run with random allocation of more than one batch. Noise is rounded down to few levels."""
-    batches, mu = run.sampling.epoch_length(run.n), [1 / row.noise for row in steps(run) for _ in range(row.count)]
-    epochs = [mu[first : first + batches] for first in range(0, len(mu), batches)]
-    kinds = Counter[Parts]()
-    for values, cells in product((epochs, [[max(epoch)] * len(epoch) for epoch in epochs]), _CELLS):
-        kinds = Counter(tuple(sorted(Counter(epoch).items())) for epoch in _raised(values, cells))
-        if sum(map(len, kinds)) <= _PAIRS:
-            break
-    unit, plain = sensitivity(run), [parts for parts in kinds if parts[-1][0] > _GREATEST]
+    """All noisy gradients of a run with random allocation of more than one batch."""
+    batches = run.sampling.epoch_length(run.n)
+    unit, kinds = sensitivity(run), _epochs(run, batches)
+    plain = [parts for parts in kinds if parts[-1][0] > _GREATEST]
     square = exact(sum((kinds.pop(parts) * (unit * parts[-1][0]) ** 2 for parts in plain), Fraction(0)))
     laws = (AllocatedRemove, AllocatedAdd) if unit == 1 else (AllocatedReplace,)
     return Statement.of(
@@ -138,10 +133,21 @@ def composed(run: Run) -> Statement:
     )
 
 
-def _raised(epochs: list[list[Fraction]], cells: int) -> list[list[Fraction]]:
-    """Each mu raised to the greatest in its cell, one of so many on a geometric grid."""
-    values = sorted({mu for epoch in epochs for mu in epoch})
-    width = math.log(values[-1] / values[0]) / (cells - 1) if cells else 0
-    cell = {mu: math.floor(math.log(values[-1] / mu) / width + 1e-9) if width else mu for mu in values}
-    greatest = {cell[mu]: mu for mu in values}
-    return [[greatest[cell[mu]] for mu in epoch] for epoch in epochs]
+def _epochs(run: Run, batches: int) -> Counter[Parts]:
+    """The kinds of epochs and how many there are of each. Noise is rounded down to few levels, if need be to one for an epoch."""
+    rows, (whole, rest) = steps(run), divmod(run.steps, batches)
+    if len(rows) == 1:
+        return Counter({((1 / rows[0].noise, count),): times for count, times in ((batches, whole), (rest, 1)) if count and times})
+    noise = sorted({row.noise for row in rows}, reverse=True)
+    log, place = [math.log(z) for z in noise], {z: i for i, z in enumerate(noise)}
+    epochs = [[place[row.noise] for row in rows[first : first + batches]] for first in range(0, run.steps, batches)]
+    found = Counter[tuple[tuple[int, int], ...]]()
+    for levels, cells in product((epochs, [[max(epoch)] * len(epoch) for epoch in epochs]), _CELLS):
+        used = sorted({i for epoch in levels for i in epoch})
+        width = (log[used[0]] - log[used[-1]]) / (cells - 1) if cells else 0
+        cell = {i: math.floor((log[i] - log[used[-1]]) / width + 1e-9) if width else i for i in used}
+        least = {cell[i]: i for i in used}
+        found = Counter(tuple(sorted(Counter(least[cell[i]] for i in epoch).items())) for epoch in levels)
+        if sum(map(len, found)) <= _PAIRS:
+            break
+    return Counter({tuple((1 / noise[i], count) for i, count in kind): times for kind, times in found.items()})

@@ -53,11 +53,13 @@ class _Block(NamedTuple):
 
     def trimmed(self, scale: int, least: float) -> _Block:
         """Without the rare masses at both ends."""
-        share = [
-            abs(float(mass)) * (1 - least + abs(math.ldexp(i, scale))) for i, mass in enumerate(self.mass.coeffs(), self.first)
-        ]
-        kept = [i for i, one in enumerate(share, self.first) if one > _RARE]
-        return self.part(kept[0], kept[-1] + 1) if kept else _NONE
+        mass, far = self.mass.coeffs(), 1 - least
+
+        def counts(i: int) -> bool:
+            return abs(float(mass[i])) * (far + abs(math.ldexp(self.first + i, scale))) > _RARE
+
+        start, stop = next(filter(counts, range(len(mass))), 0), next(filter(counts, range(len(mass) - 1, -1, -1)), -1)
+        return self.part(self.first + start, self.first + stop + 1)
 
 
 _NONE: Final = _Block(0, arb_poly())
