@@ -34,6 +34,9 @@ Ledger = Annotated[
     str | None,
     o.option("Refuse what was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
 ]
+Verify = Annotated[
+    bool, o.option("Prove its epsilon again in ball arithmetic, and say so on the page: see dplateau verify.", o.RESULT, "--verify")
+]
 
 
 def report(
@@ -42,6 +45,7 @@ def report(
     *,
     signed_by: o.SignedBy = None,
     ledger: Ledger = None,
+    verify: Verify = False,
     json: o.Json = False,
 ) -> int:
     """Make a page of a certificate: what is protected, against whom, and on what that rests.
@@ -57,10 +61,11 @@ def report(
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
-    from dplateau.certificate import read_signed
+    from dplateau.certificate import prove, read_proof, read_signed
     from dplateau.certificate.keys import named_keys
+    from dplateau.certificate.read import content_of
     from dplateau.report.page import check_page, write_page
-    from dplateau.report.text import headline, signature_line, verdict_line
+    from dplateau.report.text import headline, proof_line, signature_line, verdict_line
 
     wanted = named_keys(signed_by) if signed_by else None
     read, signed = read_signed(certificate)
@@ -73,14 +78,16 @@ def report(
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
     with Console(stderr=True).status("recomputing the certificate"):
-        verdict = write_page(read, path, signed)
-    certifies = verdict.certifies and signed.matches
+        proof = prove(read) if verify else read_proof(certificate, content_of(certificate))
+        verdict = write_page(read, path, signed, proof)
+    certifies = verdict.certifies and signed.matches and (proof is None or proof.outcome != "refuted")
     if json:
         show_json(
             {
                 "page": str(path),
                 "certifies": certifies,
                 "signature": signed.to_dict(),
+                "proof": proof and proof.to_dict(),
                 "ledger": charges and [charge.to_dict() for charge in charges],
                 "agrees": verdict.agrees,
                 "epsilon": verdict.recomputed,
@@ -93,6 +100,7 @@ def report(
         lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
+        lines += [proof_line(proof)] if proof else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))

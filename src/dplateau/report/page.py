@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate import Certificate, Signed, Verdict, verify
+from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import by_whom, guessing_accuracy
@@ -25,7 +25,9 @@ SHOWN: Final = 12
 """Differences that are written out."""
 
 
-def certificate_page(certificate: Certificate, report: Report | None = None, signed: Signed = UNSIGNED) -> str:
+def certificate_page(
+    certificate: Certificate, report: Report | None = None, signed: Signed = UNSIGNED, proof: Proof | None = None
+) -> str:
     """A page that says what is protected, against whom, and on what that rests; for readers who know no differential privacy.
 
     Every number on it is computed from the certificate's run, and not taken from what the certificate claims. The same certificate
@@ -39,6 +41,8 @@ def certificate_page(certificate: Certificate, report: Report | None = None, sig
         What ``dplateau.account`` says of its run at its delta, if that is known already.
     signed : Signed, optional
         Who has signed its file, as ``read_signed`` says; by default nobody.
+    proof : Proof, optional
+        What ``prove`` or ``read_proof`` says of it.
 
     Returns
     -------
@@ -52,10 +56,10 @@ def certificate_page(certificate: Certificate, report: Report | None = None, sig
     ValueError
         The report is about another run, or another delta.
     """
-    return _page(certificate, report, signed)[0]
+    return _page(certificate, report, signed, proof)[0]
 
 
-def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSIGNED) -> Verdict:
+def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSIGNED, proof: Proof | None = None) -> Verdict:
     """Write the page of a certificate: whole, or not at all.
 
     Parameters
@@ -66,6 +70,8 @@ def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSI
         An ``.html`` file; one that exists is replaced.
     signed : Signed, optional
         Who has signed its file, as ``read_signed`` says; by default nobody.
+    proof : Proof, optional
+        What ``prove`` or ``read_proof`` says of it.
 
     Returns
     -------
@@ -80,7 +86,7 @@ def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSI
         The run has no finite proved epsilon at all.
     """
     path = check_page(path)
-    page, verdict = _page(certificate, None, signed)
+    page, verdict = _page(certificate, None, signed, proof)
     write_file(path, page)
     return verdict
 
@@ -94,7 +100,7 @@ def check_page(path: str | Path) -> Path:
     return path
 
 
-def _page(certificate: Certificate, report: Report | None, signed: Signed) -> tuple[str, Verdict]:
+def _page(certificate: Certificate, report: Report | None, signed: Signed, proof: Proof | None) -> tuple[str, Verdict]:
     if report is None:
         report = account(certificate.run, certificate.delta)
     if report.run != certificate.run or report.delta != certificate.delta:
@@ -109,6 +115,8 @@ def _page(certificate: Certificate, report: Report | None, signed: Signed) -> tu
         run=certificate.run,
         verdict=_verdict(certificate, verdict),
         signed=signed,
+        proof=proof,
+        proved=proof and f"{proof.proved_at[:10]}, {', '.join(' '.join(one) for one in proof.versions)}",
         fingerprint=fingerprint,
         who=_who(certificate),
         epsilon=rounded_up(report.epsilon),

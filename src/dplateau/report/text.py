@@ -200,14 +200,10 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
 
 def proof_line(proof: Proof) -> Text:
     """What ball arithmetic found, in one line."""
-    what = {"verified": "bold green", "refuted": "bold red"}.get(proof.outcome, "bold yellow")
-    return Text.assemble((proof.outcome, what), f"{_how_far(proof)} in {proof.seconds:.1f} s")
-
-
-def _how_far(proof: Proof) -> str:
-    if proof.outcome == "not decided":
-        return f": {proof.why},"
-    return f" to {proof.digits} digits" if proof.digits else ""
+    style = {"verified": "bold green", "refuted": "bold red"}.get(proof.outcome, "bold yellow")
+    digits = f" to {proof.digits} digits" if proof.digits and proof.verified else ""
+    more = {"refuted": ": the bound gives more,", "not decided": f": {proof.why},"}.get(proof.outcome, "")
+    return Text.assemble((proof.outcome, style), f"{digits}{more} in {proof.seconds:.1f} s of ball arithmetic")
 
 
 def proof_text(proof: Proof) -> RenderableType:

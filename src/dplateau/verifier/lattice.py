@@ -14,11 +14,12 @@ from typing import Final
 from flint import arb, arb_poly
 
 from dplateau.verifier.balls import exact, gaussian_delta, precision
+from dplateau.verifier.laws import Sampled
 from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Composition, Law
 
-_AFAR: Final = 45.0
-"""Sums this far above epsilon add all they can: exp(-45) of their mass is what it would be less."""
+_AFAR: Final = 35.0
+"""Sums this far above epsilon add all they can: exp(-35) of their mass is what it would be less."""
 _LEFT_OUT: Final = 1e-17
 """Share of delta that may come from losses beyond the points."""
 _MOST: Final = 1e5
@@ -104,7 +105,7 @@ class Lattice:
     """
 
     def __init__(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
-        laws = [*composition.parts, *([(Gaussian(composition.square), 1)] if composition.square > 0 else [])]
+        laws = self.laws = [*composition.parts, *([(Gaussian(composition.square), 1)] if composition.square > 0 else [])]
         steps = sum(count for _, count in laws)
         allowed = delta * _LEFT_OUT / steps
         high = max(_beyond(law, allowed) for law, _ in laws)
@@ -128,9 +129,18 @@ class Lattice:
         assert total is not None
         self.total = total
 
+    def _told_by_one(self, epsilon: arb) -> arb:
+        none_p = none_q = exact(1)
+        for law, count in self.laws:
+            if not isinstance(law, Sampled):
+                return exact(0)
+            p, q = law.branches[0].beyond(epsilon)
+            none_p, none_q = none_p * (1 - p) ** count, none_q * (1 - q) ** count
+        return (1 - none_p - epsilon.exp() * (1 - none_q)).max(exact(0))
+
     def delta(self, epsilon: arb) -> arb:
-        """A ball whose upper end is no less than delta at epsilon, and whose lower end is 0."""
-        found, first = self.total.infinite, self.total.first
+        """A ball from what the event that some step's loss is above epsilon tells, to the lattice's delta."""
+        low, found, first = self._told_by_one(epsilon), self.total.infinite, self.total.first
         start = max(int(float((epsilon / self.h).lower())) - first, 0)
         for k, mass in enumerate(self.total.mass.coeffs()[start:], start=start + first):
             loss = k * self.h
@@ -138,4 +148,4 @@ class Lattice:
                 found += mass * -(epsilon - loss).expm1()
             elif not loss <= epsilon:
                 found += mass * (-(epsilon - loss).expm1()).union(exact(0))
-        return exact(0).union(found)
+        return low.union(found)

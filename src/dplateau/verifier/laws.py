@@ -27,7 +27,7 @@ The last three have, for the losses in between, two Gaussian pairs told apart: N
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -88,6 +88,7 @@ class Branch:
     q: Mixture
     low: arb | None = None
     high: arb | None = None
+    met: list[arb] = field(default_factory=list[arb])
 
     def loss(self, h: Any) -> Any:
         """log P/Q."""
@@ -105,18 +106,20 @@ class Branch:
 
     def crossing(self, epsilon: arb) -> arb:
         """The h at which the loss is epsilon: Newton steps, and a ball that is seen to hold it."""
-        h, low, high = exact(0) if self.low is None else self.low.mid() + 1, -exact(1e9), exact(1e9)
-        sign = 1 if self.slope(h + 1) > 0 else -1
+        h, low, high = self.met[-1] if self.met else exact(1 if self.low is None else self.low.mid() + 1), -exact(1e9), exact(1e9)
+        sign = 1 if self.slope(h) > 0 else -1
         with precision(64):
             for _ in range(200):
                 off = (self.loss(h) - epsilon).mid() * sign
                 low, high = (h, high) if off < 0 else (low, h)
                 step = (off / abs(self.slope(h))).mid()
-                h = (h - step).mid() if low <= (h - step).mid() <= high else ((low + high) / 2).mid()
-                if abs(step) <= exact(2.0**-40) * (1 + abs(h)):
+                step = step if low <= h - step <= high else h - (low + high) / 2
+                h = (h - step).mid()
+                if abs(step) <= exact(2.0**-30) * (1 + abs(h)):
                     break
-        for _ in range(3):
+        for _ in range(2):
             h = (h - ((self.loss(h) - epsilon) / self.slope(h)).mid()).mid()
+        self.met[:] = [h]  # Where the next search begins.
         radius = exact(2.0**-130) * (1 + abs(h)).mid()
         while not (sign * (self.loss(h - radius) - epsilon) < 0 and sign * (self.loss(h + radius) - epsilon) > 0):
             radius *= 16
@@ -124,14 +127,19 @@ class Branch:
                 raise ArithmeticError("the loss does not cross this level")
         return h + radius * arb(0, 1)
 
-    def delta(self, epsilon: arb) -> arb:
-        """``P - exp(epsilon) Q`` of where the loss is larger: beyond the crossing where it rises, before it where it falls."""
+    def beyond(self, epsilon: arb) -> tuple[arb, arb]:
+        """The masses of P and Q where the loss is larger: beyond the crossing where it rises, before it where it falls."""
         h = self.crossing(epsilon)
         p, q = self.p.above(h), self.q.above(h)
         if self.slope(h) > 0:
-            return p - epsilon.exp() * q
+            return p, q
         whole = (exact(1), exact(1)) if self.low is None else (self.p.above(self.low), self.q.above(self.low))
-        return whole[0] - p - epsilon.exp() * (whole[1] - q)
+        return whole[0] - p, whole[1] - q
+
+    def delta(self, epsilon: arb) -> arb:
+        """Their difference, ``P - exp(epsilon) Q``."""
+        p, q = self.beyond(epsilon)
+        return p - epsilon.exp() * q
 
 
 @dataclass(frozen=True)

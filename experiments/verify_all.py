@@ -1,0 +1,141 @@
+"""Prove again, in ball arithmetic, what the accountant certifies: random runs of every kind, and the reference rows.
+
+``python experiments/verify_all.py --runs 2000`` takes some hours on one core; ``--seed`` and ``--kind`` choose others, or some.
+Prints what is not verified, and a table: how many of each bound, and the time that they took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+import dplateau as dp
+from dplateau.certificate import prove
+
+KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme")
+
+
+def reference() -> Iterator[tuple[str, dp.Run, float]]:
+    """The rows of published experiments (Bu, Dong, Long, Su 2020), Bok, Su, Altschuler 2024, and random allocation."""
+    rows = (
+        ("MNIST 1", 60_000, 256, 1.3, 3516, 1e-5),
+        ("MNIST 2", 60_000, 256, 1.1, 14062, 1e-5),
+        ("MNIST 3", 60_000, 256, 0.7, 10547, 1e-5),
+        ("MNIST 4", 60_000, 256, 0.6, 14531, 1e-5),
+        ("MNIST 5", 60_000, 256, 0.55, 15938, 1e-5),
+        ("MNIST 6", 60_000, 256, 0.5, 23438, 1e-5),
+        ("Adult", 29_305, 256, 0.55, 2061, 1e-5),
+        ("IMDb", 25_000, 512, 0.56, 439, 1e-5),
+        ("MovieLens", 800_000, 10_000, 0.6, 1600, 1e-6),
+    )
+    for name, n, size, noise, steps, delta in rows:
+        for adjacency in ("add-remove", "replace"):
+            for sampling in (dp.Poisson(size), dp.FixedSize(size)):
+                run = dp.Run(n=n, sampling=sampling, steps=steps, noise_multiplier=noise, adjacency=adjacency)
+                yield f"{name}, {sampling.kind}, {adjacency}", run, delta
+    for epochs in (50, 100, 200):
+        for convexity in (1e-4, 2e-4):
+            run = dp.Run(
+                n=4000, sampling=dp.Cyclic(100), steps=40 * epochs, noise_multiplier=3.0, step_size=1.0, smoothness=1.0,
+                strong_convexity=convexity, l2=convexity, adjacency="replace", released="last",
+            )  # fmt: skip
+            yield f"Bok, Su, Altschuler, {epochs} epochs, c = {1 - convexity}", run, 1e-5
+    for batches, noise, epochs, delta in ((234, 1.3, 15, 1e-5), (234, 0.7, 45, 1e-5), (100, 1.0, 1, 1e-6), (20, 2.0, 100, 1e-5)):
+        run = dp.Run(
+            n=batches * 100, sampling=dp.RandomAllocation(100), steps=batches * epochs, noise_multiplier=noise
+        )
+        yield f"random allocation, {batches} batches, z = {noise}", run, delta
+
+
+def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, float]:
+    """A run of one kind with settings from small to large."""
+    if kind == "several":
+        first = [random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4)))]
+        runs = [one.replace(n=first[0].n, adjacency=first[0].adjacency) for one in first if one.sampling.batch_size is not None]
+        return dp.compose(*(one for one in runs if _fits(one))), 10.0 ** rng.uniform(-8, -4)
+    n = int(10 ** rng.uniform(2, 5))
+    size = max(1, round(n * 10 ** rng.uniform(-3, -0.5)))
+    steps = int(10 ** rng.uniform(0, 4.5))
+    noise = 10.0 ** rng.uniform(-0.3, 1.2)
+    delta = 10.0 ** rng.uniform(-9, -4)
+    adjacency = str(rng.choice(["add-remove", "replace"]))
+    if kind == "extreme":
+        n, size = int(10 ** rng.uniform(5, 9)), int(10 ** rng.uniform(0, 3))
+        noise, steps, delta = 10.0 ** rng.uniform(-0.7, 0.7), int(10 ** rng.uniform(0, 6)), 10.0 ** rng.uniform(-15, -6)
+        scheme = dp.Poisson(size) if rng.random() < 0.7 else dp.FixedSize(size)
+        return dp.Run(n=n, sampling=scheme, steps=steps, noise_multiplier=noise, adjacency=adjacency), delta
+    scheme = dp.FullBatch() if kind == "full" else dp.spec.SAMPLINGS[kind](size)
+    if kind == "one-pass":
+        steps = max(1, n // size)
+    if kind == "random-allocation":
+        steps = min(steps, 60 * math.ceil(n / size))
+    fields: dict[str, object] = {"noise_multiplier": noise}
+    if rng.random() < 0.2:
+        steps = min(steps, 2000)
+        start, stop = noise, noise * rng.uniform(0.6, 1.6)
+        levels = int(rng.integers(2, 6)) if rng.random() < 0.7 else steps
+        fields["noise_multiplier"] = [float(x) for x in np.linspace(start, stop, levels)[np.arange(steps) * levels // steps]]
+    if rng.random() < 0.6:
+        smoothness = 10.0 ** rng.uniform(-1, 1)
+        convexity = 0.0 if rng.random() < 0.5 else smoothness * 10.0 ** rng.uniform(-4, -0.5)
+        step = rng.uniform(0.1, 1.2) / smoothness
+        divisor = n if kind == "full" else size
+        fields |= {
+            "step_size": step, "smoothness": smoothness, "strong_convexity": convexity, "l2": convexity, "released": "last",
+            "diameter": float(10 ** rng.uniform(-1, 2.5)) * step * noise / divisor if rng.random() < 0.7 or not convexity else None,
+        }  # fmt: skip
+    return dp.Run(n=n, sampling=scheme, steps=steps, adjacency=adjacency, **fields), delta
+
+
+def _fits(run: dp.Run) -> bool:
+    return run.sampling.batch_size <= run.n
+
+
+def main() -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--reference", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    table: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def tried(name: str, run: dp.Run | dp.Runs, delta: float) -> None:
+        start = time.perf_counter()
+        report = dp.account(run, delta)
+        accounted = time.perf_counter() - start
+        if report.best is None:
+            table["none", "no proved epsilon"].append(0.0)
+            return
+        proof = prove(run, report.epsilon, delta)
+        table[proof.bound, proof.outcome].append(proof.seconds)
+        if options.reference or not proof.verified or proof.seconds > 60:
+            ends = f"[{proof.lower!r}, {proof.upper!r}]"
+            print(
+                f"{name}: {proof.outcome} ({proof.why}), {proof.bound} {report.best.epsilon}, in balls {ends}, {proof.seconds:.1f} s,"
+                f" accounted in {accounted:.1f} s, delta {delta!r}",
+                flush=True,
+            )
+
+    if options.reference:
+        for name, run, delta in reference():
+            tried(name, run, delta)
+    else:
+        for number in range(options.runs):
+            rng = np.random.default_rng([options.seed, number])
+            kind = options.kind or KINDS[number % len(KINDS)]
+            tried(f"{kind} {options.seed} {number}", *random_run(rng, kind))
+    for (bound, outcome), seconds in sorted(table.items()):
+        print(f"{bound:24} {outcome:18} {len(seconds):5} median {np.median(seconds):6.1f} s, longest {max(seconds):6.1f} s")
+
+
+if __name__ == "__main__":
+    main()
