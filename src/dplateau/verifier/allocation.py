@@ -10,11 +10,12 @@ order (``convex_order.py``), that of the Y for functions that rise.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
-from itertools import product
+from itertools import pairwise, product
 from typing import Final, TypeAlias
 
 from flint import arb
@@ -31,6 +32,8 @@ _REACH, _REPLACED = 13.0, 11.0
 """Standard deviations of g that the lattices of one summand hold, and under replace."""
 _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
+_CHORDS, _SMALLEST = 48, 1e-36
+"""Points of the profile of a replacement, and delta at which it ends."""
 _GREATEST: Final = 6
 """Epochs with a greater mu count without sampling (section 4)."""
 
@@ -106,19 +109,56 @@ class AllocatedAdd(_Allocated):
 
 
 class AllocatedReplace(_Allocated):
-    """One value of the record against another one. delta is a falling convex function of exp(epsilon): its chords between bounds at
-    any points are bounds, and beyond the last point the bound there. Each profile has laws of its own (about a second).
+    """One value of the record against another one: the chords of bounds at some epsilons. delta is a falling convex function of
+    exp(epsilon), so it is below them, and beyond the last of them below the bound there. They take half a minute or so.
     """
 
     @precision()
     def profile(self, epsilon: arb) -> arb:
-        law = reduce(Sum.plus, (_replaced(mu, epsilon / 2).repeated(times) for mu, times in self.parts))
-        found = (epsilon / 2).exp() / self.batches * law.excess(2 * self.rest * (epsilon / 2).sinh())
-        return found.min(gaussian_delta(2 * exact(self.parts[-1][0]), epsilon))
+        points = _points(self.parts, self.batches)
+        k = bisect_right([at for at, _, _ in points], float(epsilon.lower())) - 1
+        while points[k][0] > epsilon.lower():  # The float may have been rounded up.
+            k -= 1
+        if k == len(points) - 1:
+            return points[k][2]
+        (_, y, delta), (_, there, less) = points[k : k + 2]
+        return delta - (delta - less) * (epsilon.exp() - y) / (there - y)
 
     @property
     def reverse(self) -> Law:
         return self
+
+
+def _at(parts: Parts, batches: int, epsilon: float) -> arb:
+    """A bound on delta of a replacement."""
+    rest, half = batches - sum(times for _, times in parts), exact(epsilon) / 2
+    law = reduce(Sum.plus, (_replaced(mu, half).repeated(times) for mu, times in parts))
+    found = half.exp() / batches * law.excess(2 * rest * half.sinh())
+    return found.upper().min(gaussian_delta(2 * exact(parts[-1][0]), exact(epsilon)).upper())
+
+
+@lru_cache(maxsize=64)
+def _points(parts: Parts, batches: int) -> list[tuple[float, arb, arb]]:
+    """Epsilons from 0 on, exp(epsilon), and bounds on delta there, on a convex line; where it bends most there are most of them."""
+    last = float(parts[-1][0]) / math.sqrt(batches)
+    found = {0.0: _at(parts, batches, 0.0)}
+    while found[max(found)] > _SMALLEST:
+        found[last] = _at(parts, batches, last)
+        last *= 2
+    while len(found) < _CHORDS:
+        log = {epsilon: float(found[epsilon].log()) for epsilon in sorted(found)}
+        start, end = max(pairwise(log), key=lambda pair: (log[pair[0]] - log[pair[1]]) ** 2 * math.exp(0.3 * log[pair[0]]))
+        found[(start + end) / 2] = _at(parts, batches, (start + end) / 2)
+    line = list[tuple[float, arb, arb]]()
+    for epsilon in sorted(found):
+        y, delta = exact(epsilon).exp(), found[epsilon]
+        # What is not seen to lie below the chord of its neighbours is left out.
+        while len(line) > 1 and not (line[-1][2] - line[-2][2]) * (y - line[-1][1]) < (delta - line[-1][2]) * (
+            line[-1][1] - line[-2][1]
+        ):
+            line.pop()
+        line.append((epsilon, y, delta))
+    return line
 
 
 def composed(run: Run) -> Statement:
