@@ -19,6 +19,7 @@ import dplateau as dp
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove
 from dplateau.accounting.random_allocation import AllocationReplace as AccountedReplace
 from dplateau.spec import Run
+from dplateau.verifier import allocation
 from dplateau.verifier.allocation import AllocatedAdd, AllocatedRemove, AllocatedReplace, composed
 from dplateau.verifier.balls import exact, gaussian_delta, precision
 from dplateau.verifier.lattice import Lattice
@@ -58,6 +59,11 @@ def of_two(one: Fraction, two: Fraction, y: float) -> float:
     return integral(lambda g: mean_above(other, 2 * y - math.exp(mu * g - mu**2 / 2)) / 2, [kink, mu])
 
 
+def replaced(parts, batches, epsilon) -> arb:
+    with precision():
+        return allocation._at(parts, batches, epsilon)
+
+
 @pytest.mark.parametrize("mus", [(Fraction(1, 5),) * 2, (Fraction(1),) * 2, (Fraction(2),) * 2, (Fraction(2, 5), Fraction(3, 2))])
 def test_two_batches_by_quadrature(mus) -> None:
     parts = ((mus[0], 2),) if mus[0] == mus[1] else tuple((mu, 1) for mu in mus)
@@ -81,7 +87,7 @@ def test_one_of_three_batches(mu) -> None:
         assert truth * (1 - 1e-11) < found
         assert found < truth * (1 + 1e-5)
         truth = math.exp(epsilon / 2) / 3 * sinh_above(float(mu), epsilon / 2, 4 * math.sinh(epsilon / 2))
-        found = AllocatedReplace(((mu, 1),), 3).profile(exact(epsilon))
+        found = replaced(((mu, 1),), 3, epsilon)
         assert truth * (1 - 1e-11) < found
         assert found < truth * (1 + 2e-3)
 
@@ -96,7 +102,7 @@ def test_two_batches_replaced(mu) -> None:
             return sinh_above(m, shift, -factor * math.sinh(m * g - shift))
 
         truth = math.exp(epsilon / 2) / 2 * integral(rest, [epsilon / (2 * m), m, -m])
-        found = AllocatedReplace(((mu, 2),), 2).profile(exact(epsilon))
+        found = replaced(((mu, 2),), 2, epsilon)
         assert truth * (1 - 1e-11) < found
         assert found < truth * (1 + 2e-4)
 
@@ -129,10 +135,26 @@ def test_a_replacement_costs_no_more_than_the_accountant_says() -> None:
     parts, batches = ((Fraction(10, 13), 16),), 16
     law = AccountedReplace(1 / batches, float(parts[0][0]), 0.0, ((float(parts[0][0]), 16),), batches, True)
     for epsilon in (0.0, 0.4):
-        found = AllocatedReplace(parts, batches).profile(exact(epsilon))
+        found = replaced(parts, batches, epsilon)
         assert found.log() < float(law.log_delta(np.array([epsilon]))[0])
         # A presence is a replacement by a record without gradients.
         assert found > AllocatedRemove(parts, batches).profile(exact(epsilon))
+
+
+def test_chords_of_a_replacement(monkeypatch) -> None:
+    """They meet bounds at some points, lie above them between, are convex, and end below anything that counts."""
+    monkeypatch.setattr(allocation, "_CHORDS", 14)
+    law = AllocatedReplace(((Fraction(1, 5), 3),), 4)
+    for epsilon in (0.0, 0.07, 0.2, 0.33):
+        found, bound = law.profile(exact(epsilon)), replaced(law.parts, 4, epsilon)
+        assert found > bound * (1 - 1e-6)
+        assert found < bound * 1.2
+    y = [exact(1) + exact(k) / 200 for k in range(100)]
+    delta = [law.profile(x.log()) for x in y]
+    assert all(2 * b <= a + c + 1e-12 for a, b, c in zip(delta, delta[1:], delta[2:], strict=False))
+    assert all(a > b for a, b in pairwise(delta))
+    assert 0 < law.profile(exact(60.0)) < 1e-36
+    assert law.reverse is law
 
 
 def test_fifty_batches_by_samples() -> None:

@@ -10,13 +10,12 @@ order (``convex_order.py``), that of the Y for functions that rise.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import pairwise, product
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from flint import arb
 
@@ -29,13 +28,11 @@ from dplateau.verifier.statement import Composition, Law, Statement
 Parts: TypeAlias = tuple[tuple[Fraction, int], ...]
 """Each mu of an epoch's batches, in ascending order, with the number of batches that have it."""
 _REACH, _REPLACED = 13.0, 11.0
-"""Standard deviations of g that the lattices of one summand hold, and under replace."""
+"""Standard deviations of g that the lattices of one summand hold; under replace."""
 _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
-_CHORDS, _SMALLEST = 48, 1e-36
-"""Points of the profile of a replacement, and delta at which it ends."""
-_GREATEST: Final = 6
-"""Epochs with a greater mu count without sampling (section 4)."""
+_CHORDS, _SMALLEST, _GREATEST = 48, 1e-36, 6
+"""Points of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
 
 
 def _present(mu: Fraction, low: float) -> Sum:
@@ -116,9 +113,7 @@ class AllocatedReplace(_Allocated):
     @precision()
     def profile(self, epsilon: arb) -> arb:
         points = _points(self.parts, self.batches)
-        k = bisect_right([at for at, _, _ in points], float(epsilon.lower())) - 1
-        while points[k][0] > epsilon.lower():  # The float may have been rounded up.
-            k -= 1
+        k = max(k for k, (at, _, _) in enumerate(points) if at <= epsilon.lower())
         if k == len(points) - 1:
             return points[k][2]
         (_, y, delta), (_, there, less) = points[k : k + 2]
