@@ -47,9 +47,7 @@ def reference() -> Iterator[tuple[str, dp.Run, float]]:
             )  # fmt: skip
             yield f"Bok, Su, Altschuler, {epochs} epochs, c = {1 - convexity}", run, 1e-5
     for batches, noise, epochs, delta in ((234, 1.3, 15, 1e-5), (234, 0.7, 45, 1e-5), (100, 1.0, 1, 1e-6), (20, 2.0, 100, 1e-5)):
-        run = dp.Run(
-            n=batches * 100, sampling=dp.RandomAllocation(100), steps=batches * epochs, noise_multiplier=noise
-        )
+        run = dp.Run(n=batches * 100, sampling=dp.RandomAllocation(100), steps=batches * epochs, noise_multiplier=noise)
         yield f"random allocation, {batches} batches, z = {noise}", run, delta
 
 
@@ -120,8 +118,8 @@ def main() -> None:
         if options.reference or not proof.verified or proof.seconds > 60:
             ends = f"[{proof.lower!r}, {proof.upper!r}]"
             print(
-                f"{name}: {proof.outcome} ({proof.why}), {proof.bound} {report.best.epsilon}, in balls {ends}, {proof.seconds:.1f} s,"
-                f" accounted in {accounted:.1f} s, delta {delta!r}",
+                f"{name}: {proof.outcome} ({proof.why}), {proof.bound} {report.best.epsilon}, in balls {ends},"
+                f" {proof.seconds:.1f} s, accounted in {accounted:.1f} s, delta {delta!r}",
                 flush=True,
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -105,7 +106,11 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
         return None
     data = strict_json(read_small(path, "a proof", LARGEST)[0].decode("utf-8", "replace"))
     data = keys("the proof", data, {"kind", "format", "certificate_sha256", *Proof.__dataclass_fields__})
-    if (data["kind"], data["format"]) != (KIND, FORMAT) or data["outcome"] not in OUTCOMES or not isinstance(data["versions"], dict):
+    if (
+        (data["kind"], data["format"]) != (KIND, FORMAT)
+        or data["outcome"] not in OUTCOMES
+        or not isinstance(data["versions"], dict)
+    ):
         raise InputError(f"{path} is no {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
     if data["certificate_sha256"] != hashlib.sha256(content).hexdigest():
         return None
@@ -152,7 +157,7 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
         python-flint is not installed: ``dplateau[verify]``.
     """
     with explained():
-        from dplateau.verifier.check import check
+        from dplateau.verifier.check import Checked, Outcome, check
     if isinstance(claimed, Certificate):
         if epsilon is not None or delta is not None:
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
@@ -168,16 +173,22 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
             raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
         bound = best.name
     if isinstance(run, Selection) or bound not in _known():
-        why = f"the bound {bound} has no second computation yet"
-        found = dict(outcome=OUTCOMES[2], why=why, lower=None, upper=None, digits=None, seconds=0.0)
+        checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation", 0.0, math.inf, 0.0)
     else:
         share = delta / len(runs_of(run))
         checked = check([_part(one, bound, share) for one in runs_of(run)], epsilon, delta)
-        ends = dict(lower=checked.lower or None, upper=checked.upper if checked.upper < float("inf") else None)
-        found = dict(outcome=checked.outcome.value, why=checked.why, digits=checked.digits, seconds=checked.seconds, **ends)
-    versions = tuple((name, version(name)) for name in ("dplateau", "python-flint"))
     return Proof(
-        epsilon=epsilon, delta=delta, bound=bound, proved_at=datetime.now(UTC).strftime(TIME), versions=versions, **found
+        outcome=checked.outcome.value,
+        why=checked.why,
+        epsilon=epsilon,
+        delta=delta,
+        bound=bound,
+        lower=checked.lower or None,
+        upper=checked.upper if checked.upper < math.inf else None,
+        digits=checked.digits,
+        seconds=checked.seconds,
+        proved_at=datetime.now(UTC).strftime(TIME),
+        versions=tuple((name, version(name)) for name in ("dplateau", "python-flint")),
     )
 
 

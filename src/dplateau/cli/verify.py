@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
+from dplateau.spec import InputError, Run, Runs
 
 STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
 File = Annotated[
@@ -38,7 +38,7 @@ def verify(
     numbers, with a bound on every error, by code that shares nothing with the
     accountant that made the certificate. Exit status 0 if the claim is
     verified, 1 if it is refuted, 2 if neither could be shown. It takes seconds
-    for most runs, and needs python-flint: dplateau\\[verify].
+    for most runs, and needs python-flint, which is installed by its part verify.
 
     [bold]Examples[/]
 
@@ -46,7 +46,7 @@ def verify(
 
     dplateau verify --run run.json --epsilon 1.2 --delta 1e-6
     """
-    from dplateau.certificate import prove, proof_path, read_signed
+    from dplateau.certificate import proof_path, prove, read_signed
     from dplateau.certificate.keys import named_keys
     from dplateau.certificate.read import certificate_file, content_of
     from dplateau.files import check_file, write_file
@@ -58,7 +58,10 @@ def verify(
         if certificate is None:
             if signed_by or save:
                 raise InputError("--signed-by and --save are for certificates: leave them out.")
-            proof = prove(o.run_of(o.runs_in(run)[0]), epsilon, delta)
+            start = o.runs_in(run)[0]
+            if not isinstance(start, Run | Runs):
+                raise InputError("a certificate is no run: name it without --run.")
+            proof = prove(start, epsilon, delta)
         else:
             path = certificate_file(certificate)
             content = content_of(path)

@@ -28,8 +28,8 @@ def precision(bits: int = BITS) -> Iterator[None]:
         ctx.prec = before
 
 
-def exact(value: float | Fraction) -> arb:
-    """The ball of a double, a whole number or a fraction: of radius 0 but for a fraction."""
+def exact(value: float | Fraction | arb) -> arb:
+    """The ball of a double, a whole number or a fraction: of radius 0 but for a fraction. A ball stays what it is."""
     return arb(fmpq(value.numerator, value.denominator)) if isinstance(value, Fraction) else arb(value)
 
 

@@ -9,9 +9,9 @@ All terms on the right are >= 0, so the sum is never below delta. It exceeds it 
 j > 0 by what Chernoff's bound at a larger c allows. The sum ends at omega = N h: what is missing is at most
 ``sup |M(c + i w)| exp(-c epsilon) / (pi omega)``, the supremum over w >= omega.
 
-That is found by bending the line of h, on which a branch's integrand ``P exp(s loss)`` is analytic: on z = h + i y(h) the factor
-``exp(i w loss)`` has the modulus ``exp(-w Im loss)``, which falls with w where ``Im loss >= 0``. With the odds r of a mixture's second
-centre, its share pi and the angle t = gap y,
+That is found by bending the line of h, beside which a branch's integrand ``P exp(s loss)`` is analytic: on z = h + i y(h) the
+factor ``exp(i w loss)`` has the modulus ``exp(-w Im loss)``, which falls with w where ``Im loss >= 0``. With the odds r of a
+mixture's second centre, its share pi and the angle t = gap y,
 
     ``|1 + r exp(i t)|^2 = (1 + r)^2 (1 - 4 pi (1 - pi) sin^2(t/2))``,
 
@@ -38,7 +38,9 @@ _STEPS: Final = 40
 _LITTLE: Final = exact(1e-25)
 """Where the ends of a bent path lie: the modulus is so small there."""
 _HIGHEST: Final = 2.2
-"""Largest angle of a path, in all; beyond pi the phase turns back."""
+"""Largest angle of a path, about."""
+_TURNED: Final = 3
+"""Where no mixture is turned by more, none is 0: that begins at pi. Between the line and the path the integrand is analytic."""
 _MOST: Final = 20_000
 """Most nodes of the line."""
 _DIGITS: Final = math.log(1e-13)
@@ -70,13 +72,15 @@ def _turned(mixture: Mixture, h: arb, y: arb) -> tuple[arb, arb]:
     if mixture.gap is None:
         return exact(0), mixture.centre * y
     odds, angle = mixture.odds(h), mixture.gap * y
+    if not abs(angle) < _TURNED:
+        return arb.nan(), arb.nan()
     share = 1 / (1 + 1 / odds)
     log = (1 - 4 * share * (1 - share) * (angle / 2).sin() ** 2).log() / 2
     return log, mixture.centre * y + arb.atan2(odds * angle.sin(), 1 + odds * angle.cos())
 
 
 def _growth(branch: Branch, c: arb, omega: arb, h: arb, y: arb) -> arb:
-    """The log of the integrand's modulus there, relative to that at h, for every frequency from ``omega`` on: NaN for no bound."""
+    """The log of the integrand's modulus there, relative to that at h, for every w >= omega; NaN where there is no bound."""
     (log_p, turn_p), (log_q, turn_q) = _turned(branch.p, h, y), _turned(branch.q, h, y)
     turn = turn_p - turn_q
     if not turn >= 0:
@@ -95,12 +99,12 @@ def _upright(branch: Branch, c: arb, omega: arb, h: arb, y: arb, sign: int) -> a
             return arb.nan()
         log_p, log_q = _turned(branch.p, h, u)[0], _turned(branch.q, h, u)[0]
         total += size * (u * u / 2 + (1 + c) * log_p - c * log_q - omega * turn).exp() * y / _STEPS
-        turn += exact(slope.lower()) * y / _STEPS
+        turn += slope.lower() * y / _STEPS
     return total
 
 
 def _modulus(branch: Branch, c: arb, omega: arb, path: Path) -> tuple[arb, arb]:
-    """The modulus of the branch's share of m(c + i w), for every w >= omega: bounds on it, and on what it is more than that of m(c)."""
+    """Bounds on the modulus of the branch's share of m(c + i w), for every w >= omega, and on what that is more than at w = 0."""
     low, below = end_of(branch, c, _LITTLE, -1) if branch.low is None else (branch.low, exact(0))
     high, beyond = end_of(branch, c, _LITTLE, 1) if branch.high is None else (branch.high, exact(0))
     sign = 1 if branch.slope((low + high) / 2) > 0 else -1
@@ -113,13 +117,13 @@ def _modulus(branch: Branch, c: arb, omega: arb, path: Path) -> tuple[arb, arb]:
         y, slope = path.at(branch, h)
         growth = _growth(branch, c, omega, h, sign * y) + (1 + slope * slope).log() / 2
         mass = width * (branch.p.log(h) + c * branch.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt()
-        gain += mass * exact(growth.expm1().upper())
-        size += mass * exact(growth.exp().upper())
+        gain += mass * growth.expm1().upper()
+        size += mass * growth.exp().upper()
     return size, gain
 
 
 def _paths(branch: Branch, omega: float) -> list[Path]:
-    """Paths that start out as a multiple of the loss' slope, up to some height; which of them is taken decides nothing but effort."""
+    """Paths that start out as a multiple of the loss' slope, up to some height. Any path is a bound."""
     gaps = [float(abs(mixture.gap)) for mixture in (branch.p, branch.q) if mixture.gap is not None]
     if not gaps:
         return [Path(height, 1.0) for height in (0.3, 1.0)]
@@ -227,9 +231,11 @@ class Line:
             for law, count, points in known:
                 at_zero, moment = points.at_zero + points.error, points.moment(self.c)
                 bounds = [[_modulus(branch, self.c, end, path) for path in _paths(branch, float(end))] for branch in law.branches]
-                sizes, gains = ([min((x[i].upper() for x in found if x[i].is_finite()), default=arb(1e9)) for found in bounds] for i in (0, 1))
+                sizes, gains = (
+                    [min((x[i].upper() for x in found if x[i].is_finite()), default=arb(1e9)) for found in bounds] for i in (0, 1)
+                )
                 least = (at_zero + sum(sizes)).min(moment + sum((gain for gain in gains if gain < 0), exact(0)))
-                log_tail += count * exact(least.upper()).log()
+                log_tail += count * least.upper().log()
             self.log_tail = log_tail
             if float(log_tail.upper()) < log_allowed:
                 return

@@ -14,7 +14,7 @@ from typing import Final
 from flint import arb, arb_poly
 
 from dplateau.verifier.balls import exact, gaussian_delta, precision
-from dplateau.verifier.laws import Sampled
+from dplateau.verifier.laws import Add, Sampled
 from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Composition, Law
 
@@ -55,7 +55,8 @@ def _masses(law: Law, first: int, last: int, h: arb) -> tuple[list[arb], arb]:
     y = [(k * h).exp() for k in range(first, last + 1)]
     reverse = law.reverse
     delta = [
-        law.profile(k * h) if k >= 0 else 1 - x + x * reverse.profile(-k * h) for k, x in zip(range(first, last + 1), y, strict=True)
+        law.profile(k * h) if k >= 0 else 1 - x + x * reverse.profile(-k * h)
+        for k, x in zip(range(first, last + 1), y, strict=True)
     ]
     # The chord before the first point starts at y = 0, where delta is 1; beyond the last one delta stays what it is.
     slopes = [(delta[0] - 1) / y[0]]
@@ -130,10 +131,13 @@ class Lattice:
         self.total = total
 
     def _told_by_one(self, epsilon: arb) -> arb:
+        """What is known from below: how the event that some step's loss is above epsilon tells the two apart."""
         none_p = none_q = exact(1)
         for law, count in self.laws:
-            if not isinstance(law, Sampled):
+            if not isinstance(law, Sampled) or law.shift:
                 return exact(0)
+            if isinstance(law, Add) and not epsilon < law.greatest:
+                continue
             p, q = law.branches[0].beyond(epsilon)
             none_p, none_q = none_p * (1 - p) ** count, none_q * (1 - q) ** count
         return (1 - none_p - epsilon.exp() * (1 - none_q)).max(exact(0))

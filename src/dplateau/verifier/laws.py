@@ -54,7 +54,7 @@ class Mixture:
         first = self.weight.log() + self.centre * (h - self.centre / 2)
         return first if self.gap is None else first + (1 - self.q).log() + (1 + self.odds(h)).log()
 
-    def slope(self, h: arb) -> arb:
+    def slope(self, h: Any) -> Any:
         """Its derivative."""
         return self.centre if self.gap is None else self.centre + self.gap / (1 + 1 / self.odds(h))
 
@@ -94,7 +94,7 @@ class Branch:
         """log P/Q."""
         return self.p.log(h) - self.q.log(h)
 
-    def slope(self, h: arb) -> arb:
+    def slope(self, h: Any) -> Any:
         """Its derivative."""
         return self.p.slope(h) - self.q.slope(h)
 
@@ -106,7 +106,8 @@ class Branch:
 
     def crossing(self, epsilon: arb) -> arb:
         """The h at which the loss is epsilon: Newton steps, and a ball that is seen to hold it."""
-        h, low, high = self.met[-1] if self.met else exact(1 if self.low is None else self.low.mid() + 1), -exact(1e9), exact(1e9)
+        start = exact(1) if self.low is None else self.low.mid() + 1
+        h, low, high = self.met[-1] if self.met else start, -exact(1e9), exact(1e9)
         sign = 1 if self.slope(h) > 0 else -1
         with precision(64):
             for _ in range(200):
@@ -181,12 +182,12 @@ class Add(Sampled):
         return (Branch(Mixture(q, -b), Mixture(q, exact(0), mu)),)
 
     @property
-    def greatest(self) -> arb | None:
-        """The supremum of the loss; None where it has none."""
-        return None if self.shift else -(1 - exact(self.q)).log()
+    def greatest(self) -> arb:
+        """The supremum of the loss."""
+        return arb.pos_inf() if self.shift else -(1 - exact(self.q)).log()
 
     def profile(self, epsilon: arb) -> arb:
-        if self.greatest is None or epsilon < self.greatest:
+        if epsilon < self.greatest:
             return super().profile(epsilon)
         return exact(0) if epsilon > self.greatest else exact(0).union(exact(self.q))
 

@@ -20,7 +20,7 @@ class Step(NamedTuple):
     size: Fraction
     noise: Fraction
     batch: Fraction
-    count: int
+    count: int  # type: ignore[assignment]
 
 
 def steps(run: Run) -> list[Step]:
@@ -29,11 +29,12 @@ def steps(run: Run) -> list[Step]:
     if run.sampling.allocated:
         parts = (*parts[:2], 1.0)
     if is_constant(*parts):
-        found = [Step(*(Fraction(part) for part in parts), run.steps)]  # type: ignore[arg-type]
+        size, noise, batch = (Fraction(part) for part in parts)  # type: ignore[arg-type]
+        found = [Step(size, noise, batch, run.steps)]
     else:
         known = {value: Fraction(value) for part in parts for value in (part if isinstance(part, tuple) else (part,))}
         rows = ([known[p[t % len(p)]] if isinstance(p, tuple) else known[p] for t in range(run.steps)] for p in parts)
-        found = [Step(*row, 1) for row in zip(*rows, strict=True)]
+        found = [Step(size, noise, batch, 1) for size, noise, batch in zip(*rows, strict=True)]
     if run.sampling.allocated:
         # The divisor is n over the number of batches, which need not be a double.
         found = [step._replace(batch=Fraction(run.n, run.sampling.epoch_length(run.n))) for step in found]

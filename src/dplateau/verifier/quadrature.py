@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from flint import acb, acb_mat, arb, ctx
+from flint import acb, acb_mat, arb
 
-from dplateau.verifier.balls import above, exact
+from dplateau.verifier.balls import above, exact, precision
 from dplateau.verifier.laws import Branch, Sampled
 
 _RATIOS: Final = (2.0, 3.0, 5.0, 9.0)
@@ -67,8 +68,9 @@ class Nodes(NamedTuple):
 
 
 @cache
-def _rule(count: int, bits: int) -> list[tuple[arb, arb]]:
-    return [arb.legendre_p_root(count, k, weight=True) for k in range(count)]
+def _rule(count: int) -> list[tuple[arb, arb]]:
+    with precision():
+        return [arb.legendre_p_root(count, k, weight=True) for k in range(count)]
 
 
 def end_of(branch: Branch, c: arb, tolerance: arb, sign: int) -> tuple[arb, arb]:
@@ -110,7 +112,7 @@ class _Rule:
         # Errors count relative to the transform on the real axis, which the highest term is a measure of.
         self.tolerance *= max(1.0, *(float((branch.p.log(h) - h * h / 2 + c * branch.loss(h)).exp().mid()) for h in edges))
         weight, loss = list[arb](), list[arb]()
-        pieces = list(zip(edges[:-1], edges[1:], strict=True))
+        pieces = list(pairwise(edges))
         while pieces:
             left, right = pieces.pop()
             found = self._points(left, right, self.tolerance / count)
@@ -123,7 +125,7 @@ class _Rule:
             points, missed = found
             error += missed
             half, centre = (right - left) / 2, (right + left) / 2
-            for x, w in _rule(points, ctx.prec) if points else ():
+            for x, w in _rule(points) if points else ():
                 h = centre + half * x
                 weight.append(half * w * (branch.p.log(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt())
                 loss.append(branch.loss(h))
@@ -151,6 +153,9 @@ class _Rule:
 
     def _most(self, z: acb) -> arb:
         """A bound on the integrand there, for all s."""
+        # Where both mixtures have positive real parts their logarithms are analytic, and are those on the line.
+        if any(part.gap is not None and not (1 + part.odds(z)).real > 0 for part in (self.branch.p, self.branch.q)):
+            return arb.pos_inf()
         loss = self.branch.loss(z)
         size = (self.branch.p.log(z) - z * z / 2).real.exp()
         grown = (self.c * loss.real.max(exact(0)) + self.omega * abs(loss.imag)).exp()
@@ -160,5 +165,5 @@ class _Rule:
 def nodes(law: Sampled, c: arb, omega: arb, tolerance: arb) -> Nodes:
     """The law as a sum; each piece and each end is cut at about the tolerance."""
     parts = [_Rule(branch, c, omega, tolerance).nodes() for branch in law.branches]
-    weight, loss = ([one for part in parts for one in part[i]] for i in (0, 1))
+    weight, loss = [one for part in parts for one in part.weight], [one for part in parts for one in part.loss]
     return Nodes(weight, loss, sum((part.error for part in parts), exact(0)))

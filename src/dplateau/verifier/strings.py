@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import accumulate, groupby, pairwise
 from operator import mul
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from flint import arb
 
@@ -22,6 +22,8 @@ from dplateau.verifier.balls import BITS, exact, largest, precision
 from dplateau.verifier.mechanism import Step, sensitivity, steps
 from dplateau.verifier.statement import Statement
 
+ALL: Final = 128
+"""Where there are no more starts, all are tried."""
 Jumps = list[tuple[arb, arb]]  # Rises, and the room to absorb each before the next one.
 
 
@@ -80,7 +82,7 @@ def _cost(run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_s
 
 def _least(cost: Callable[[int], arb], count: int) -> arb:
     """The least of ``cost(0)`` to ``cost(count - 1)``: of all where they are few, else of a grid that closes in on it."""
-    tried = {*range(count)} if count <= 128 else {round(count ** (i / 7)) - 1 for i in range(8)}
+    tried = {*range(count)} if count <= ALL else {round(count ** (i / 7)) - 1 for i in range(8)}
     known: dict[int, arb] = {}
     while new := tried - known.keys():
         known |= {back: cost(back) for back in new}
