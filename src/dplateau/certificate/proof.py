@@ -20,7 +20,7 @@ from dplateau.certificate.parts import keys, text_of
 from dplateau.certificate.signature import TIME
 from dplateau.certificate.strict_json import strict_json
 from dplateau.files import read_small
-from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
+from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
@@ -50,7 +50,8 @@ class Proof:
     bound : str
         The bound that was asked.
     lower, upper : float or None
-        Ends of a ball that holds the least epsilon that the bound gives at ``delta``; None where an end is not known.
+        Ends of a ball that holds the least epsilon that the bound gives at ``delta``, with the look-backs that the accountant
+        chose; None where an end is not known.
     digits : int or None
         To how many digits that epsilon is known; None where it has no lower end.
     seconds : float
@@ -151,6 +152,8 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     ------
     InputError
         A claim is missing, or no number in its range.
+    ContradictionError
+        The certificate's run is not the one whose digest it holds.
     UncertifiedError
         The run has no finite proved epsilon at all.
     ModuleNotFoundError
@@ -161,6 +164,8 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     if isinstance(claimed, Certificate):
         if epsilon is not None or delta is not None:
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
+        if claimed.run.digest != claimed.run_digest:
+            raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
         run, epsilon, delta, bound = claimed.run, claimed.epsilon, claimed.delta, claimed.bound
     else:
         if epsilon is None or delta is None:
