@@ -129,6 +129,9 @@ def test_the_page_says_so():
     page = certificate_page(certificate, proof=proof)
     assert f"Proved a second time</strong> to {proof.digits} digits" in page
     assert "python-flint" in page
+    recorded = certificate_page(certificate, proof=proof, recorded=True)
+    assert "A record beside the certificate says" in recorded
+    assert "Proved a second time" not in recorded
     assert "Refuted." in certificate_page(certificate, proof=replace(proof, outcome="refuted"))
     undecided = certificate_page(certificate, proof=replace(proof, outcome="not decided", why="<b>of a reason</b>"))
     assert "did not decide: &lt;b&gt;of a reason" in undecided

@@ -46,11 +46,13 @@ def test_it_is_kept_and_the_page_finds_it(dplateau, file):
     assert (kept["kind"], kept["outcome"]) == ("dplateau proof", "verified")
     code, out, _ = dplateau("report", file)
     assert code == 0
-    assert "verified to" in out
-    assert "Proved a second time" in file.with_suffix(".html").read_text(encoding="utf-8")
+    assert "a record beside it says: verified" in out
+    page = file.with_suffix(".html").read_text(encoding="utf-8")
+    assert "A record beside the certificate says" in page
+    assert "Proved a second time" not in page
     (file.parent / "certificate.proof.json").unlink()
     code, out, _ = dplateau("report", file, "--verify", "--json")
-    assert json.loads(out)["proof"]["outcome"] == "verified"
+    assert (json.loads(out)["proof"]["outcome"], json.loads(out)["proof"]["recorded"]) == ("verified", False)
     assert "Proved a second time" in file.with_suffix(".html").read_text(encoding="utf-8")
     code, out, _ = dplateau("report", file, "--json")
     assert json.loads(out)["proof"] is None

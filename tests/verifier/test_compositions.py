@@ -35,7 +35,9 @@ def test_contour_and_lattice_agree(law, q, mu):
         epsilon = exact(2.0)
         line = Line(composition, epsilon, 1e-3).delta(epsilon)
         assert line.rad() / line < 1e-9
-        off = [float((Lattice(composition, epsilon, float(line), size).delta(epsilon).upper() - line) / line) for size in (256, 1024)]
+        off = [
+            float((Lattice(composition, epsilon, float(line), size).delta(epsilon).upper() - line) / line) for size in (256, 1024)
+        ]
     assert 0 < off[1] < off[0] < 0.2
     assert 8 < off[0] / off[1] < 32
 

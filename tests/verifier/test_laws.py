@@ -68,7 +68,9 @@ def test_a_profile_is_the_mean_of_its_losses(law, shift):
                     start, end = (place, high) if rises else (low, place)
 
                 def density(h, _, branch=branch, epsilon=epsilon):
-                    return ((branch.p.log(h) - h * h / 2).exp() - (epsilon + branch.q.log(h) - h * h / 2).exp()) / (2 * acb.pi()).sqrt()
+                    return ((branch.p.log(h) - h * h / 2).exp() - (epsilon + branch.q.log(h) - h * h / 2).exp()) / (
+                        2 * acb.pi()
+                    ).sqrt()
 
                 total += acb.integral(density, acb(start), acb(end)).real
             assert abs(total - one.profile(epsilon)) < 1e-20

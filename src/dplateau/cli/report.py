@@ -79,7 +79,7 @@ def report(
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
     with Console(stderr=True).status("recomputing the certificate"):
         proof = prove(read) if verify else read_proof(certificate, content_of(certificate))
-        verdict = write_page(read, path, signed, proof)
+        verdict = write_page(read, path, signed, proof, recorded=not verify)
     certifies = verdict.certifies and signed.matches and (proof is None or proof.outcome != "refuted")
     if json:
         show_json(
@@ -87,7 +87,7 @@ def report(
                 "page": str(path),
                 "certifies": certifies,
                 "signature": signed.to_dict(),
-                "proof": proof and proof.to_dict(),
+                "proof": proof and {**proof.to_dict(), "recorded": not verify},
                 "ledger": charges and [charge.to_dict() for charge in charges],
                 "agrees": verdict.agrees,
                 "epsilon": verdict.recomputed,
@@ -100,7 +100,7 @@ def report(
         lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
-        lines += [proof_line(proof)] if proof else []
+        lines += [proof_line(proof, recorded=not verify)] if proof else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))

@@ -26,7 +26,12 @@ SHOWN: Final = 12
 
 
 def certificate_page(
-    certificate: Certificate, report: Report | None = None, signed: Signed = UNSIGNED, proof: Proof | None = None
+    certificate: Certificate,
+    report: Report | None = None,
+    signed: Signed = UNSIGNED,
+    proof: Proof | None = None,
+    *,
+    recorded: bool = False,
 ) -> str:
     """A page that says what is protected, against whom, and on what that rests; for readers who know no differential privacy.
 
@@ -43,6 +48,8 @@ def certificate_page(
         Who has signed its file, as ``read_signed`` says; by default nobody.
     proof : Proof, optional
         What ``prove`` or ``read_proof`` says of it.
+    recorded : bool
+        Whether that was read, and not computed now: nothing good is said of it then.
 
     Returns
     -------
@@ -56,10 +63,17 @@ def certificate_page(
     ValueError
         The report is about another run, or another delta.
     """
-    return _page(certificate, report, signed, proof)[0]
+    return _page(certificate, report, signed, proof, recorded)[0]
 
 
-def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSIGNED, proof: Proof | None = None) -> Verdict:
+def write_page(
+    certificate: Certificate,
+    path: str | Path,
+    signed: Signed = UNSIGNED,
+    proof: Proof | None = None,
+    *,
+    recorded: bool = False,
+) -> Verdict:
     """Write the page of a certificate: whole, or not at all.
 
     Parameters
@@ -72,6 +86,8 @@ def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSI
         Who has signed its file, as ``read_signed`` says; by default nobody.
     proof : Proof, optional
         What ``prove`` or ``read_proof`` says of it.
+    recorded : bool
+        Whether that was read, and not computed now: nothing good is said of it then.
 
     Returns
     -------
@@ -86,7 +102,7 @@ def write_page(certificate: Certificate, path: str | Path, signed: Signed = UNSI
         The run has no finite proved epsilon at all.
     """
     path = check_page(path)
-    page, verdict = _page(certificate, None, signed, proof)
+    page, verdict = _page(certificate, None, signed, proof, recorded)
     write_file(path, page)
     return verdict
 
@@ -100,7 +116,9 @@ def check_page(path: str | Path) -> Path:
     return path
 
 
-def _page(certificate: Certificate, report: Report | None, signed: Signed, proof: Proof | None) -> tuple[str, Verdict]:
+def _page(
+    certificate: Certificate, report: Report | None, signed: Signed, proof: Proof | None, recorded: bool
+) -> tuple[str, Verdict]:
     if report is None:
         report = account(certificate.run, certificate.delta)
     if report.run != certificate.run or report.delta != certificate.delta:
@@ -116,6 +134,7 @@ def _page(certificate: Certificate, report: Report | None, signed: Signed, proof
         verdict=_verdict(certificate, verdict),
         signed=signed,
         proof=proof,
+        recorded=recorded,
         proved=proof and f"{proof.proved_at[:10]}, {', '.join(' '.join(one) for one in proof.versions)}",
         fingerprint=fingerprint,
         who=_who(certificate),

@@ -198,8 +198,12 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
     return Group(*lines, *_gaps(certificate))
 
 
-def proof_line(proof: Proof) -> Text:
-    """What ball arithmetic found, in one line."""
+def proof_line(proof: Proof, *, recorded: bool = False) -> Text:
+    """What ball arithmetic found, in one line. Nothing is green about a record, which anybody can write."""
+    if recorded:
+        return Text(
+            f"a record beside it says: {proof.outcome} by a second computation ({proof.proved_at}); repeat it: dplateau verify"
+        )
     style = {"verified": "bold green", "refuted": "bold red"}.get(proof.outcome, "bold yellow")
     digits = f" to {proof.digits} digits" if proof.digits and proof.verified else ""
     more = {"refuted": ": the bound gives more,", "not decided": f": {proof.why},"}.get(proof.outcome, "")
