@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +12,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon
+from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon, contour_nodes
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
+from dplateau.accounting.profile_table import profile_table
 from dplateau.accounting.roots import root
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
@@ -24,6 +25,8 @@ _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _LAWS: Final = 64
 """Most laws whose steps are looked at one by one."""
+_NODES: Final = 400
+"""A contour of so many nodes is not asked again and again."""
 _NARROW: Final = 1e-3
 """A delta that is known within this share is not computed again by the slower method."""
 
@@ -50,6 +53,10 @@ class Guarantee(ABC):
     def upper(self, delta: float) -> float:
         """The upper end of ``epsilon(delta)``, which may be found faster."""
         return self.epsilon(delta).upper
+
+    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
+        """``self.delta``, or what is faster where many epsilons from 0 to ``last`` are asked and delta is ``least`` or more."""
+        return self.delta
 
     @property
     def mu(self) -> float | None:
@@ -167,6 +174,27 @@ class ExactComposition(Guarantee):
                 continue
             result = result | self._profile(composition, epsilon)
         return Enclosure(0.0, result.upper) if self.below else result
+
+    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
+        """A table for each direction whose contour has many nodes."""
+        readers = [self._reader(composition, last, least) for composition in self.directions]
+        if not any(tabled for _, tabled in readers):
+            return self.delta
+
+        def read(epsilon: float) -> Enclosure:
+            result = Enclosure(0.0, 0.0)
+            for reader, _ in readers:
+                result = result | reader(epsilon)
+            return Enclosure(0.0, result.upper) if self.below else result
+
+        return read
+
+    def _reader(self, composition: Composition, last: float, least: float) -> tuple[Callable[[float], Enclosure], bool]:
+        """How delta of one direction is read, and whether from a table."""
+        if composition.terms and composition.steps > 1 and contour_nodes(composition, last / 2) > _NODES:
+            with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+                return profile_table(composition, last, least), True
+        return partial(self._profile, composition), False
 
     def _profile(self, composition: Composition, epsilon: float) -> Enclosure:
         terms = composition.terms

@@ -57,7 +57,7 @@ class Step:
     count: int
 
 
-def _steps(composition: Composition) -> list[Step]:
+def steps_of(composition: Composition) -> list[Step]:
     laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
     if len(laws) > _LAWS:
         raise TooSlowError
@@ -133,7 +133,7 @@ def tangents(step: Step, low: int, high: int, h: float) -> Law:
 
 
 @dataclass(frozen=True)
-class _Tail:
+class Tail:
     """The profile of a sum of losses: between the points ``e`` it is ``s1 - exp(epsilon) s2``, the sums over the points above, and
     at them ``at``. Rounded up (``sign`` 1) or down (-1).
     """
@@ -218,7 +218,7 @@ class _Convolution:
             total += count * np.array([top + math.log(mass), mean, float((weight * (e - mean) ** 2).sum()) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
-    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> _Tail:
+    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> Tail:
         """The profile of the sum, rounded up (``above``) or down. The law is tilted by c and folded to ``size`` points, of which
         half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
         """
@@ -262,10 +262,10 @@ class _Convolution:
         at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant)
         if not np.isfinite(at_points).all():
             raise TooSlowError
-        return _Tail(e, s1, s2, at_points, sign)
+        return Tail(e, s1, s2, at_points, sign)
 
 
-class _Lattices:
+class Lattices:
     """Lattices of one composition that are fine enough around a small delta."""
 
     def __init__(self, steps: list[Step], width: float) -> None:
@@ -302,28 +302,28 @@ class _Lattices:
         right, self.factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
         self.c, self.epsilon, self.period = c, epsilon, 2 * max(right, -allowed / c)
 
-    def below(self, size: int) -> _Tail:
+    def below(self, size: int) -> Tail:
         """The profile from below."""
         return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False)
 
-    def above(self, size: int) -> _Tail:
+    def above(self, size: int) -> Tail:
         """The profile from above."""
         return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True)
 
 
-def _around(rough: _Convolution, epsilon: float) -> float:
+def around(rough: _Convolution, epsilon: float) -> float:
     """The tilt whose saddle point is epsilon."""
     return saddle(lambda c: epsilon - saddle_epsilon(c, rough.cumulants(c)[1]))
 
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(_steps(composition), delta, width, upper=upper)
+    return convolved_epsilon(steps_of(composition), delta, width, upper=upper)
 
 
 def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone."""
-    lattices, target = _Lattices(steps, width), math.log(delta)
+    lattices, target = Lattices(steps, width), math.log(delta)
     lattices.aim(target)
     # The tilt and the period are found on a coarse lattice, then on a finer one.
     for _ in range(2):
@@ -346,22 +346,22 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, 
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)
-                lattices.tune(rough, _around(rough, best.upper), best.upper, target)
+                lattices.tune(rough, around(rough, best.upper), best.upper, target)
     return best
 
 
 def lattice_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``, enclosed; the width is relative to min(1, tilt)."""
-    return convolved_delta(_steps(composition), epsilon, width)
+    return convolved_delta(steps_of(composition), epsilon, width)
 
 
 def convolved_delta(steps: list[Step], epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of all steps together at ``epsilon``, enclosed."""
-    lattices, target = _Lattices(steps, width), _LEAST
+    lattices, target = Lattices(steps, width), _LEAST
     for _ in range(2):  # How small delta is decides how rare a loss may be left out.
         lattices.aim(target)
         rough = lattices.laws(dots, lattices.coarse)
-        c = _around(rough, epsilon)
+        c = around(rough, epsilon)
         target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), _LEAST)
         lattices.tune(rough, c, epsilon, target)
     best = Enclosure(0.0, 1.0)
