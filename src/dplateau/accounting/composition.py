@@ -19,6 +19,7 @@ from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.profile_table import profile_table
 from dplateau.accounting.roots import root
+from dplateau.accounting.sparse import sparse_delta, sparse_epsilon
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 _CLOSED: Final = 1e-10
@@ -27,6 +28,10 @@ _LAWS: Final = 64
 """Most laws whose steps are looked at one by one."""
 _NODES: Final = 400
 """A contour of so many nodes is not asked again and again."""
+_SPARSE: Final = 1e-6
+"""An epsilon that is known within this share is not looked at again."""
+_RARE: Final = 1e-4
+"""With larger rates the upper end of the lattice alone is narrow."""
 _NARROW: Final = 1e-3
 """A delta that is known within this share is not computed again by the slower method."""
 
@@ -222,6 +227,9 @@ class ExactComposition(Guarantee):
             result = self._both(result, found)
             if result.width <= _NARROW * result.upper:
                 break
+        if result.width > _NARROW * result.upper and epsilon > 0:
+            with suppress(ArithmeticError, ValueError):
+                result = self._both(result, sparse_delta(composition, epsilon, result, self.width))
         if composition.gaussian:
             return result
         # Two runs cannot be told apart by more than the sum of the steps' total variations.
@@ -277,6 +285,10 @@ class ExactComposition(Guarantee):
                 return result
         with suppress(ArithmeticError, ValueError):
             result = self._both(result, _step_by_step(composition, delta))
+        if result.width > _SPARSE * result.upper and (not upper or composition.rate <= _RARE):
+            # Where few draws are expected, both methods are wide.
+            with suppress(ArithmeticError, ValueError):
+                result = self._both(result, sparse_epsilon(composition, delta, result, self.width))
         return result
 
     def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:

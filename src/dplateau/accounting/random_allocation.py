@@ -107,6 +107,10 @@ class _Allocated(StepLaw):
         """A law on points has no contour: its transform does not fall."""
         raise TooSlowError
 
+    def log_overflowing(self, c: float, log_tolerance: float) -> float:
+        """Nothing is known of its moments but what ``log_moment`` says."""
+        raise TooSlowError
+
     def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
         return 0.0
 

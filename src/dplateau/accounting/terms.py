@@ -216,6 +216,11 @@ class Composition:
         """mu of the composition without sampling, which is never better."""
         return math.sqrt(self.gaussian**2 + sum(term.unsampled for term in self.terms))
 
+    @property
+    def rate(self) -> float:
+        """The largest rate."""
+        return max((one.law.q for term in self.terms for one in term.repeated), default=1.0)
+
     def bound(self, c: float, tolerance: float = 1e-10) -> float:
         """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed."""
         total = self.gaussian**2 / 2 * c * (c + 1)
