@@ -14,6 +14,7 @@ Proof: ``docs/proofs/exact-composition.md``, section 7, "Quiet and loud losses".
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Convolution, Law, Lattices, Tail, around, dots, steps_of
+from dplateau.accounting.lattice import Convolution, Lattices, Law, Tail, around, dots, steps_of
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
@@ -35,12 +36,15 @@ _CLOSED: Final = 1e-11
 _LAWS: Final = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent)
 _LEAST_MU: Final = 0.1
 """Of smaller shifts the closed forms lose digits."""
-_FINEST: Final = 1e-3
-"""The least lattice step, in units of the rate, for the same reason."""
+_FINEST: Final = 0.05
+"""The least lattice step of the lower end, in units of the rate: below it most losses are loud, and it gains nothing."""
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
 _LEAST: Final = -80.0
-_ROUNDS: Final = 60
+_TRIES: Final = 24
+_BETTER: Final = 0.97
+"""While the upper end falls by more than that, the lattice is made shorter and tried again."""
+_ROUNDS: Final = 16
 _HALVINGS: Final = 30
 _END: Final = 1.5
 """Where the lattice ends, in units of the upper end that is known."""
@@ -75,21 +79,27 @@ class _Merged(NamedTuple):
 
 
 def _merged(law: StepLaw, h: float, count: int, last: int) -> _Merged:
-    sides, centre = _Sides(law), 0.0
+    """The centre decides which losses are quiet, and they where the centre lies: a fixed point, missed by as little as is found."""
+    sides, centre, best, least = _Sides(law), 0.0, None, math.inf
     margin = _MARGIN * h / count
     for _ in range(_ROUNDS):
         edge, negative = _negative(sides, centre, h, last)
         more_p, more_q = (float(mass) for mass in sides.above(centre + h))
         less_p, less_q = sides.below(edge) if negative else (0.0, 0.0)
         p, q = 1 - more_p - less_p, 1 - more_q - less_q
-        if not (p > 0 and q > 0):
-            raise TooSlowError
         error = _CLOSED * (more_p + more_q + less_p + less_q)
-        found = math.log1p((more_q + less_q - more_p - less_p - error) / q)
-        if centre <= found <= centre + 2 * margin:
-            return _Merged(centre, p * (1 - 8 * ULP) - error, negative)
+        more = more_q + less_q - more_p - less_p - error
+        if not (p > 0 and q > 0 and more > -q):
+            raise TooSlowError
+        found = math.log1p(more / q)
+        if centre <= found < centre + least:
+            best, least = _Merged(centre, p * (1 - 8 * ULP) - error, negative), found - centre
+        if least <= 2 * margin:
+            break
         centre = found - margin
-    raise TooSlowError
+    if best is None:
+        raise TooSlowError
+    return best
 
 
 def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float, list[tuple[int, float]]]:
@@ -109,7 +119,7 @@ def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float,
             if not (p > 0 and q > 0):
                 return 0.0, -math.inf
             room = 2 * _CLOSED * (whole[0] / p + whole[1] / q)
-            return p - 2 * _CLOSED * whole[0], (math.log(p / q) - room - centre) / h
+            return p - 2 * _CLOSED * whole[0], (math.log(p) - math.log(q) - room - centre) / h
 
         mean = bin_of(upper)[1]
         at = math.floor(mean) if mean > -2.0 * last else 0
@@ -215,13 +225,15 @@ class _Sparse:
         self.lattices.tune(self.rough, c, epsilon - self.offset, target)
         self.lattices.epsilon = epsilon
 
-    def ends(self, size: int) -> tuple[Tail, Tail]:
-        """The profile from below and from above, on so many points."""
+    def tail(self, size: int, *, above: bool) -> Tail:
+        """The profile from above or from below, on so many points."""
         lattices = self.lattices
         h = lattices.period / size
-        where = lattices.c, lattices.epsilon, size, lattices.factor
-        lower = Convolution([(below(law, count, self.end, h), count) for law, count in self.laws], h).tail(*where, above=False)
-        return lower, self._above(h).tail(*where, above=True)
+        if above:
+            laws = self._above(h)
+        else:
+            laws = Convolution([(below(law, count, self.end, h), count) for law, count in self.laws], h)
+        return laws.tail(lattices.c, lattices.epsilon, size, lattices.factor, above=above)
 
 
 @np.errstate(all="ignore")
@@ -229,10 +241,17 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
     """The least ``epsilon >= 0`` at the given delta, enclosed, where it is known to lie in ``known``."""
     best = known
     for size in _SIZES:
-        sparse = _Sparse(composition, _END * best.upper, width)
-        sparse.aim(delta)
-        lower, upper = (tail.epsilon(delta) for tail in sparse.ends(size))
-        best = Enclosure(max(best.lower, lower), min(best.upper, max(upper, 0.0)))
+        for _ in range(_TRIES):
+            before = best.upper
+            sparse = _Sparse(composition, _END * before, width)
+            sparse.aim(delta)
+            # Either end is of use without the other.
+            with suppress(ArithmeticError, ValueError):
+                best = Enclosure(best.lower, min(before, max(sparse.tail(size, above=True).epsilon(delta), 0.0)))
+            if not best.upper < _BETTER * before:
+                break  # The lattice ends where it should.
+        with suppress(ArithmeticError, ValueError):
+            best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
         if best.width <= width * min(best.upper, 1.0):
             break
     return best
@@ -245,8 +264,10 @@ def sparse_delta(composition: Composition, epsilon: float, known: Enclosure, wid
     sparse = _Sparse(composition, _END * epsilon, width)
     sparse.aim_at(epsilon)
     for size in _SIZES:
-        lower, upper = (tail.delta(epsilon) for tail in sparse.ends(size))
-        best = Enclosure(max(best.lower, lower), min(best.upper, upper))
+        with suppress(ArithmeticError, ValueError):
+            best = Enclosure(best.lower, min(best.upper, sparse.tail(size, above=True).delta(epsilon)))
+        with suppress(ArithmeticError, ValueError):
+            best = Enclosure(max(best.lower, sparse.tail(size, above=False).delta(epsilon)), best.upper)
         if best.width <= width * best.upper:
             break
     return best
