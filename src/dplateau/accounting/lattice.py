@@ -84,7 +84,7 @@ def beyond(f: Callable[[float], float], limit: float, most: float = math.inf) ->
 
 @dataclass(frozen=True)
 class Law:
-    """A loss on the lattice: mass ``p`` of P at ``offset + (first + i) h``, the mass at infinity, and P and Q of an event besides."""
+    """A loss on the lattice: mass ``p`` of P at ``offset + (first + i) h``, mass at infinity, and P and Q of an event besides."""
 
     p: Array
     first: int

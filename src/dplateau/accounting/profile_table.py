@@ -1,7 +1,8 @@
 """The whole profile of a composition of few steps, from a handful of convolutions.
 
-A contour for few steps has thousands of nodes at every epsilon, and a lattice that is made for one epsilon is made again for the next.
-Here one lattice serves all: its law is tilted twice, and either tilt encloses delta at every epsilon, best near its saddle point.
+A contour for few steps has thousands of nodes at every epsilon, and a lattice that is made for one epsilon is made again for the
+next. Here one lattice serves all: its law is tilted twice, and either tilt encloses delta at every epsilon, best near its saddle
+point.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """delta(epsilon) of steps that almost always lose next to nothing, and now and then a lot: few expected draws, little noise.
 
-The transform of such a loss does not decay, and a lattice that suits the large losses cannot tell the small ones from 0. Here the loss
-of a step is *quiet* where it is less than a lattice step from a centre, and *loud* elsewhere.
+The transform of such a loss does not decay, and a lattice that suits the large losses cannot tell the small ones from 0. Here the
+loss of a step is *quiet* where it is less than a lattice step from a centre, and *loud* elsewhere.
 
-- From above: the chords of ``lattice.py``, on a lattice that is moved so that the quiet losses lie at one of its points. The lattice
-  ends not far above epsilon; what is beyond its end is split between the end and infinity, with the masses of P and Q kept.
+- From above: the chords of ``lattice.py``, on a lattice that is moved so that most quiet losses lie at one of its points. It ends
+  not far above epsilon; what is beyond its end is split between the end and infinity, with the masses of P and Q kept.
 - From below: all quiet losses are merged into one, all losses beyond the end are merged into an event, all loud negative ones are
   merged and rounded down; the other loud ones have tangents of their own, which the quiet ones do not lower.
 
@@ -41,7 +41,6 @@ _FINEST: Final = 0.05
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
 _LEAST: Final = -80.0
-_TRIES: Final = 24
 _BETTER: Final = 0.97
 """While the upper end falls by more than that, the lattice is made shorter and tried again."""
 _ROUNDS: Final = 16
@@ -149,12 +148,12 @@ def below(law: StepLaw, count: int, end: float, h: float) -> Law:
     p, q = _Sides(law).above(x)
     # Without what lies beyond the end, whose profile is a straight line up to there.
     beyond_end = f[-1] - np.expm1(x - x[-1]) * y[-1] * q[-1]
-    inside = f * (1 - _CLOSED) - beyond_end * (1 + _CLOSED)
+    inside = f * (1 - 4 * _CLOSED) - beyond_end * (1 + _CLOSED)
     # Between slopes a and b a convex function stays within (s - a)(b - s)/(b - a) of its chord of slope s, times the cell.
     from_here = np.exp(law.log_above(x[1:] - 1e-9 * h))
     chord, bend = np.diff(f) / math.expm1(h), y[:-1] * np.maximum(q[:-1] - from_here, 0.0)
     first = np.clip(chord + y[:-1] * q[:-1], 0.0, bend)
-    gap = math.expm1(h) * (1.0001 * first * (bend - first) / np.maximum(bend, _TINY) + 4 * ULP * y[:-1] * q[:-1])
+    gap = math.expm1(h) * (1.0001 * first * (bend - first) / np.maximum(bend, _TINY) + 2 * _CLOSED * y[:-1] * q[:-1])
     lowered = inside - np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
     negative = lowered <= 0
     lowered[negative | np.append(negative[1:], True) | np.append(False, negative[:-1])] = 0.0
@@ -177,13 +176,19 @@ def _offset(law: StepLaw) -> float:
     return next((end for end in ends if math.isfinite(end)), 0.0)
 
 
+def _check(composition: Composition) -> None:
+    """Refuse laws without closed forms that are good enough."""
+    laws = [one.law for term in composition.terms for one in term.repeated]
+    if composition.gaussian or not all(type(law) in _LAWS and not law.shift and law.mu >= _LEAST_MU for law in laws):
+        raise TooSlowError
+
+
 class _Sparse:
     """Lattices of a composition that end at ``end``, tilted for a delta or an epsilon."""
 
     def __init__(self, composition: Composition, end: float, width: float) -> None:
         self.laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
-        exact = all(type(law) in _LAWS and not law.shift and law.mu >= _LEAST_MU for law, _ in self.laws)
-        if composition.gaussian or not exact or not 0 < end < math.inf:
+        if not 0 < end < math.inf:
             raise TooSlowError
         steps = [
             replace(
@@ -229,37 +234,48 @@ class _Sparse:
         """The profile from above or from below, on so many points."""
         lattices = self.lattices
         h = lattices.period / size
-        if above:
-            laws = self._above(h)
-        else:
-            laws = Convolution([(below(law, count, self.end, h), count) for law, count in self.laws], h)
+        laws = self._above(h) if above else Convolution([(below(law, n, self.end, h), n) for law, n in self.laws], h)
         return laws.tail(lattices.c, lattices.epsilon, size, lattices.factor, above=above)
 
 
 @np.errstate(all="ignore")
 def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, width: float = WIDTH) -> Enclosure:
-    """The least ``epsilon >= 0`` at the given delta, enclosed, where it is known to lie in ``known``."""
+    """The least ``epsilon >= 0`` at the given delta, enclosed, where it is known to lie in ``known``.
+
+    Raises
+    ------
+    TooSlowError
+        The laws have no closed forms that are good enough.
+    """
+    _check(composition)
     best = known
     for size in _SIZES:
-        for _ in range(_TRIES):
-            before = best.upper
-            sparse = _Sparse(composition, _END * before, width)
-            sparse.aim(delta)
-            # Either end is of use without the other.
-            with suppress(ArithmeticError, ValueError):
-                best = Enclosure(best.lower, min(before, max(sparse.tail(size, above=True).epsilon(delta), 0.0)))
-            if not best.upper < _BETTER * before:
-                break  # The lattice ends where it should.
         with suppress(ArithmeticError, ValueError):
-            best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
+            best = _refined(composition, delta, best, size, width)
         if best.width <= width * min(best.upper, 1.0):
             break
     return best
 
 
+def _refined(composition: Composition, delta: float, best: Enclosure, size: int, width: float) -> Enclosure:
+    """Both ends on so many points; either is of use without the other."""
+    while True:
+        before = best.upper
+        sparse = _Sparse(composition, _END * before, width)
+        sparse.aim(delta)
+        with suppress(ArithmeticError, ValueError):
+            best = Enclosure(best.lower, min(before, max(sparse.tail(size, above=True).epsilon(delta), 0.0)))
+        if not 0 < best.upper < _BETTER * before:
+            break  # The lattice ends where it should.
+    with suppress(ArithmeticError, ValueError):
+        best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
+    return best
+
+
 @np.errstate(all="ignore")
 def sparse_delta(composition: Composition, epsilon: float, known: Enclosure, width: float = WIDTH) -> Enclosure:
-    """``delta`` at ``epsilon`` > 0, enclosed, where it is known to lie in ``known``."""
+    """``delta`` at ``epsilon`` > 0, enclosed, where it is known to lie in ``known``; raises as ``sparse_epsilon`` does."""
+    _check(composition)
     best = known
     sparse = _Sparse(composition, _END * epsilon, width)
     sparse.aim_at(epsilon)
