@@ -29,9 +29,9 @@ _LAWS: Final = 64
 _NODES: Final = 400
 """A contour of so many nodes is not asked again and again."""
 _SPARSE: Final = 1e-6
-"""An epsilon that is known within this share is not looked at again."""
+"""With small rates an epsilon that is known within this share is not looked at again; with others ``_NARROW`` will do."""
 _RARE: Final = 1e-4
-"""With larger rates the upper end of the lattice alone is narrow."""
+"""The largest small rate: with larger ones the upper end of the lattice is narrow by itself."""
 _NARROW: Final = 1e-3
 """A delta that is known within this share is not computed again by the slower method."""
 
@@ -227,7 +227,7 @@ class ExactComposition(Guarantee):
             result = self._both(result, found)
             if result.width <= _NARROW * result.upper:
                 break
-        if result.width > _NARROW * result.upper and epsilon > 0:
+        if result.width > _NARROW * result.upper and epsilon > 0 and composition.rate <= _RARE:
             with suppress(ArithmeticError, ValueError):
                 result = self._both(result, sparse_delta(composition, epsilon, result, self.width))
         if composition.gaussian:
@@ -285,7 +285,8 @@ class ExactComposition(Guarantee):
                 return result
         with suppress(ArithmeticError, ValueError):
             result = self._both(result, _step_by_step(composition, delta))
-        if result.width > _SPARSE * result.upper and (not upper or composition.rate <= _RARE):
+        rare = composition.rate <= _RARE
+        if result.width > (_SPARSE if rare else _NARROW) * result.upper and (rare or not upper):
             # Where few draws are expected, both methods are wide.
             with suppress(ArithmeticError, ValueError):
                 result = self._both(result, sparse_epsilon(composition, delta, result, self.width))
