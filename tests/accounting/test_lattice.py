@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dplateau.accounting.lattice import Law, _Convolution, convolved
+from dplateau.accounting.lattice import Convolution, Law, convolved
 from dplateau.accounting.privacy_loss import TooSlowError
 
 ULP = 2.0**-52
@@ -47,7 +47,7 @@ def test_an_adversarial_transform_is_within_the_bound(monkeypatch: pytest.Monkey
     true = math.fsum((both * -np.expm1(np.minimum(H * (EDGE - at), 0.0))).tolist())
     for error in (0.0, -sign):
         monkeypatch.setattr(np.fft, "irfft", erring(error))
-        tail = _Convolution([(Law(law, 0, 0.0), 2)], H).tail(TILT, EDGE * H, SIZE, 3.0, above=above)
+        tail = Convolution([(Law(law, 0, 0.0), 2)], H).tail(TILT, EDGE * H, SIZE, 3.0, above=above)
         found = float(tail.at[np.argmin(np.abs(tail.e - EDGE * H))])
         assert 0 <= sign * (found / true - 1) < 1e-8
         assert sign * (tail.delta(EDGE * H) - true) >= 0

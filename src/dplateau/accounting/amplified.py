@@ -17,7 +17,8 @@ from scipy.special import expit, log_ndtr, ndtr, roots_legendre
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import Array, log_gdp_delta, log_subtract, symmetric_log_delta
-from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, Nodes, StepLaw, TooSlowError
+from dplateau.accounting.nodes import Nodes
+from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, StepLaw, TooSlowError
 
 _ELLIPSES: Final = np.geomspace(1.1, 60.0, 24)
 _HIGHEST: Final = 1.4

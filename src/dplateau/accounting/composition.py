@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +12,26 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon
+from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon, contour_nodes
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
+from dplateau.accounting.profile_table import profile_table
 from dplateau.accounting.roots import root
+from dplateau.accounting.sparse import sparse_delta, sparse_epsilon
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _LAWS: Final = 64
 """Most laws whose steps are looked at one by one."""
+_NODES: Final = 400
+"""A contour of so many nodes is not asked again and again."""
+_SPARSE: Final = 1e-6
+"""With small rates an epsilon that is known within this share is not looked at again; with others ``_NARROW`` will do."""
+_RARE: Final = 1e-4
+"""The largest small rate: with larger ones the upper end of the lattice is narrow by itself."""
 _NARROW: Final = 1e-3
 """A delta that is known within this share is not computed again by the slower method."""
 
@@ -50,6 +58,10 @@ class Guarantee(ABC):
     def upper(self, delta: float) -> float:
         """The upper end of ``epsilon(delta)``, which may be found faster."""
         return self.epsilon(delta).upper
+
+    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
+        """``self.delta``, or what is faster where many epsilons from 0 to ``last`` are asked and delta is ``least`` or more."""
+        return self.delta
 
     @property
     def mu(self) -> float | None:
@@ -168,6 +180,27 @@ class ExactComposition(Guarantee):
             result = result | self._profile(composition, epsilon)
         return Enclosure(0.0, result.upper) if self.below else result
 
+    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
+        """A table for each direction whose contour has many nodes."""
+        readers = [self._reader(composition, last, least) for composition in self.directions]
+        if not any(tabled for _, tabled in readers):
+            return self.delta
+
+        def read(epsilon: float) -> Enclosure:
+            result = Enclosure(0.0, 0.0)
+            for reader, _ in readers:
+                result = result | reader(epsilon)
+            return Enclosure(0.0, result.upper) if self.below else result
+
+        return read
+
+    def _reader(self, composition: Composition, last: float, least: float) -> tuple[Callable[[float], Enclosure], bool]:
+        """How delta of one direction is read, and whether from a table."""
+        if composition.terms and composition.steps > 1 and contour_nodes(composition, last / 2) > _NODES:
+            with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+                return profile_table(composition, last, least), True
+        return partial(self._profile, composition), False
+
     def _profile(self, composition: Composition, epsilon: float) -> Enclosure:
         terms = composition.terms
         if not terms:
@@ -194,6 +227,9 @@ class ExactComposition(Guarantee):
             result = self._both(result, found)
             if result.width <= _NARROW * result.upper:
                 break
+        if result.width > _NARROW * result.upper and epsilon > 0 and composition.rate <= _RARE:
+            with suppress(ArithmeticError, ValueError):
+                result = self._both(result, sparse_delta(composition, epsilon, result, self.width))
         if composition.gaussian:
             return result
         # Two runs cannot be told apart by more than the sum of the steps' total variations.
@@ -249,6 +285,11 @@ class ExactComposition(Guarantee):
                 return result
         with suppress(ArithmeticError, ValueError):
             result = self._both(result, _step_by_step(composition, delta))
+        rare = composition.rate <= _RARE
+        if result.width > (_SPARSE if rare else _NARROW) * result.upper and (rare or not upper):
+            # Where few draws are expected, both methods are wide.
+            with suppress(ArithmeticError, ValueError):
+                result = self._both(result, sparse_epsilon(composition, delta, result, self.width))
         return result
 
     def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:

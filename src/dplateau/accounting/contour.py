@@ -244,12 +244,26 @@ def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, l
     raise TooSlowError
 
 
+def _line_at(composition: Composition, epsilon: float, width: float) -> Line:
+    """The line whose saddle point is ``epsilon``."""
+    axis = RealAxis(composition)
+    c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
+    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width)
+
+
 @np.errstate(all="ignore")
 def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
-    axis = RealAxis(composition)
-    c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
-    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width).delta(epsilon)
+    return _line_at(composition, epsilon, width).delta(epsilon)
+
+
+@np.errstate(all="ignore")
+def contour_nodes(composition: Composition, epsilon: float) -> float:
+    """How many nodes that takes; infinite where it is too slow."""
+    try:
+        return float(_line_at(composition, epsilon, WIDTH).s.size)
+    except (ArithmeticError, ValueError):
+        return math.inf
 
 
 @np.errstate(all="ignore")

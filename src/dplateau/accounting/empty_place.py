@@ -29,7 +29,8 @@ from scipy.special import log_ndtr, ndtr
 from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
 from dplateau.accounting.gaussian import Array, log_subtract, symmetric_log_delta
-from dplateau.accounting.privacy_loss import ANGLES, Nodes, StepLaw, crossing
+from dplateau.accounting.nodes import Nodes
+from dplateau.accounting.privacy_loss import ANGLES, StepLaw, crossing
 
 Profile: TypeAlias = Callable[[Array], Array]
 

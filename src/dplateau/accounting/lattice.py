@@ -57,7 +57,8 @@ class Step:
     count: int
 
 
-def _steps(composition: Composition) -> list[Step]:
+def steps_of(composition: Composition) -> list[Step]:
+    """The steps of a composition, law by law, and its Gaussian part as one step."""
     laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
     if len(laws) > _LAWS:
         raise TooSlowError
@@ -83,36 +84,48 @@ def beyond(f: Callable[[float], float], limit: float, most: float = math.inf) ->
 
 @dataclass(frozen=True)
 class Law:
-    """A loss on the lattice: mass ``p`` of P at ``(first + i) h``, and the mass at infinity."""
+    """A loss on the lattice: mass ``p`` of P at ``offset + (first + i) h``, mass at infinity, and P and Q of an event besides."""
 
     p: Array
     first: int
     infinite: float
+    offset: float = 0.0
+    event: tuple[float, float] = (0.0, 0.0)
 
 
-def _profile(step: Step, k: Array, h: float) -> Array:
-    """delta at k h for k >= 0, and delta - (1 - e^(k h)), which is the small part, for k < 0."""
-    e, below = k * h, k < 0
+def _profile(step: Step, e: Array) -> Array:
+    """delta at every e >= 0, and delta - (1 - exp(e)), which is the small part, at e < 0."""
+    below = e < 0
     return np.exp(np.append(e[below] + step.log_reverse(-e[below]), step.log_delta(e[~below])))
 
 
-def dots(step: Step, low: int, high: int, h: float) -> Law:
-    """The chords: a law that dominates the step."""
-    k = np.arange(low, high + 1)
-    f = _profile(step, k, h)
+def _at_zero(e: Array, h: float) -> Array:
+    """The chords of ``(1 - y)+``, which the small part leaves out: the masses of a loss of 0."""
+    p, last = np.zeros(e.size), int(np.searchsorted(e, 0.0, "right")) - 1
+    p[max(last, 0)] = 1.0
+    if last >= 0 and e[last] < 0:
+        share = math.expm1(float(e[last])) / math.expm1(-h)
+        p[last : last + 2] = 1 - share, share
+    return p
+
+
+def dots(step: Step, low: int, high: int, h: float, offset: float = 0.0) -> Law:
+    """The chords between the points ``offset + k h``: a law that dominates the step."""
+    e = np.arange(low, high + 1) * h + offset
+    f = _profile(step, e)
     left = np.empty_like(f)
     left[1:], left[0] = (f[:-1] - f[1:]) / -math.expm1(-h), -f[0]
     right = np.append(f[:-1] - f[1:], 0.0) / math.expm1(h)
     noise = 8 * ULP * (f + np.append(f[1:], 0.0) + np.append(f[0], f[:-1])) / min(h, 1.0)
-    p = np.maximum(left - right + (k == 0), 0.0) + noise
-    return Law(p, low, float(f[-1]))
+    p = np.maximum(left - right + _at_zero(e, h), 0.0) + noise
+    return Law(p, low, float(f[-1]), offset)
 
 
 def tangents(step: Step, low: int, high: int, h: float) -> Law:
     """Chords lowered by the greatest gap to the profile, then made convex: a law that the step dominates."""
     k = np.arange(low, high + 1)
     e = k * h
-    f = _profile(step, k, h)
+    f = _profile(step, e)
     above, from_here = np.exp(step.log_above(e)), np.exp(step.log_above(e - 1e-9 * h))
     # Between slopes a and b a convex function with chord slope s stays within (s - a)(b - s)/(b - a) of its chord, times the cell.
     # All slopes are in units of exp(-e) at the left end; those of f are larger by 1 than those of delta where e < 0.
@@ -133,7 +146,7 @@ def tangents(step: Step, low: int, high: int, h: float) -> Law:
 
 
 @dataclass(frozen=True)
-class _Tail:
+class Tail:
     """The profile of a sum of losses: between the points ``e`` it is ``s1 - exp(epsilon) s2``, the sums over the points above, and
     at them ``at``. Rounded up (``sign`` 1) or down (-1).
     """
@@ -194,7 +207,7 @@ def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     return np.fft.irfft(transform, size), error
 
 
-class _Convolution:
+class Convolution:
     """The sum of the losses of all steps, tilted."""
 
     def __init__(self, laws: list[tuple[Law, int]], h: float) -> None:
@@ -218,12 +231,12 @@ class _Convolution:
             total += count * np.array([top + math.log(mass), mean, float((weight * (e - mean) ** 2).sum()) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
-    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> _Tail:
+    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> Tail:
         """The profile of the sum, rounded up (``above``) or down. The law is tilted by c and folded to ``size`` points, of which
         half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
         """
         h, period = self.h, size * self.h
-        log_total, parts, share = 0.0, list[tuple[Array, int]](), 0.0
+        log_total, parts, share, event, other = 0.0, list[tuple[Array, int]](), 0.0, 0.0, 0.0
         for (law, count), (e, log_p, _) in zip(self.laws, self._logs, strict=True):
             at, exponent = law.first + np.arange(law.p.size), log_p + c * e
             top = float(exponent.max())
@@ -233,6 +246,9 @@ class _Convolution:
             log_total += count * (top + math.log(mass))
             # Every mass is good to a few roundings of the size of its exponent; a double's log is at most 745.
             share += 4 * ULP * count * (800 + c * h * float(np.abs(at).max()))
+        # On the lattice; the losses themselves are larger by the offset of all steps.
+        offset = sum(count * law.offset for law, count in self.laws)
+        epsilon -= offset
         start = math.floor(epsilon / h) - min(size // 2, math.ceil(600 / (c * h)))
         tilted, error = convolved(parts)
         tilted = np.roll(tilted, -(start % size))
@@ -248,24 +264,28 @@ class _Convolution:
         else:
             wrapped = math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
+            # That the event happens in some step is a test of its own.
+            event, other = (-math.expm1(sum(n * math.log1p(-law.event[i]) for law, n in self.laws)) for i in (0, 1))
+        e = e + offset + sign * 4 * ULP * abs(offset)
         # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
         here = (e >= -2 * h) & (e <= _GREATEST)
         beyond = float(p[e > _GREATEST].sum() + error * _norm(mass[e > _GREATEST])) if above else 0.0
         e, p, mass = e[here], p[here], mass[here]
         if not e.size:
             raise TooSlowError
-        s1, s2 = np.cumsum(p[::-1])[::-1] + beyond, np.cumsum((p * np.exp(-e))[::-1])[::-1]
+        s1 = np.cumsum(p[::-1])[::-1] + beyond
+        s2 = np.cumsum((p * np.exp(-e))[::-1])[::-1] + other * (1 + 8 * ULP)
         # Each of the two sums is off by at most a rounding of every partial sum; exp(epsilon) s2 is never above s1.
-        s1 = s1 + constant + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
+        s1 = s1 + constant + event * (1 - 8 * ULP) + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
         # The transforms' error counts with weights from 0 to the masses: at most the product of the 2-norms (Cauchy-Schwarz).
         s1 = s1 + sign * error * (1 + share) * np.sqrt(np.cumsum((mass**2)[::-1])[::-1])
-        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant)
+        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant + event - math.exp(float(e[-1])) * other)
         if not np.isfinite(at_points).all():
             raise TooSlowError
-        return _Tail(e, s1, s2, at_points, sign)
+        return Tail(e, s1, s2, at_points, sign)
 
 
-class _Lattices:
+class Lattices:
     """Lattices of one composition that are fine enough around a small delta."""
 
     def __init__(self, steps: list[Step], width: float) -> None:
@@ -284,46 +304,46 @@ class _Lattices:
             raise TooSlowError
         self.low, self.high = low, high
 
-    def laws(self, build: Callable[[Step, int, int, float], Law], h: float) -> _Convolution:
+    def laws(self, build: Callable[[Step, int, int, float], Law], h: float) -> Convolution:
         """The sum of all steps on a lattice."""
         first, last = -math.ceil(self.low / h), math.ceil(self.high / h) + 1
         if last - first > _MOST:
             raise TooSlowError
-        return _Convolution([(build(step, first, last, h), step.count) for step in self.steps], h)
+        return Convolution([(build(step, first, last, h), step.count) for step in self.steps], h)
 
     @property
     def coarse(self) -> float:
         """The step of a lattice that is good enough for a search."""
         return self.period / _SIZES[0] if self.period else (self.high + self.low) / 4000
 
-    def tune(self, rough: _Convolution, c: float, epsilon: float, target: float) -> None:
+    def tune(self, rough: Convolution, c: float, epsilon: float, target: float) -> None:
         """Tilt by c, and choose the period; they decide the effort, not the truth."""
         allowed = target + math.log(self.width * min(c, 1e3) / 50)
         right, self.factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
         self.c, self.epsilon, self.period = c, epsilon, 2 * max(right, -allowed / c)
 
-    def below(self, size: int) -> _Tail:
+    def below(self, size: int) -> Tail:
         """The profile from below."""
         return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False)
 
-    def above(self, size: int) -> _Tail:
+    def above(self, size: int) -> Tail:
         """The profile from above."""
         return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True)
 
 
-def _around(rough: _Convolution, epsilon: float) -> float:
+def around(rough: Convolution, epsilon: float) -> float:
     """The tilt whose saddle point is epsilon."""
     return saddle(lambda c: epsilon - saddle_epsilon(c, rough.cumulants(c)[1]))
 
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(_steps(composition), delta, width, upper=upper)
+    return convolved_epsilon(steps_of(composition), delta, width, upper=upper)
 
 
 def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone."""
-    lattices, target = _Lattices(steps, width), math.log(delta)
+    lattices, target = Lattices(steps, width), math.log(delta)
     lattices.aim(target)
     # The tilt and the period are found on a coarse lattice, then on a finer one.
     for _ in range(2):
@@ -346,22 +366,22 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, 
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)
-                lattices.tune(rough, _around(rough, best.upper), best.upper, target)
+                lattices.tune(rough, around(rough, best.upper), best.upper, target)
     return best
 
 
 def lattice_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of the composition at ``epsilon``, enclosed; the width is relative to min(1, tilt)."""
-    return convolved_delta(_steps(composition), epsilon, width)
+    return convolved_delta(steps_of(composition), epsilon, width)
 
 
 def convolved_delta(steps: list[Step], epsilon: float, width: float = WIDTH) -> Enclosure:
     """``delta`` of all steps together at ``epsilon``, enclosed."""
-    lattices, target = _Lattices(steps, width), _LEAST
+    lattices, target = Lattices(steps, width), _LEAST
     for _ in range(2):  # How small delta is decides how rare a loss may be left out.
         lattices.aim(target)
         rough = lattices.laws(dots, lattices.coarse)
-        c = _around(rough, epsilon)
+        c = around(rough, epsilon)
         target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), _LEAST)
         lattices.tune(rough, c, epsilon, target)
     best = Enclosure(0.0, 1.0)

@@ -35,6 +35,7 @@ from scipy.special import log_ndtr
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import ULP, Array, log_subtract, symmetric_log_delta
+from dplateau.accounting.nodes import Nodes
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
@@ -43,46 +44,13 @@ _HIGHEST: Final = 2.2
 _FARTHEST: Final = 5.0
 """Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
 MOST: Final = 100_000  # quadrature nodes of one step
+_MANY: Final = 2_000_000  # where only m(c) itself is wanted
 _FAR: Final = 1e300
 _CELLS, _ROUNDS = 4096, 8
 
 
 class TooSlowError(ArithmeticError):
     """The contour needs too many nodes (few steps whose loss is nearly discrete); the lattice is the better method."""
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """A law as a weighted sum: mass ``exp(log_p)`` of P at privacy loss ``loss``, both of shape (J,); ``g`` are the points.
-
-    Mass at loss 0 is left out, since ``exp(s 0) - 1 = 0``. ``error`` bounds the error of m(s) relative to m(Re s).
-    """
-
-    g: Array
-    log_p: Array
-    loss: Array
-    error: float
-
-    def excess(self, c: float, omega: Array) -> tuple[Array, Array]:
-        """``m(c + i omega) - 1`` and a bound on its rounding error, both of shape ``omega.shape``."""
-        x = c * self.loss
-        p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
-        real = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
-        scale = 6 + np.abs(self.log_p) + np.abs(x)
-        value, rounding = np.full(omega.shape, real.sum() + 0j), np.full(omega.shape, ULP * (scale @ np.abs(real)))
-        if omega.any():  # otherwise a moment, and no more
-            half = np.multiply.outer(omega / 2, self.loss)
-            sine = np.sin(half)
-            value = real.sum() - 2 * (sine**2 @ tilted) + 2j * ((sine * np.cos(half)) @ tilted)
-            rounding = ULP * (scale @ np.abs(real) + 3 * omega * ((scale * tilted) @ np.abs(self.loss)))
-        return value, rounding
-
-    def moments(self, c: float) -> tuple[float, float, float]:
-        """``m(c) - 1``, ``m'(c)`` and ``m''(c)``."""
-        x = c * self.loss
-        p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
-        excess = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
-        return float(excess.sum()), float(tilted @ self.loss), float(tilted @ self.loss**2)
 
 
 @dataclass(frozen=True)
@@ -122,6 +90,18 @@ class StepLaw(ABC):
     def log_moment(self, c: float) -> float | None:
         """``log m(c)`` for c > 0, rounded up, of a law that has no ``nodes``; None where it has, or nothing is known."""
         return None
+
+    def log_overflowing(self, c: float, log_tolerance: float) -> float:
+        """``log m(c)``, rounded up, where m(c) overflows; at most that of a record which is drawn in any case."""
+        drawn = c * (c + 1) / 2 * self.unsampled**2 * (1 + 8 * ULP)
+        try:
+            return min(self._real_nodes(c, log_tolerance).log_moment(c), drawn)
+        except TooSlowError:
+            return drawn
+
+    def _real_nodes(self, c: float, log_tolerance: float) -> Nodes:
+        """Nodes for Im s = 0 alone."""
+        return self.nodes(c, 0.0, log_tolerance)
 
     @abstractmethod
     def log_delta(self, epsilon: Array) -> Array:
@@ -258,6 +238,17 @@ class PoissonRemove(_OnTheLine):
         left = math.sqrt(-2 * log_tolerance)
         h, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
         return Nodes(h, log_w + self._log_ratio(h), self._moved(h), 4 * math.exp(log_tolerance))
+
+    def _real_nodes(self, c: float, log_tolerance: float) -> Nodes:
+        # Of a positive power the modulus falls when the line is moved: only the Gaussian grows, and c does not make the step small.
+        shift = ANGLES / self.mu
+        step = float((2 * math.pi * shift / (shift**2 / 2 + math.log(4.0) - log_tolerance)).max())
+        left, right = math.sqrt(-2 * log_tolerance), self._reach(c, log_tolerance)
+        if not left + right < _MANY * step:
+            raise TooSlowError
+        h = step * np.arange(-math.ceil(left / step), math.ceil(right / step) + 1)
+        log_p = math.log(step) - LOG_SQRT_2PI - h**2 / 2 + self._log_ratio(h)
+        return Nodes(h, log_p, self._moved(h), 4 * math.exp(log_tolerance))
 
     def _factors(self, c: float, h: Array) -> list[Factor]:
         return [Factor(1 + c, self._log_odds(h))]

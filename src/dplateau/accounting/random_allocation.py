@@ -25,7 +25,8 @@ import numpy as np
 
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
-from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
+from dplateau.accounting.nodes import Nodes
+from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
@@ -104,6 +105,10 @@ class _Allocated(StepLaw):
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         """A law on points has no contour: its transform does not fall."""
+        raise TooSlowError
+
+    def log_overflowing(self, c: float, log_tolerance: float) -> float:
+        """Nothing is known of its moments but what ``log_moment`` says."""
         raise TooSlowError
 
     def decay(self, c: float, omega: float, spread: float = 0.0) -> float:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.privacy_loss import Nodes, StepLaw, TooSlowError
+from dplateau.accounting.nodes import Nodes
+from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 
 _ROOM: Final = 1e-9
 _WORK: Final = 12_000_000
@@ -21,6 +23,8 @@ _FEW: Final = 24
 """Up to this many frequencies are evaluated one by one."""
 _PRODUCT: Final = 8_000
 _LARGE: Final = 600.0
+_PIECES: Final = 64
+"""Most laws whose overflowing moments are looked at one by one."""
 
 Cumulants = Callable[[Array], Array]
 """K, K' and K'' at each c, shape (3, *c.shape)."""
@@ -122,9 +126,13 @@ class Term(ABC):
         """
 
     def bound(self, c: float, log_tolerance: float) -> float:
-        """``log M(c)``, rounded up by about the tolerance."""
-        value, error = self.log_transform(c, np.zeros(1), log_tolerance)
-        return float(value[0].real) + float(error[0])
+        """``log M(c)``, rounded up by about the tolerance, and by more where M(c) overflows and the laws are many."""
+        with suppress(TooSlowError):
+            value, error = self.log_transform(c, np.zeros(1), log_tolerance)
+            found = float(value[0].real) + float(error[0])
+            if found < self.steps * _LARGE:
+                return found
+        return sum(part.overflowing(c, log_tolerance) for part in worst(self.repeated))
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,10 @@ class Repeated(Term):
         known = self.law.log_moment(c)
         return super().bound(c, log_tolerance) if known is None else self.count * known
 
+    def overflowing(self, c: float, log_tolerance: float) -> float:
+        """``log M(c)``, rounded up, where M(c) overflows."""
+        return self.count * self.law.log_overflowing(c, log_tolerance - math.log(self.count))
+
     def cumulants(self, reach: float) -> Cumulants:
         return cumulants([self.law], np.array([float(self.count)]), reach)
 
@@ -167,6 +179,19 @@ class Repeated(Term):
         value, error = excess(self.law, c, at, log_tolerance - math.log(self.count))
         relative = np.minimum(error / np.maximum(np.abs(1 + value), _TINY), 1e6)
         return self.count * np.log1p(value), 1.01 * self.count * relative
+
+
+def worst(steps: list[Repeated]) -> list[Repeated]:
+    """At most ``_PIECES`` laws, each of which dominates its share of the given laws, which are of one kind."""
+    if len(steps) <= _PIECES:
+        return steps
+    order = sorted(steps, key=lambda one: one.law.mu)
+    found: list[Repeated] = []
+    for part in np.array_split(np.arange(len(order)), _PIECES):
+        some = [order[i] for i in part]
+        law = type(some[0].law)(max(one.law.q for one in some), max(one.law.mu for one in some), max(one.law.shift for one in some))
+        found.append(Repeated(law, sum(one.count for one in some)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -190,6 +215,11 @@ class Composition:
     def unsampled(self) -> float:
         """mu of the composition without sampling, which is never better."""
         return math.sqrt(self.gaussian**2 + sum(term.unsampled for term in self.terms))
+
+    @property
+    def rate(self) -> float:
+        """The largest rate."""
+        return max((one.law.q for term in self.terms for one in term.repeated), default=1.0)
 
     def bound(self, c: float, tolerance: float = 1e-10) -> float:
         """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed."""

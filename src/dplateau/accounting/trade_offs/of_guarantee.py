@@ -136,18 +136,19 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     if any(member is not guarantee for member in members):
         # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.
         return maximum(*(trade_off(member, points=points, least=least) for member in members))
-    last = min(guarantee.epsilon(max(least, guarantee.least * _ABOVE)).upper, LARGEST)
+    last = min(guarantee.upper(max(least, guarantee.least * _ABOVE)), LARGEST)
     if last == 0:
         return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))
-    if guarantee.delta(last).upper >= 1:
+    read = guarantee.profile(last, least)
+    if read(last).upper >= 1:
         return Piecewise(*np.zeros((2, 1)))
     rough = np.linspace(0.0, last, points // 4)
-    found = {float(e): guarantee.delta(float(e)) for e in rough}
+    found = {float(e): read(float(e)) for e in rough}
     while len(found) < points:
         e = np.array(sorted(found))
         for i in _coarsest(e, np.array([found[float(x)].upper for x in e]), points // 10):
             middle = float((e[i] + e[i + 1]) / 2)
-            found[middle] = guarantee.delta(middle)
+            found[middle] = read(middle)
     e = np.array(sorted(found))
     delta = np.array([[found[float(x)].lower, found[float(x)].upper] for x in e])
     profile = Profile(e, delta)
