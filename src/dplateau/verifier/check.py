@@ -154,6 +154,11 @@ class _Whole:
         self.known |= {one: profile(one, self.epsilon, self.delta, points) for one in todo}
         return bool(todo)
 
+    @property
+    def on_lattices(self) -> bool:
+        """Whether delta is known well from above alone."""
+        return any(more for _, more in self.known.values())
+
     def at(self, epsilon: arb) -> arb:
         """The ball of delta."""
         means = [sum((w * self.known[one][0](epsilon) for w, one in mixture), exact(0)) for mixture in self.said.directions]
@@ -193,7 +198,7 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
                 return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
             if ball <= target or ball > target:
                 break
-        lower, upper = _least(whole, claimed, target)
+        lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)
         if ball <= target:
             return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
         if ball > target and all(map(is_sharp, parts)):

@@ -115,18 +115,18 @@ class Lattice:
         self.h = exact((low + high) / points)
         first, last = -math.ceil(low / float(self.h)), math.ceil(high / float(self.h))
         top = math.ceil((float(epsilon.upper()) + _AFAR) / float(self.h))
-        # A sum below zero can rise by no more than all other steps' largest losses; so much is kept where it is not too long.
-        bottom = max(-steps * -first, -2 * (last - first))
+        # A sum this far below zero hardly rises above epsilon again; it is moved up to here.
+        bottom = max(steps * first, (first - last) // 2)
         total: _Sum | None = None
         for law, count in laws:
             masses, infinite = _masses(law, first, last, self.h)
             power = _Sum(arb_poly(masses), first, infinite)
             while count:
                 if count % 2:
-                    total = power if total is None else (total + power).cut(bottom, top - bottom)
+                    total = power if total is None else (total + power).cut(bottom, top)
                 count //= 2
                 if count:
-                    power = (power + power).cut(bottom, top - bottom)
+                    power = (power + power).cut(bottom, top)
         assert total is not None
         self.total = total
 
