@@ -17,7 +17,7 @@ from flint import arb
 
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.batches import Move, check, likely, more_than, most, moves, parted, travelled, unusual
-from dplateau.verifier.mechanism import steps
+from dplateau.verifier.steps import steps
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,8 @@ from flint import arb
 from dplateau.spec import Run
 from dplateau.verifier.balls import above, exact, gaussian_delta, precision
 from dplateau.verifier.convex_order import Sum, chords
-from dplateau.verifier.mechanism import sensitivity, steps
 from dplateau.verifier.statement import Composition, Law, Statement
+from dplateau.verifier.steps import sensitivity, steps
 
 Parts: TypeAlias = tuple[tuple[Fraction, int], ...]
 """Each mu of an epoch's batches, in ascending order, with the number of batches that have it."""

@@ -17,7 +17,7 @@ from flint import arb
 from dplateau.spec import ROUND_OFF, Run, Sampling
 from dplateau.spec.schedule import largest as longest
 from dplateau.verifier.balls import exact, largest
-from dplateau.verifier.mechanism import Step, sensitivity
+from dplateau.verifier.steps import Step, sensitivity
 
 SMALL: Final = 1e-3
 """Share of delta that may go to batches of unusual size."""

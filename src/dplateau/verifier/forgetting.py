@@ -18,8 +18,8 @@ from flint import arb, arb_mat, arb_poly
 from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.verifier.balls import above, density, exact, largest, precision
 from dplateau.verifier.batches import ROUNDING, SMALL, Move, check, geometric, moves, parted, travelled, unusual
-from dplateau.verifier.mechanism import steps as steps_of
 from dplateau.verifier.statement import Statement
+from dplateau.verifier.steps import steps as steps_of
 
 _CELLS: Final = 128
 """The bound on S is linear between so many points, which are stretches of D/128 apart."""

@@ -21,6 +21,8 @@ from dplateau.verifier import mechanism
 from dplateau.verifier.balls import exact
 from dplateau.verifier.batches import ROUNDING, SMALL, Move, check, geometric, likely, moves, parted, pieces, travelled, unusual
 from dplateau.verifier.statement import Composition, Statement
+from dplateau.verifier.steps import Step, sensitivity
+from dplateau.verifier.steps import steps as steps_of
 
 _FAR: Final = 0.05
 """Share of delta that may go to a record that has moved the iterate further than is counted on."""
@@ -37,7 +39,7 @@ def look_back(run: Run, steps: int, delta: float) -> Statement:
     Raises ``ValueError`` where the theorem does not cover the run.
     """
     check(run, steps, Poisson, FixedSize, RandomAllocation)
-    table = mechanism.steps(run)
+    table = steps_of(run)
     recent = [table[0]._replace(count=steps)] if len(table) == 1 else table[-steps:]
     far, window, slack = _start(run, table, recent, delta)
     if len(window) == 1:
@@ -48,7 +50,7 @@ def look_back(run: Run, steps: int, delta: float) -> Statement:
     return _shifted(run, recent, window, far, slack)
 
 
-def _start(run: Run, table: list[mechanism.Step], recent: list[mechanism.Step], delta: float) -> tuple[arb, list[Move], arb]:
+def _start(run: Run, table: list[Step], recent: list[Step], delta: float) -> tuple[arb, list[Move], arb]:
     """The distance before the last steps, what these do, and the probability that either is worse (Section 5, and Section 4 of
     ``reflection-coupling``).
     """
@@ -62,7 +64,7 @@ def _start(run: Run, table: list[mechanism.Step], recent: list[mechanism.Step], 
     return exact(run.diameter), window, slack
 
 
-def _shifted(run: Run, recent: list[mechanism.Step], window: list[Move], far: arb, slack: arb) -> Statement:
+def _shifted(run: Run, recent: list[Step], window: list[Move], far: arb, slack: arb) -> Statement:
     """Shifts in one step with the record (Sections 3 and 4)."""
     laws, unit = mechanism.kinds(run)
     worth, _, left = _worth(window)
@@ -89,7 +91,7 @@ def _shifted(run: Run, recent: list[mechanism.Step], window: list[Move], far: ar
         q, z = max(recent[t].batch / run.n for t in places), min(recent[t].noise for t in places)
         size = sum(count[t] for t in places)
         if q == 1:
-            square += size * (a + ROUNDING + mechanism.sensitivity(run) / z) ** 2
+            square += size * (a + ROUNDING + sensitivity(run) / z) ** 2
         else:
             drawn[q, unit / z, a + ROUNDING] += size
     parts = [tuple((law(*of), size) for of, size in drawn.items()) for law in laws]
@@ -126,7 +128,7 @@ def _blocks(rate: list[float], noise: list[float], shift: list[float]) -> list[i
     return [int(x / max(along[-1], 1e-9) * _BLOCKS * (1 - 1e-9)) for x in along]
 
 
-def _split(run: Run, recent: list[mechanism.Step], window: list[Move], far: arb, slack: arb) -> Statement:
+def _split(run: Run, recent: list[Step], window: list[Move], far: arb, slack: arb) -> Statement:
     """Epochs with a part of the noise's variance; the rest hides the shifts, one Gaussian, the least one (Section 8)."""
     steps = sum(row.count for row in recent)
     _, square, left = _worth(window)
@@ -139,6 +141,6 @@ def _split(run: Run, recent: list[mechanism.Step], window: list[Move], far: arb,
     part = run.part(run.steps - steps, run.steps)
     share = min(max(odds / (1 + odds), 1e-3), 1 - 1e-3)
     quieter = part.replace(noise_multiplier=scaled(part.noise_multiplier, sqrt(share)))
-    pairs = zip(mechanism.steps(quieter), mechanism.steps(part), strict=True)
+    pairs = zip(steps_of(quieter), steps_of(part), strict=True)
     share = max((less.noise / full.noise) ** 2 for less, full in pairs)
     return mechanism.composed(quieter) + Statement.gaussian([(exact(1), shift**2 / exact(1 - share))], slack)

@@ -5,45 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from math import ceil
-from typing import NamedTuple
 
 from dplateau.spec import Run
-from dplateau.spec.schedule import Schedule, is_constant
+from dplateau.verifier.allocation import composed as allocated
 from dplateau.verifier.balls import exact
 from dplateau.verifier.laws import Add, Amplified, Empty, Present, Remove, Replace, Sampled
 from dplateau.verifier.statement import Composition, Statement
-
-
-class Step(NamedTuple):
-    """One step, or several equal ones in a row: step size (0 where none is stated), noise multiplier, public batch size."""
-
-    size: Fraction
-    noise: Fraction
-    batch: Fraction
-    count: int  # type: ignore[assignment]
-
-
-def steps(run: Run) -> list[Step]:
-    """The steps of a run, in order; one entry where all are alike. What is given for one epoch is repeated."""
-    parts: tuple[Schedule, ...] = run.step_size or 0.0, run.noise_multiplier, run.sampling.divisors(run.n)
-    if run.sampling.allocated:
-        parts = (*parts[:2], 1.0)
-    if is_constant(*parts):
-        size, noise, batch = (Fraction(part) for part in parts)  # type: ignore[arg-type]
-        found = [Step(size, noise, batch, run.steps)]
-    else:
-        known = {value: Fraction(value) for part in parts for value in (part if isinstance(part, tuple) else (part,))}
-        rows = ([known[p[t % len(p)]] if isinstance(p, tuple) else known[p] for t in range(run.steps)] for p in parts)
-        found = [Step(size, noise, batch, 1) for size, noise, batch in zip(*rows, strict=True)]
-    if run.sampling.allocated:
-        # The divisor is n over the number of batches, which need not be a double.
-        found = [step._replace(batch=Fraction(run.n, run.sampling.epoch_length(run.n))) for step in found]
-    return found
-
-
-def sensitivity(run: Run) -> int:
-    """Of the sum of clipped gradients to one record, in units of the clip norm."""
-    return 2 if run.adjacency == "replace" else 1
+from dplateau.verifier.steps import sensitivity, steps
 
 
 def kinds(run: Run) -> tuple[tuple[type[Sampled], ...], int]:
@@ -62,8 +30,6 @@ def kinds(run: Run) -> tuple[tuple[type[Sampled], ...], int]:
 def composed(run: Run) -> Statement:
     """All noisy gradients of a run whose batches are drawn afresh, or decided by the records' places (Section 2)."""
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
-        from dplateau.verifier.allocation import composed as allocated
-
         return allocated(run)
     if not run.sampling.drawn:
         return Statement.of(Composition((), exact(_fixed_places(run))))

@@ -19,8 +19,8 @@ from flint import arb
 
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, OnePass, Run, Sampling, Shuffled
 from dplateau.verifier.balls import BITS, exact, largest, precision
-from dplateau.verifier.mechanism import Step, sensitivity, steps
 from dplateau.verifier.statement import Statement
+from dplateau.verifier.steps import Step, sensitivity, steps
 
 ALL: Final = 128
 """Where there are no more starts, all are tried."""
