@@ -33,6 +33,10 @@ from dplateau.verifier.statement import Composition
 
 _CELLS: Final = 500
 """Into so many cells a branch is cut where its path is bent."""
+_FEWER: Final = 100
+"""The same where the composition has many laws."""
+_GROUPS: Final = 16
+"""With more laws searches look at so many of them, each with the steps of its neighbours."""
 _STEPS: Final = 40
 """The same for the way up from an end."""
 _LITTLE: Final = exact(1e-25)
@@ -103,7 +107,7 @@ def _upright(branch: Branch, c: arb, omega: arb, h: arb, y: arb, sign: int) -> a
     return total
 
 
-def _modulus(branch: Branch, c: arb, omega: arb, path: Path) -> tuple[arb, arb]:
+def _modulus(branch: Branch, c: arb, omega: arb, path: Path, cells: int = _CELLS) -> tuple[arb, arb]:
     """Bounds on the modulus of the branch's share of m(c + i w), for every w >= omega, and on what that is more than at w = 0."""
     low, below = end_of(branch, c, _LITTLE, -1) if branch.low is None else (branch.low, exact(0))
     high, beyond = end_of(branch, c, _LITTLE, 1) if branch.high is None else (branch.high, exact(0))
@@ -111,8 +115,8 @@ def _modulus(branch: Branch, c: arb, omega: arb, path: Path) -> tuple[arb, arb]:
     # The path begins and ends on the line; beyond its ends the integrand stays what it is.
     gain = sum((_upright(branch, c, omega, end, path.at(branch, end)[0], sign) for end in (low, high)), exact(0))
     size = gain + below + beyond
-    width = (high - low) / _CELLS
-    for k in range(_CELLS):
+    width = (high - low) / cells
+    for k in range(cells):
         h = (low + k * width).union(low + (k + 1) * width)
         y, slope = path.at(branch, h)
         growth = _growth(branch, c, omega, h, sign * y) + (1 + slope * slope).log() / 2
@@ -130,6 +134,18 @@ def _paths(branch: Branch, omega: float) -> list[Path]:
     highest, slope = _HIGHEST / len(gaps), omega / (1 / max(gaps) ** 2 + 1)
     starts = [(min(cap * highest, part * slope), part * slope) for part in (0.45, 0.9, 1.6) for cap in (0.4, 1.0)]
     return [Path(height, start / height) for height, start in dict.fromkeys(starts)]
+
+
+def _gathered(laws: list[tuple[Sampled, int]]) -> list[tuple[Sampled, int]]:
+    """Few laws that stand for many, in searches."""
+    ordered = sorted(laws, key=lambda one: (one[0].q, one[0].mu, one[0].shift))
+    size = -(-len(ordered) // _GROUPS)
+    groups = [ordered[first : first + size] for first in range(0, len(ordered), size)]
+    return [(group[len(group) // 2][0], sum(count for _, count in group)) for group in groups]
+
+
+def _order(x: arb) -> float:
+    return float(x.upper()) if x.is_finite() else math.inf
 
 
 class Line:
@@ -156,6 +172,7 @@ class Line:
         self.laws = [(law, count) for law, count in composition.parts if isinstance(law, Sampled)]
         self.square = composition.square
         self.most = max(count for _, count in self.laws)
+        self.rough = _gathered(self.laws)
         with precision(64):
             self.c = exact(self._saddle(float(epsilon)))
             c, value = float(self.c), float(epsilon)
@@ -178,7 +195,7 @@ class Line:
     def _log_moment(self, c: float) -> float:
         """log M(c), for searches."""
         total = float(self.square) / 2 * c * (c + 1)
-        for law, count in self.laws:
+        for law, count in self.rough:
             weight, loss, _ = nodes(law, exact(c), exact(0), exact(1e-9) / min(count, 10**6))
             excess = sum((w * (c * one).expm1() for w, one in zip(weight, loss, strict=True)), exact(0))
             total += count * math.log1p(float(excess))
@@ -222,19 +239,26 @@ class Line:
         """Enough nodes, and the bound on what is beyond them."""
         tolerance = exact(1e-20) / self.most
         known = [(law, count, nodes(law, self.c, exact(0), tolerance)) for law, count in self.laws]
+        many = len(known) > _GROUPS
         for _ in range(40):
             self.count = int(omega / float(self.step)) + 1
             if self.count > _MOST:
                 raise TooHardError
             end = self.count * self.step
             log_tail = self.square / 2 * (self.c * (self.c + 1) - end * end) - (arb.pi() * end).log()
+            taken: list[int] = []
             for law, count, points in known:
-                at_zero, moment = points.at_zero + points.error, points.moment(self.c)
-                bounds = [[_modulus(branch, self.c, end, path) for path in _paths(branch, float(end))] for branch in law.branches]
-                sizes, gains = (
-                    [min((x[i].upper() for x in found if x[i].is_finite()), default=arb(1e9)) for found in bounds] for i in (0, 1)
-                )
-                least = (at_zero + sum(sizes)).min(moment + sum((gain for gain in gains if gain < 0), exact(0)))
+                size, gain = points.at_zero + points.error, points.moment(self.c)
+                for place, branch in enumerate(law.branches):
+                    paths = _paths(branch, float(end))
+                    if many and place < len(taken):  # The path that was best for the first law.
+                        paths = [paths[min(taken[place], len(paths) - 1)]]
+                    found = [_modulus(branch, self.c, end, path, _FEWER if many else _CELLS) for path in paths]
+                    if place == len(taken):
+                        taken.append(min(range(len(found)), key=lambda i: _order(found[i][1])))
+                    size += min((x.upper() for x, _ in found if x.is_finite()), default=arb(1e9))
+                    gain += min((x.upper() for _, x in found if x < 0), default=arb(0))
+                least = size.min(gain)
                 log_tail += count * least.upper().log()
             self.log_tail = log_tail
             if float(log_tail.upper()) < log_allowed:

@@ -32,7 +32,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
 from dplateau.verifier.balls import above, exact, gaussian_delta, precision
 from dplateau.verifier.statement import Law
@@ -121,7 +121,7 @@ class Branch:
         for _ in range(2):
             h = (h - ((self.loss(h) - epsilon) / self.slope(h)).mid()).mid()
         self.met[:] = [h]  # Where the next search begins.
-        radius = exact(2.0**-130) * (1 + abs(h)).mid()
+        radius = exact(2.0 ** (30 - ctx.prec)) * (1 + abs(h)).mid()
         while not (sign * (self.loss(h - radius) - epsilon) < 0 and sign * (self.loss(h + radius) - epsilon) > 0):
             radius *= 16
             if not radius < 1:
