@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
@@ -117,8 +118,8 @@ def common_start(run: Run) -> Statement:
     return (shuffled if run.sampling.shuffled else fixed_order)(run)
 
 
-def profile(composition: Composition, epsilon: arb, delta: float, points: int) -> tuple[Profile, bool]:
-    """delta of a composition near ``epsilon``, and whether more points of a lattice may find less."""
+def profile(composition: Composition, epsilon: arb, delta: float, points: int, *, lattice: bool) -> tuple[Profile, bool]:
+    """delta of a composition near ``epsilon``, and whether more points of a lattice may find less; with ``lattice`` only that."""
     laws = composition.parts
     if not laws:
         mu = composition.square.sqrt()
@@ -134,10 +135,10 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int) -
         # Nobody can tell two runs apart by more than the sum of the total variations.
         whole = sum((count * law.profile(exact(0)) for law, count in laws), gaussian_delta(composition.square.sqrt(), exact(0)))
         return (lambda _: exact(0).union(whole)), False
-    try:
-        return Line(composition, epsilon, delta).delta, False
-    except TooHardError:
-        return Lattice(composition, epsilon, delta, points).delta, True
+    if not lattice:
+        with suppress(TooHardError):
+            return Line(composition, epsilon, delta).delta, False
+    return Lattice(composition, epsilon, delta, points).delta, True
 
 
 class _Whole:
@@ -151,7 +152,7 @@ class _Whole:
         """Compute what a lattice of so many points may improve; False if nothing is left to improve."""
         parts = {composition for mixture in self.said.directions for _, composition in mixture}
         todo = [one for one in parts if one not in self.known or self.known[one][1]]
-        self.known |= {one: profile(one, self.epsilon, self.delta, points) for one in todo}
+        self.known |= {one: profile(one, self.epsilon, self.delta, points, lattice=one in self.known) for one in todo}
         return bool(todo)
 
     @property

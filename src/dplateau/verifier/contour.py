@@ -49,6 +49,8 @@ _MOST: Final = 20_000
 """Most nodes of the line."""
 _DIGITS: Final = math.log(1e-13)
 """What may be missing of delta, and be too much, relatively: where the line's choices aim at."""
+_FAR_OFF: Final = 6.0
+"""Where so much is missing (a logarithm) the end is moved in large strides."""
 _FURTHER: Final = (1.03, 1.1, 1.25, 1.6, 2.5)
 """Where Chernoff's bound is tried, in units of c."""
 
@@ -263,7 +265,7 @@ class Line:
             self.log_tail = log_tail
             if float(log_tail.upper()) < log_allowed:
                 return
-            omega *= 1.2
+            omega *= 1.6 if float(log_tail.upper()) - log_allowed > _FAR_OFF else 1.15
         raise TooHardError
 
     def _sampled(self) -> list[acb]:
