@@ -98,3 +98,12 @@ def test_adding_a_record_has_a_largest_loss():
     """Above it delta is 0, of any number of steps."""
     run = dp.Run(n=1000, sampling=dp.Poisson(10), steps=3, noise_multiplier=0.5)
     assert check([Part(run, "exact-composition")], 40.0, 1e-5).outcome is Outcome.VERIFIED
+
+
+def test_one_epoch_of_random_allocation_is_known_from_above():
+    """A claim between the truth and the bound is not refuted, and no lower end is told."""
+    run = dp.Run(n=100, sampling=dp.RandomAllocation(5), steps=20, noise_multiplier=2.0)
+    certified = dp.account(run, 1e-5).epsilon
+    found = check([Part(run, "exact-composition")], certified, 1e-5)
+    assert (found.outcome, found.lower, found.digits) == (Outcome.VERIFIED, 0.0, None)
+    assert check([Part(run, "exact-composition")], certified * 0.999, 1e-5).outcome is Outcome.NOT_DECIDED

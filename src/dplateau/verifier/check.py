@@ -17,7 +17,7 @@ from dplateau.verifier.balls import exact, gaussian_delta, largest, precision
 from dplateau.verifier.contour import Line
 from dplateau.verifier.forgetting import forgetting
 from dplateau.verifier.lattice import Lattice
-from dplateau.verifier.laws import Add
+from dplateau.verifier.laws import Add, Sampled
 from dplateau.verifier.look_back import look_back
 from dplateau.verifier.mechanism import composed
 from dplateau.verifier.quadrature import TooHardError
@@ -126,7 +126,9 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int, *
         return (lambda e: gaussian_delta(mu, e)), False
     plain = not composition.square > 0
     if plain and sum(count for _, count in laws) == 1:
-        return laws[0][0].profile, False
+        law = laws[0][0]
+        # Of other laws only a bound from above is known.
+        return (law.profile if isinstance(law, Sampled) else lambda e: exact(0).union(law.profile(e))), False
     if plain and all(isinstance(law, Add) and not law.shift for law, _ in laws):
         greatest = sum((count * law.greatest for law, count in laws if isinstance(law, Add)), exact(0))
         if epsilon > greatest:
