@@ -14,9 +14,14 @@ from dplateau.spec import InputError, Run, Runs
 
 STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
 File = Annotated[
-    Path | None, typer.Argument(metavar="[CERTIFICATE]", help="A certificate.json, or a model's folder.", show_default=False)
+    Path | None, typer.Argument(metavar="CERTIFICATE", help="A certificate.json, or a model's folder.", show_default=False)
 ]
 Epsilon = Annotated[float | None, o.option("The claim about a run: this epsilon at --delta.", o.GUARANTEE, "--epsilon")]
+Delta = Annotated[float | None, o.option("The delta of that claim.", o.GUARANTEE, "--delta")]
+RunFiles = Annotated[
+    list[Path] | None,
+    o.option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run", metavar="FILE"),
+]
 Save = Annotated[
     bool, o.option("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
 ]
@@ -25,9 +30,9 @@ Save = Annotated[
 def verify(
     certificate: File = None,
     *,
-    run: o.RunFiles = None,
+    run: RunFiles = None,
     epsilon: Epsilon = None,
-    delta: o.Delta = None,
+    delta: Delta = None,
     signed_by: o.SignedBy = None,
     save: Save = False,
     json: o.Json = False,
