@@ -62,6 +62,7 @@ def test_json(dplateau, file, tmp_path):
         "epsilon": dp.account(RUN, 1e-6).epsilon,
         "delta": 1e-6,
         "differences": [],
+        "proof": None,
         "ledger": None,
         "signature": {"state": "unsigned", "name": None, "known_since": None, "public_key": None, "signed_at": None},
     }
