@@ -6,14 +6,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
+
+import dplateau as dp
 
 
 def allowance(steps: int) -> float:
     """What the bounds add to mu for arithmetic in the training loop: 2e-7 of the noise in each of the steps."""
     return 2e-7 * math.sqrt(steps)
+
+
+def random_passes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Batch sizes, step sizes and noise multipliers of a pass of 30 steps."""
+    rng = np.random.default_rng(1)
+    return rng.integers(1, 9, 30), rng.uniform(0.1, 1.9, 30), rng.uniform(1, 4, 30)
+
+
+def one_pass(sizes: np.ndarray, eta: np.ndarray, z: np.ndarray) -> dict[str, Any]:
+    """The run that makes it, with convex losses and without a diameter."""
+    return {
+        "n": int(sizes.sum()),
+        "sampling": dp.OnePass(sizes.tolist()),
+        "steps": len(sizes),
+        "step_size": eta.tolist(),
+        "noise_multiplier": z.tolist(),
+        "strong_convexity": 0.0,
+        "diameter": None,
+    }
 
 
 def least_mu(factor: float, gaps: Sequence[float], noise: float | Sequence[float], diameter: float = math.inf) -> float:

@@ -14,6 +14,8 @@ from dplateau.analyses import FixedOrderBound
 from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least
 from dplateau.analyses.requirements import contraction
 
+from .lemma import one_pass, random_passes
+
 
 def run_of(**changes):
     settings = {
@@ -122,17 +124,8 @@ def test_logistic_regression_of_bok_su_altschuler(epochs, composed, nearly, more
 
 
 def test_one_pass_is_the_formula_of_feldman_koren_talwar():
-    rng = np.random.default_rng(1)
-    sizes, eta, z = rng.integers(1, 9, 30), rng.uniform(0.1, 1.9, 30), rng.uniform(1, 4, 30)
-    run = run_of(
-        n=int(sizes.sum()),
-        sampling=dp.OnePass(sizes.tolist()),
-        steps=30,
-        step_size=eta.tolist(),
-        noise_multiplier=z.tolist(),
-        strong_convexity=0.0,
-        diameter=None,
-    )
+    sizes, eta, z = random_passes()
+    run = run_of(**one_pass(sizes, eta, z))
     sigma = z / sizes
     later = np.cumsum((eta * sigma)[::-1] ** 2)[::-1]
     assert mu(run) == pytest.approx(float((2 * eta / (sizes * np.sqrt(later))).max()), abs=2e-6)

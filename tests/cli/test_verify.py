@@ -1,26 +1,35 @@
 import json
 import sys
+from dataclasses import replace
 
 import pytest
+from rich.text import Text
 
 pytest.importorskip("flint")
 
 import dplateau as dp
-from dplateau.certificate import DeclaredTraining, make_certificate, read_certificate
+from dplateau.certificate import DeclaredTraining, make_certificate, prove, read_certificate
+from dplateau.report.text import as_text, proof_text
 from dplateau.spec import Generator
 from dplateau.spec import assumption as a
 
 RUN = dp.Run(n=10_000, sampling=dp.FullBatch(), steps=100, noise_multiplier=40.0)
 
 
-@pytest.fixture
-def file(tmp_path):
+def write(path, run, generator=None):
     facts = (
         *(a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True), a.Steps()),
         *(a.Features(), a.Arithmetic(rounding="exact")),
     )
-    training = DeclaredTraining(RUN, facts, Generator("AES-256-CTR", "operating-system"))
-    make_certificate(dp.account(RUN, 1e-6), training).write(tmp_path / "certificate.json")
+    training = DeclaredTraining(run, facts, generator or Generator("AES-256-CTR", "operating-system"))
+    certificate = make_certificate(dp.account(run, 1e-6), training)
+    certificate.write(path)
+    return certificate
+
+
+@pytest.fixture
+def file(tmp_path):
+    write(tmp_path / "certificate.json", RUN)
     return tmp_path / "certificate.json"
 
 
@@ -57,6 +66,34 @@ def test_it_is_kept_and_the_page_finds_it(dplateau, file):
     code, out, _ = dplateau("report", file, "--json")
     assert json.loads(out)["proof"] is None
     assert "Proved a second time" not in file.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_a_void_certificate_is_not_verified(dplateau, tmp_path):
+    """Its number may be right; but its noise can be computed by anybody."""
+    write(tmp_path / "certificate.json", RUN, generator=Generator("AES-256-CTR", "fixed-seed"))
+    code, out, _ = dplateau("verify", tmp_path)
+    assert code == 1
+    assert out.startswith("the certificate certifies nothing: ")
+    code, out, _ = dplateau("verify", tmp_path, "--json")
+    assert (code, json.loads(out)["outcome"], json.loads(out)["certifies"]) == (1, "verified", False)
+
+
+def test_only_good_news_is_green(tmp_path):
+    def style(certificate):
+        shown = proof_text(prove(certificate), certificate).renderables
+        return [str(span.style) for line in shown if isinstance(line, Text) for span in (line.spans or [line])]
+
+    assert "bold green" in style(write(tmp_path / "a.json", RUN))
+    for certificate in (
+        write(tmp_path / "b.json", RUN, generator=Generator("AES-256-CTR", "fixed-seed")),
+        write(tmp_path / "c.json", RUN.replace(noise_multiplier=4.0)),
+    ):
+        assert not any("green" in one for one in style(certificate))
+
+
+def test_what_a_refuted_bound_gives_is_more_than_the_claim():
+    proof = replace(prove(RUN, 5.0, 1e-6), outcome="refuted", lower=1.0, upper=None)
+    assert "more than epsilon 1" in as_text(proof_text(proof))
 
 
 def test_a_claim_about_a_run(dplateau, run):

@@ -21,6 +21,7 @@ from dplateau.verifier.balls import exact, gaussian_delta, precision
 from dplateau.verifier.strings import fixed_order, shuffled, taut_string
 
 from ..accounting.exact_strings import least_square, noisy_cgd, noisy_gd, rational, worst_square, wrapped
+from ..analyses.lemma import one_pass, random_passes
 
 
 def run_of(**changes):
@@ -183,17 +184,8 @@ def test_ten_million_steps():
 
 
 def test_one_pass_of_feldman_koren_talwar():
-    rng = np.random.default_rng(1)
-    sizes, eta, z = rng.integers(1, 9, 30), rng.uniform(0.1, 1.9, 30), rng.uniform(1, 4, 30)
-    run = run_of(
-        n=int(sizes.sum()),
-        sampling=dp.OnePass(sizes.tolist()),
-        steps=30,
-        step_size=eta.tolist(),
-        noise_multiplier=z.tolist(),
-        strong_convexity=0.0,
-        diameter=None,
-    )
+    sizes, eta, z = random_passes()
+    run = run_of(**one_pass(sizes, eta, z))
     sizes, eta, z = (rational(part.tolist()) for part in (sizes, eta, z))
     noise = [(e * s / b) ** 2 for e, s, b in zip(eta, z, sizes, strict=True)]
     square = max((2 * eta[t] / sizes[t]) ** 2 / sum(noise[t:]) for t in range(30))

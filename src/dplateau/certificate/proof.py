@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dplateau._account import account, leading_analyses
+from dplateau.accounting.slack import WithSlack
 from dplateau.analyses import ANALYSES
 from dplateau.analyses.composed import NAME as COMPOSED
 from dplateau.certificate.certificate import Certificate
@@ -33,6 +33,7 @@ FORMAT: Final = 1
 OUTCOMES: Final = ("verified", "refuted", "not decided")
 LARGEST: Final = 8192
 """Bytes of a file with a proof; one has some 600."""
+_BY_NAME: Final = {analysis.name: analysis for analysis in ANALYSES}
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
         if best is None:
             raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
         bound = best.name
-    if isinstance(run, Selection) or bound not in _known():
+    if isinstance(run, Selection) or bound not in {COMPOSED, *_BY_NAME}:
         checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation", 0.0, math.inf, 0.0)
     else:
         share = delta / len(runs_of(run))
@@ -197,20 +198,16 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     )
 
 
-def _known() -> Iterable[str]:
-    return {COMPOSED, *(analysis.name for analysis in ANALYSES)}
-
-
 def _part(run: Run, bound: str, delta: float) -> Part:
     """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one."""
     from dplateau.verifier.check import Part
 
-    analyses = {analysis.name: analysis for analysis in ANALYSES}
     if bound == COMPOSED:
         fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
         analysis = min(fitting, key=lambda one: one.guarantee(run).upper(delta))
     else:
-        analysis = analyses[bound]
+        analysis = _BY_NAME[bound]
     while analysis.dominated_by is not None:
-        analysis = analyses[analysis.dominated_by]
-    return Part(run, analysis.name, getattr(analysis.guarantee(run).chosen(delta), "steps", None))
+        analysis = _BY_NAME[analysis.dominated_by]
+    chosen = analysis.guarantee(run).chosen(delta)
+    return Part(run, analysis.name, chosen.steps if isinstance(chosen, WithSlack) else None)

@@ -100,7 +100,7 @@ def report(
         lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
-        lines += [proof_line(proof, recorded=not verify)] if proof else []
+        lines += [proof_line(proof, recorded=not verify, good=certifies)] if proof else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))

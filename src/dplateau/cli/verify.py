@@ -42,8 +42,9 @@ def verify(
     What the certificate's bound gives for its run is computed from exact
     numbers, with a bound on every error, by code that shares nothing with the
     accountant that made the certificate. Exit status 0 if the claim is
-    verified, 1 if it is refuted, 2 if neither could be shown. It takes seconds
-    for most runs, and needs python-flint, which is installed by its part verify.
+    verified, 1 if it is refuted or the certificate certifies nothing, 2 if
+    neither could be shown. It takes seconds for most runs, and needs
+    python-flint, which is installed by its part verify.
 
     [bold]Examples[/]
 
@@ -54,11 +55,13 @@ def verify(
     from dplateau.certificate import proof_path, prove, read_signed
     from dplateau.certificate.keys import named_keys
     from dplateau.certificate.read import certificate_file, content_of
+    from dplateau.certificate.signed import UNSIGNED
     from dplateau.files import check_file, write_file
     from dplateau.report.text import proof_text
 
     if (certificate is None) == (not run):
         raise InputError("name a certificate, or give --run with --epsilon and --delta.")
+    read, signed = None, UNSIGNED
     with Console(stderr=True).status("proving it again"):
         if certificate is None:
             if signed_by or save:
@@ -77,8 +80,9 @@ def verify(
             proof = prove(read, epsilon, delta)
             if save:
                 write_file(proof_path(path), proof.to_json(content))
+    certifies = read is None or (read.certifies and signed.matches)
     if json:
-        show_json(proof.to_dict())
+        show_json({**proof.to_dict(), "certifies": None if read is None else certifies and proof.verified})
     else:
-        show(proof_text(proof))
-    return STATUS[proof.outcome]
+        show(proof_text(proof, read, signed))
+    return STATUS[proof.outcome] if certifies else 1

@@ -198,31 +198,39 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
     return Group(*lines, *_gaps(certificate))
 
 
-def proof_line(proof: Proof, *, recorded: bool = False) -> Text:
-    """What ball arithmetic found, in one line. Nothing is green about a record, which anybody can write."""
+def proof_line(proof: Proof, *, recorded: bool = False, good: bool = True) -> Text:
+    """What ball arithmetic found, in one line. Nothing is green about a record, which anybody can write, nor if not ``good``."""
     if recorded:
         return Text(
             f"a record beside it says: {proof.outcome} by a second computation ({proof.proved_at}); repeat it: dplateau verify"
         )
-    style = {"verified": "bold green", "refuted": "bold red"}.get(proof.outcome, "bold yellow")
+    known = "bold green" if good and not weakness(proof.epsilon) else "bold yellow"
+    style = {"verified": known, "refuted": "bold red"}.get(proof.outcome, "bold yellow")
     digits = f" to {proof.digits} digits" if proof.digits and proof.verified else ""
     more = {"refuted": ": the bound gives more,", "not decided": f": {proof.why},"}.get(proof.outcome, "")
     return Text.assemble((proof.outcome, style), f"{digits}{more} in {proof.seconds:.1f} s of ball arithmetic")
 
 
-def proof_text(proof: Proof) -> RenderableType:
-    """What ``dplateau verify`` shows."""
+def proof_text(proof: Proof, certificate: Certificate | None = None, signed: Signed = UNSIGNED) -> RenderableType:
+    """What ``dplateau verify`` shows; of a certificate, first of all, where it certifies nothing."""
+    first = list[RenderableType]()
+    if not signed.matches:
+        first.append(signature_line(signed))
+    if certificate is not None and not certificate.certifies:
+        first.append(Text(f"the certificate certifies nothing: {certificate.void or certificate.status}", "bold red"))
     if proof.lower is None:
         least = "unknown" if proof.upper is None else f"at most epsilon {proof.upper:.15g}"
     else:
-        least = f"epsilon {proof.lower:.15g}" if proof.upper is None else f"epsilon {_common(proof.lower, proof.upper)}"
+        least = f"epsilon {_common(proof.lower, proof.upper)}" if proof.upper else f"more than epsilon {proof.lower:.15g}"
     both = facts(
         ("claim", f"epsilon {proof.epsilon:.15g} at delta {proof.delta:g}"),
         ("the bound gives", least),
         ("bound", proof.bound),
         ("proved with", ", ".join(f"{name} {number}" for name, number in proof.versions)),
     )
-    return Group(proof_line(proof), "", both)
+    said = weakness(proof.epsilon)
+    weak = [Padding(Text(said, "yellow"), (1, 0, 0, 0))] if said and proof.verified and not first else []
+    return Group(*first, proof_line(proof, good=not first), "", both, *weak)
 
 
 def _common(lower: float, upper: float) -> str:

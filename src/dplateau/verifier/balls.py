@@ -43,11 +43,6 @@ def density(x: arb) -> arb:
     return (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-def between(low: arb, high: arb) -> arb:
-    """The ball that holds both."""
-    return low.union(high)
-
-
 def largest(*values: arb) -> arb:
     """The ball of the largest of the values."""
     found = values[0]

@@ -96,7 +96,7 @@ def _growth(branch: Branch, c: arb, omega: arb, h: arb, y: arb) -> arb:
 
 def _upright(branch: Branch, c: arb, omega: arb, h: arb, y: arb, sign: int) -> arb:
     """The integral of the modulus from h, an end of the branch, up to h + i y."""
-    size, turn, total = (branch.p.log(h) + c * branch.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt(), exact(0), exact(0)
+    size, turn, total = branch.tilted(h, c), exact(0), exact(0)
     for k in range(_STEPS):
         u = y * (arb(k).union(arb(k + 1)) / _STEPS)
         # Im loss is the integral of the real part of its derivative.
@@ -122,7 +122,7 @@ def _modulus(branch: Branch, c: arb, omega: arb, path: Path, cells: int = _CELLS
         h = (low + k * width).union(low + (k + 1) * width)
         y, slope = path.at(branch, h)
         growth = _growth(branch, c, omega, h, sign * y) + (1 + slope * slope).log() / 2
-        mass = width * (branch.p.log(h) + c * branch.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt()
+        mass = width * branch.tilted(h, c)
         gain += mass * growth.expm1().upper()
         size += mass * growth.exp().upper()
     return size, gain

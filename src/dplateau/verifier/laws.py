@@ -98,6 +98,10 @@ class Branch:
         """Its derivative."""
         return self.p.slope(h) - self.q.slope(h)
 
+    def tilted(self, h: Any, c: Any) -> Any:
+        """``P exp(c loss)`` at h, as a density."""
+        return (self.p.log(h) + c * self.loss(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt()
+
     def tail(self, c: arb, sign: int, *, second: bool) -> tuple[arb | None, arb, arb]:
         """Beyond the first, ``P exp(c loss)`` is at most ``phi(h) exp(constant + slope h)``; by one of Q's centres."""
         start, constant, slope = self.p.larger(sign)

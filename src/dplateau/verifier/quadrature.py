@@ -110,7 +110,7 @@ class _Rule:
         count = max(int(float((high - low).upper())) + 1, 1)
         edges = [low + (high - low) * k / count for k in range(count + 1)]
         # Errors count relative to the transform on the real axis, which the highest term is a measure of.
-        self.tolerance *= max(1.0, *(float((branch.p.log(h) - h * h / 2 + c * branch.loss(h)).exp().mid()) for h in edges))
+        self.tolerance *= max(1.0, *(float(branch.tilted(h, c).mid()) for h in edges))
         weight, loss = list[arb](), list[arb]()
         pieces = list(pairwise(edges))
         while pieces:
@@ -127,7 +127,7 @@ class _Rule:
             half, centre = (right - left) / 2, (right + left) / 2
             for x, w in _rule(points) if points else ():
                 h = centre + half * x
-                weight.append(half * w * (branch.p.log(h) - h * h / 2).exp() / (2 * arb.pi()).sqrt())
+                weight.append(half * w * branch.tilted(h, exact(0)))
                 loss.append(branch.loss(h))
         return Nodes(weight, loss, error)
 
