@@ -1,7 +1,8 @@
-"""Prove again, in ball arithmetic, what the accountant certifies: random runs of every kind, and the reference rows.
+"""Prove again, in ball arithmetic, what the accountant certifies: random runs, the reference rows, the examples of the pages.
 
-``python experiments/verify_all.py --runs 2000`` takes some hours on one core; ``--seed`` and ``--kind`` choose others, or some.
-Prints what is not verified, and a table: how many of each bound, and the time that they took.
+``python experiments/verify_all.py --runs 2000`` takes some hours on one core; ``--seed``, ``--first`` and ``--kind`` choose others,
+or some; ``--reference`` and ``--docs`` prove the rows and the pages instead. Prints what is not verified, and a table: how many of
+each bound, and the time that they took.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 import dplateau as dp
 from dplateau.certificate import prove
+from dplateau.spec.runs import runs_of
 
 KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme")
 
@@ -54,9 +57,9 @@ def reference() -> Iterator[tuple[str, dp.Run, float]]:
 def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, float]:
     """A run of one kind with settings from small to large."""
     if kind == "several":
-        first = [random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4)))]
-        runs = [one.replace(n=first[0].n, adjacency=first[0].adjacency) for one in first if one.sampling.batch_size is not None]
-        return dp.compose(*(one for one in runs if _fits(one))), 10.0 ** rng.uniform(-8, -4)
+        first, *others = (random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4))))
+        fitting = [one.replace(n=first.n, adjacency=first.adjacency) for one in others if one.sampling.batch_size <= first.n]
+        return dp.compose(first, *fitting), 10.0 ** rng.uniform(-8, -4)
     n = int(10 ** rng.uniform(2, 5))
     size = max(1, round(n * 10 ** rng.uniform(-3, -0.5)))
     steps = int(10 ** rng.uniform(0, 4.5))
@@ -77,7 +80,7 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
     if rng.random() < 0.2:
         steps = min(steps, 2000)
         start, stop = noise, noise * rng.uniform(0.6, 1.6)
-        levels = int(rng.integers(2, 6)) if rng.random() < 0.7 else steps
+        levels = min(int(rng.integers(2, 6)), steps) if rng.random() < 0.9 else min(steps, 20)
         fields["noise_multiplier"] = [float(x) for x in np.linspace(start, stop, levels)[np.arange(steps) * levels // steps]]
     if rng.random() < 0.6:
         smoothness = 10.0 ** rng.uniform(-1, 1)
@@ -91,8 +94,26 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
     return dp.Run(n=n, sampling=scheme, steps=steps, adjacency=adjacency, **fields), delta
 
 
-def _fits(run: dp.Run) -> bool:
-    return run.sampling.batch_size <= run.n
+def documented() -> Iterator[tuple[str, dp.Run | dp.Runs, float]]:
+    """Every run and delta that the README and the pages of ``docs/`` account for, noted while their examples run."""
+    import pytest
+
+    from dplateau._account import Report
+
+    made, asked = Report.__init__, dict[tuple[dp.Run | dp.Runs, float], None]()
+
+    def noted(self: Report, run: dp.Run | dp.Runs, delta: float, *rest: object) -> None:
+        made(self, run, delta, *rest)
+        asked[run, delta] = None
+
+    Report.__init__ = noted
+    code = pytest.main(
+        ["-q", "-n", "0", str(Path(__file__).parents[1] / "tests" / "docs" / "test_code_blocks.py"), "-k", "page_runs"]
+    )
+    Report.__init__ = made
+    print(f"the pages' examples ended with {code!r} and asked for {len(asked)} reports", flush=True)
+    for number, (run, delta) in enumerate(asked):
+        yield f"pages, {number}", run, delta
 
 
 def main() -> None:
@@ -100,14 +121,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--reference", action="store_true")
+    parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--levels", type=int, default=100, help="leave out runs with more noise levels: they take hours")
     parser.add_argument("--all", action="store_true", help="print what is verified, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     table: dict[tuple[str, str], list[float]] = defaultdict(list)
 
     def tried(name: str, run: dp.Run | dp.Runs, delta: float) -> None:
+        most = max(len(set(np.atleast_1d(one.noise_multiplier))) for one in runs_of(run))
+        if most > options.levels:
+            table["none", f"{most} noise levels"].append(0.0)
+            print(f"{name}: left out, {most} noise levels", flush=True)
+            return
         start = time.perf_counter()
         report = dp.account(run, delta)
         accounted = time.perf_counter() - start
@@ -124,11 +153,11 @@ def main() -> None:
                 flush=True,
             )
 
-    if options.reference:
-        for name, run, delta in reference():
+    if options.reference or options.docs:
+        for name, run, delta in (*(reference() if options.reference else ()), *(documented() if options.docs else ())):
             tried(name, run, delta)
     else:
-        for number in range(options.runs):
+        for number in range(options.first, options.first + options.runs):
             rng = np.random.default_rng([options.seed, number])
             kind = options.kind or KINDS[number % len(KINDS)]
             tried(f"{kind} {options.seed} {number}", *random_run(rng, kind))
