@@ -32,7 +32,7 @@ def test_the_page_has_every_setting_with_its_default(client):
 def test_scripts_are_its_own(client):
     page = client.get("/").text
     scripts = re.findall(r'<script src="([^"]+)"', page)
-    assert scripts == ["/plotly.js", "/figures.js", "/planner.js"]
+    assert scripts == ["/theme.js", "/plotly.js", "/figures.js", "/planner.js"]
     for script in scripts:
         reply = client.get(script)
         assert reply.status_code == 200

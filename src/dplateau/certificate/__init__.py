@@ -6,6 +6,7 @@ from dplateau.certificate.keys import create_key as create_key
 from dplateau.certificate.keys import known_keys as known_keys
 from dplateau.certificate.keys import signing_key as signing_key
 from dplateau.certificate.keys import trust as trust
+from dplateau.certificate.label import Label as Label
 from dplateau.certificate.make import DeclaredTraining as DeclaredTraining
 from dplateau.certificate.make import make_certificate as make_certificate
 from dplateau.certificate.proof import Proof as Proof

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate.fields import FORMAT, KIND, fields_of
+from dplateau.certificate.fields import FORMAT, KIND, LABELLED, fields_of
 from dplateau.certificate.format_1 import Stated
+from dplateau.certificate.label import Label
 from dplateau.certificate.parts import pair
 from dplateau.certificate.plain import columns, paragraph
 from dplateau.certificate.strict_json import same, strict_json
 from dplateau.certificate.words import by_whom, run_facts, statement
 from dplateau.files import write_file
-from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, Run, Runs, Training
+from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import VOID, Key
 from dplateau.spec.promise import weakness
 from dplateau.spec.required import problems_of
@@ -74,7 +75,9 @@ class Certificate:
     run_digest : str
         ``run.digest``, as it was when the certificate was made.
     format : int
-        2, or 1 for a file that was made before.
+        2, 3 with a label, or 1 for a file that was made before.
+    label : Label or None
+        What the release is called, by the person who made it.
     """
 
     epsilon: float
@@ -97,6 +100,7 @@ class Certificate:
     run: Run | Runs
     run_digest: str
     format: int = FORMAT
+    label: Label | None = None
 
     @property
     def certifies(self) -> bool:
@@ -151,6 +155,7 @@ class Certificate:
         """What ran and what is claimed, in words: names, and what stands beside them."""
         points = ((delta, epsilon.upper) for delta, epsilon in self.curve if delta in SHOWN)
         return [
+            *(self.label.facts if self.label else ()),
             *run_facts(self.run),
             ("generator", str(self.generator)),
             (
@@ -210,13 +215,14 @@ class Certificate:
                 },
             }
         )
+        label = {} if self.label is None else {"label": self.label.to_dict()}
         rest = {
             "arithmetic": self.arithmetic,
             "versions": dict(self.versions),
             "run": self.run.to_dict(),
             "run_digest": self.run_digest,
         }
-        return claim | facts | rest
+        return claim | facts | label | rest
 
     def to_json(self) -> str:
         """JSON text, numbers exact."""
@@ -243,7 +249,7 @@ class Certificate:
     def _check(self, data: dict[str, Any]) -> None:
         """Raise ``ContradictionError`` unless it says what ``data`` says, of such a training, with a claim that is one."""
         repeated = self.to_dict()
-        kept = data if self.format == FORMAT else data.keys() - {"generator"}  # In format 1 any text may stand there.
+        kept = data if self.format != 1 else data.keys() - {"generator"}  # In format 1 any text may stand there.
         if wrong := sorted(key for key in kept if not same(data[key], repeated[key])):
             raise ContradictionError(
                 f"the certificate contradicts itself: its other entries give another {' and another '.join(wrong)}."
@@ -257,6 +263,23 @@ class Certificate:
         claimed = (self.bound, self.status, self.source, self.enclosure)
         if not any((row.name, row.status, row.source, row.epsilon) == claimed for row in self.bounds):
             raise ContradictionError("the certificate contradicts itself: its bound is none of its bounds.")
+
+    def labelled(self, label: Label) -> Certificate:
+        """The same certificate, which says what the release is called.
+
+        Raises
+        ------
+        InputError
+            It has format 1, which has no room for a label.
+        """
+        if self.format == 1:
+            raise InputError("a certificate of format 1 has no label: certify the training again.")
+        return replace(self, label=label, format=LABELLED)
+
+    @property
+    def unlabelled(self) -> Certificate:
+        """The same certificate without its label."""
+        return self if self.label is None else replace(self, label=None, format=FORMAT)
 
     def write(self, path: str | Path) -> None:
         """Write the JSON file, whole or not at all; raises ``InputError`` where that is not possible."""

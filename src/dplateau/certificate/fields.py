@@ -1,4 +1,4 @@
-"""The fields of a certificate out of JSON, of format 1 or 2: each is checked, or the file is refused."""
+"""The fields of a certificate out of JSON, of format 1 to 3: each is checked, or the file is refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final, TypeGuard
 from dplateau._account import Row
 from dplateau.accounting import Enclosure
 from dplateau.certificate import format_1
+from dplateau.certificate.label import Label
 from dplateau.certificate.parts import arithmetic_of, digest_of, enclosure_of, keys, list_of, number, object_of, text_of
 from dplateau.spec import ContradictionError, Estimator, Generator, InputError, Training
 from dplateau.spec.assumption import assumption_from_dict
@@ -15,6 +16,8 @@ from dplateau.spec.selection import run_from_dict
 
 KIND: Final = "dplateau certificate"
 FORMAT: Final = 2
+LABELLED: Final = 3
+"""That of a certificate with a label."""
 BOTH: Final = frozenset(
     {
         *("kind", "format", "certified", "statement", "epsilon", "delta", "enclosure", "bound", "status", "source", "mu", "curve"),
@@ -34,10 +37,10 @@ def fields_of(data: object) -> dict[str, Any]:
     if not is_certificate(data):
         raise InputError(f'this is no certificate: expected a JSON object with "kind": "{KIND}".')
     version = data.get("format")
-    if isinstance(version, bool) or version not in (1, FORMAT):
-        raise InputError(f"the certificate has another format than this version reads: expected 1 or {FORMAT}.")
-    rounded = version == FORMAT
-    keys("the certificate", data, BOTH | (FACTS if rounded else format_1.FACTS))
+    if isinstance(version, bool) or version not in (1, FORMAT, LABELLED):
+        raise InputError(f"the certificate has another format than this version reads: expected 1, {FORMAT} or {LABELLED}.")
+    rounded, labelled = version != 1, version == LABELLED
+    keys("the certificate", data, BOTH | (FACTS if rounded else format_1.FACTS) | ({"label"} if labelled else set()))
     facts = _facts(data) if rounded else format_1.facts_from(data)
     versions = object_of("versions", data["versions"])
     return facts | {
@@ -55,6 +58,7 @@ def fields_of(data: object) -> dict[str, Any]:
         "run": run_from_dict(data["run"]),
         "run_digest": digest_of("run_digest", data["run_digest"]),
         "format": int(version),
+        "label": Label.from_dict(data["label"]) if labelled else None,
     }
 
 

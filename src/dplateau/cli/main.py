@@ -18,6 +18,7 @@ from dplateau.cli.check import check
 from dplateau.cli.demo import demo
 from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
+from dplateau.cli.label import label
 from dplateau.cli.ledger import ledger
 from dplateau.cli.once import Once
 from dplateau.cli.output import printable
@@ -50,7 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-_running = (train, predict, evaluate, demo, report, verify, sign, plan, account, calibrate)
+_running = (train, predict, evaluate, demo, report, verify, label, sign, plan, account, calibrate)
 for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, check, ui):
     app.command(cls=Once)(command)
 app.add_typer(ledger)

@@ -36,8 +36,8 @@ class Charge(NamedTuple):
 
 
 def digest_of(certificate: Certificate) -> str:
-    """The SHA-256 under which a ledger knows a certificate: of what it says, in the one way in which dplateau writes it."""
-    return hashlib.sha256(certificate.to_json().encode()).hexdigest()
+    """The SHA-256 under which a ledger knows a certificate: of what it says but for its label, as dplateau writes it."""
+    return hashlib.sha256(certificate.unlabelled.to_json().encode()).hexdigest()
 
 
 def charges(connection: Connection, certificate: Certificate) -> Iterator[Charge]:

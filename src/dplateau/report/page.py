@@ -9,6 +9,7 @@ from typing import Any, Final
 from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
+from dplateau.certificate.label import Label
 from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import by_whom, guessing_accuracy
@@ -54,7 +55,7 @@ def certificate_page(
     Returns
     -------
     str
-        HTML with its style, its scripts and its figures, light and dark, to be read on paper or without scripts too: about 5 MB.
+        HTML with its style, its scripts and its figures, light and dark, to be read on paper or without scripts too: some 60 kB.
 
     Raises
     ------
@@ -133,13 +134,15 @@ def _page(
         run=certificate.run,
         verdict=_verdict(certificate, verdict),
         signed=signed,
+        identity=_identity(certificate, signed),
+        strength=figures.strength(report.epsilon),
         proof=proof,
         recorded=recorded,
         proved=proof and f"{proof.proved_at[:10]}, {', '.join(' '.join(one) for one in proof.versions)}",
         fingerprint=fingerprint,
         who=_who(certificate),
         epsilon=rounded_up(report.epsilon),
-        delta=f"{report.delta:g}",
+        delta=words.one_in(report.delta),
         meaning=_meaning(report),
         attack=_attack(report, attack),
         curves=_curves(report, attack),
@@ -171,12 +174,34 @@ def _verdict(certificate: Certificate, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _identity(certificate: Certificate, signed: Signed) -> dict[str, Any]:
+    """What the page is about: what its maker calls it, and the fingerprints that tell it from any other."""
+    label, run = certificate.label or Label(), certificate.run
+    known = certificate.label is not None
+    prints = {"weights": certificate.weights_sha256, "schema": certificate.schema_sha256, "run": certificate.run_digest}
+    return {
+        "title": label.model or "Privacy certificate",
+        "rows": [
+            ("data", label.data),
+            ("records", f"{run.n:,} {words.UNITS[run.unit]}"),
+            ("purpose", label.purpose),
+            ("made by", label.author),
+            ("date", label.date if known else None),
+            ("signature", signed.who if signed.matches else "does not match"),
+            *((f"fingerprint of the {name}", f"{digest[:12]}…") for name, digest in prints.items() if digest),
+        ],
+    }
+
+
 def _who(certificate: Certificate) -> dict[str, Any]:
     """What is protected, against whom, and who saw to it."""
     run = certificate.run
     return {
         "protected": words.PROTECTED[run.unit, run.adjacency].format(n=f"{run.n:,}"),
         "neighbours": words.NEIGHBOURS[run.unit, run.adjacency],
+        "secret": words.GUESSED[run.unit, run.adjacency],
+        "others": words.OTHERS[run.unit],
+        "units": words.UNITS[run.unit],
         "seen": words.released_to(run),
         "only_the_last": words.only_the_last(run),
         "counted": [(len(lines), who) for who, lines in by_whom(certificate.assumptions)],
@@ -190,7 +215,6 @@ def _meaning(report: Report) -> dict[str, Any]:
         "one_in": words.one_in(report.delta),
         "rows": f"{report.delta * report.run.n:.2g}",
         "too_large": report.delta * report.run.n >= 1,
-        "limit": f"{1 / report.run.n:.2g}",
     }
 
 
@@ -200,12 +224,13 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
     from_the_pair = guessing_accuracy(report.epsilon, report.delta, report.mu)
     alarm = dict(attack.detects)[ALARM]
     return {
-        "task": words.TASK[which],
+        "task": f"{words.GUESSED[which]}. {words.FALSE_ALARM[report.run.adjacency]}",
         "sentence": words.DETECTS[which].format(share=percent(alarm)),
         "alarm": f"{100 * ALARM:g} %",
         "detects": [(f"{100 * false:g} %", percent(true)) for false, true in attack.detects],
         "advantage": percent(attack.advantage),
         "accuracy": percent(attack.accuracy),
+        "accuracy_share": f"{100 * attack.accuracy:.1f}",
         "from_the_pair": percent(from_the_pair) if from_the_pair > attack.accuracy + 1e-3 else None,
         "posterior": percent(attack.posterior),
         "prior": f"{100 * PRIOR:g} %",
@@ -241,6 +266,7 @@ def _bounds(report: Report) -> dict[str, Any]:
         "proved": [row for row in rows if row["status"] == PROVED],
         "others": [row for row in rows if row["status"] != PROVED],
         "declined": declined(report),
+        "best": report.best,
         "count": len(report.bounds),
         "width": rounded_up(best.width, 1) if (best := report.best and report.best.epsilon) else "0",
         "mu": None if report.mu is None else rounded_up(report.mu),

@@ -1,19 +1,22 @@
-"""The two figures of a certificate's page, described for ``pages/figures.js``, and the numbers that stand beside them."""
+"""The two figures of a certificate's page, and the numbers that stand beside them."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Final
 
-import numpy as np
+from markupsafe import Markup
 
 from dplateau._account import Report
 from dplateau.accounting.attack import accuracy, true_positive_rate
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
+from dplateau.report.page_words import one_in
+from dplateau.report.svg import Axis, Dot, Line, chart
 from dplateau.report.trade_off import ALARM, ALPHAS, Attack
 from dplateau.report.words import percent
+from dplateau.spec.promise import WEAK
 
 BETWEEN: Final = tuple(float(f"{digit}e-{k}") for k in range(4, 13) for digit in (2, 5))
 """Deltas between those of the certificate's curve, so that its line is smooth."""
@@ -21,8 +24,12 @@ RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """False-positive rates in the table below the figure."""
 ROWS_OF_ONE: Final = (1, 2, 5, 10)
 """How many rows one person might have."""
-ROOM: Final = 1e-11
-"""What a trade-off function may be above the truth, by rounding."""
+_LEAST: Final = 0.0005
+"""Where both axes of the attacker's figure begin."""
+_RAISED: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ENDS: Final = 0.05, 50.0
+STRONG: Final = 1.0
+"""Up to here an epsilon counts as strong: Ponomareva and others, "How to DP-fy ML" (2023), who say "weak" above 10, as we do."""
 NONE: Final = "none"
 """In place of an infinite epsilon."""
 
@@ -36,80 +43,61 @@ def epsilon_curve(report: Report) -> list[tuple[float, float]]:
 def epsilon_table(report: Report, curve: list[tuple[float, float]]) -> list[dict[str, Any]]:
     """The points that a certificate holds, in words."""
     return [
-        {"delta": f"{delta:g}", "epsilon": shown(epsilon), "chosen": delta == report.delta}
+        {"delta": one_in(delta), "epsilon": shown(epsilon), "chosen": delta == report.delta}
         for delta, epsilon in curve
         if delta in DELTAS or delta == report.delta
     ]
 
 
-def epsilon_figure(report: Report, curve: list[tuple[float, float]]) -> dict[str, Any]:
+def epsilon_figure(report: Report, curve: list[tuple[float, float]]) -> Markup:
     """Epsilon against delta, the chosen point marked."""
     finite = [(delta, epsilon) for delta, epsilon in curve if math.isfinite(epsilon)]
     deltas = [delta for delta, _ in curve]
-    return {
-        "x": {"title": "delta", "log": True, "exponents": True, "range": [min(deltas) / 1.5, 1.5 * max(deltas)]},
-        "y": {"title": "epsilon, at most", "range": [0, 1.12 * max(epsilon for _, epsilon in finite) or 1.0]},
-        "lines": [
-            {
-                "name": "certified",
-                "x": [delta for delta, _ in finite],
-                "y": [epsilon for _, epsilon in finite],
-                "text": [_pair(report, delta, epsilon) for delta, epsilon in finite],
-                "hover": "%{text}",
-            },
-            {
-                "name": "the chosen point",
-                "x": [report.delta],
-                "y": [report.epsilon],
-                "text": [_pair(report, report.delta, report.epsilon)],
-                "hover": "%{text}",
-                "only": "markers",
-                "size": 12,
-                "symbol": "diamond",
-                "colour": "series-2",
-            },
-        ],
-    }
+    most = 1.12 * max(epsilon for _, epsilon in finite) or 1.0
+    ticks = [(float(f"1e-{k}"), f"1 in {10**k:,}" if k < 4 else f"1 in 10{str(k).translate(_RAISED)}") for k in (3, 6, 9, 12)]
+    readings = [((delta, epsilon), _pair(delta, epsilon)) for delta, epsilon in finite]
+    chosen = Dot(
+        (report.delta, report.epsilon),
+        f"chosen: {rounded_up(report.epsilon, 3)}",
+        _pair(report.delta, report.epsilon),
+        "lower left",
+    )
+    return chart(
+        Axis("delta", min(deltas) / 1.5, 1.5 * max(deltas), ticks, log=True),
+        Axis("epsilon, at most", 0.0, most, _round_numbers(most)),
+        [Line(finite, "", 0)],
+        [chosen],
+        readings,
+    )
 
 
-def attack_figure(f: TradeOff, attack: Attack) -> dict[str, Any]:
-    """The most that an attacker detects, against the false alarms that it accepts; both in per cent."""
-    alarms = [100 * float(alpha) for alpha in ALPHAS]
-    detected = [_up(100 * (1 - max(float(beta) - ROOM, 0.0))) for beta in np.asarray(f(ALPHAS))]
-    percents = {"range": [0, 100.5], "ticks": list(range(0, 101, 20)), "labels": [f"{tick} %" for tick in range(0, 101, 20)]}
-    return {
-        "x": {"title": "false alarms", **percents},
-        "y": {"title": "detected, at most", **percents},
-        "lines": [
-            {
-                "name": "perfect privacy: no better than chance",
-                "x": alarms,
-                "y": alarms,
-                "colour": "quiet",
-                "dash": "dot",
-                "width": 1.5,
-                "hover": "perfect privacy: as many detected as false alarms",
-            },
-            {
-                "name": "the most that any attack achieves",
-                "x": alarms,
-                "y": detected,
-                "fill": "next",
-                "text": [_detects(alarm / 100, share / 100) for alarm, share in zip(alarms, detected, strict=True)],
-                "hover": "%{text}",
-            },
-            {
-                "name": "read in the table",
-                "x": [100 * false for false, _ in attack.detects],
-                "y": [100 * true for _, true in attack.detects],
-                "text": [_detects(false, true) for false, true in attack.detects],
-                "hover": "%{text}",
-                "only": "markers",
-                "colour": "series-2",
-                "size": 8,
-            },
+def _round_numbers(most: float) -> list[tuple[float, str]]:
+    """Some four to eight round numbers from 0 up to ``most``."""
+    step = 10.0 ** math.floor(math.log10(most / 4))
+    step *= next(part for part in (1, 2, 5, 10) if most / (part * step) <= 8)
+    return [(k * step, f"{k * step:.4g}") for k in range(int(most / step) + 1)]
+
+
+def attack_figure(f: TradeOff, attack: Attack) -> Markup:
+    """The most that an attacker detects, against the false alarms that it accepts; both axes logarithmic."""
+    alphas = [_LEAST, *(float(alpha) for alpha in ALPHAS if alpha > _LEAST)]
+    most = [(alpha, true_positive_rate(f, alpha)) for alpha in alphas]
+    ticks = [(share, _rate(share)) for share in (0.001, 0.01, 0.1, 1.0)]
+    readings = [((rate, true_positive_rate(f, rate)), _detects(rate, true_positive_rate(f, rate))) for rate in RATES]
+    # Where the line runs along the top its name lies below it, and otherwise above.
+    flat = true_positive_rate(f, 0.02) > 0.6
+    named = min(range(len(alphas)), key=lambda k: abs(alphas[k] - (0.002 if flat else 0.35)))
+    compared = min(range(len(alphas)), key=lambda k: abs(alphas[k] - 0.02))
+    return chart(
+        Axis("false alarms", _LEAST, 1.0, ticks, log=True),
+        Axis("detected", _LEAST, 1.0, ticks, log=True),
+        [
+            Line(most, "the most that any attack detects", named, "lower right" if flat else "upper left"),
+            Line([(alpha, alpha) for alpha in alphas], "perfect privacy", compared, "lower right", quiet=True),
         ],
-    }
+        [Dot(at, percent(at[1]), _detects(*at), "lower right" if flat else "upper left") for at in attack.detects],
+        readings,
+    )
 
 
 def attack_table(f: TradeOff) -> list[tuple[str, str]]:
@@ -127,9 +115,24 @@ def group_table(f: TradeOff) -> list[dict[str, str]]:
     return table
 
 
-def _pair(report: Report, delta: float, epsilon: float) -> str:
-    """A point of the line; the chosen one says the same whether the pointer finds the line or the mark on it."""
-    return f"{'chosen: ' if delta == report.delta else ''}epsilon {shown(epsilon)} at delta {delta:g}"
+def strength(epsilon: float) -> dict[str, Any]:
+    """Where an epsilon lies on a strip from 0.05 to 50, in per cent of its length, and what it counts as."""
+
+    def place(value: float) -> float:
+        low, high = _ENDS
+        return round(100 * math.log(min(max(value, low), high) / low) / math.log(high / low), 1)
+
+    at = min(max(place(epsilon), 0.5), 99.5)
+    return {
+        "word": "strong" if epsilon <= STRONG else "moderate" if epsilon <= WEAK else "weak",
+        "place": at,
+        "side": "left" if at < 20 else "right" if at > 80 else "middle",
+        "marks": [(place(value), f"{value:g}") for value in (0.1, STRONG, WEAK)],
+    }
+
+
+def _pair(delta: float, epsilon: float) -> str:
+    return f"epsilon {shown(epsilon)} at delta {one_in(delta)}"
 
 
 def _detects(false: float, true: float) -> str:
@@ -144,8 +147,3 @@ def _rate(rate: float) -> str:
 def shown(value: float) -> str:
     """An epsilon in words."""
     return rounded_up(value) if math.isfinite(value) else NONE
-
-
-def _up(value: float) -> float:
-    """Four digits after the point, upwards."""
-    return min(math.ceil(1e4 * value) / 1e4, 100.0)

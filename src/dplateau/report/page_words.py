@@ -20,66 +20,66 @@ FEW: Final = 12
 VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.]{0,30}")
 """What may stand in a command that a reader copies."""
 PROTECTED: Final = {
-    ("row", "add-remove"): "Whether any one of {n} rows was in the data, and through that what the row says.",
-    ("row", "replace"): "Which value any one of {n} rows had. That there are so many rows is not hidden.",
-    ("person", "add-remove"): "Whether any one of {n} persons was in the data, and through that what all rows of the person say.",
-    (
-        "person",
-        "replace",
-    ): "What the rows of any one of {n} persons say, and how many they are. That there are so many persons is not hidden.",
+    ("row", "add-remove"): "Whether any one of {n} rows was in the data, and so whatever that row says.",
+    ("row", "replace"): "What any one of {n} rows says. That there are {n} rows is public.",
+    ("person", "add-remove"): "Whether any one of {n} people was in the data, and so whatever their rows say.",
+    ("person", "replace"): "What the rows of any one of {n} people say, and how many. That there are {n} people is public.",
 }
 NEIGHBOURS: Final = {
-    (
-        "row",
-        "add-remove",
-    ): 'Compared are any two data sets of which one has a row where the other has an empty place ("add-remove").',
-    ("row", "replace"): 'Compared are any two data sets that differ in the value of one row ("replace").',
+    ("row", "add-remove"): "The guarantee is about data sets that differ in one row, present in one and missing in the other.",
+    ("row", "replace"): "The guarantee is about data sets that differ in what one row says.",
     (
         "person",
         "add-remove",
-    ): 'Compared are any two data sets of which one has all rows of a person and the other none ("add-remove").',
-    ("person", "replace"): 'Compared are any two data sets that differ in the rows of one person, all of them ("replace").',
+    ): "The guarantee is about data sets that differ in one person, all of whose rows are present or missing.",
+    ("person", "replace"): "The guarantee is about data sets that differ in the rows of one person.",
 }
-TASK: Final = {
-    ("row", "add-remove"): "whether one person's row was in the data. A false alarm is to say that it was, where it was not",
-    ("row", "replace"): "which of two values, A or B, one person's row had. A false alarm is to say B where it was A",
-    (
-        "person",
-        "add-remove",
-    ): "whether one person's rows were in the data. A false alarm is to say that they were, where they were not",
-    ("person", "replace"): "which of two lists of rows, A or B, one person had. A false alarm is to say B where it was A",
+GUESSED: Final = {
+    ("row", "add-remove"): "whether a certain row was in the data",
+    ("row", "replace"): "which of two values, A or B, a certain row had",
+    ("person", "add-remove"): "whether a certain person was in the data",
+    ("person", "replace"): "which of two sets of rows, A or B, a certain person had",
+}
+FALSE_ALARM: Final = {
+    "add-remove": "A false alarm is a yes when the answer is no.",
+    "replace": "A false alarm is to say B when it was A.",
 }
 DETECTS: Final = {
-    ("row", "add-remove"): "detects a person's presence in at most {share} of the cases where the person's row is there",
-    ("row", "replace"): "recognises value B in at most {share} of the cases where the person's row has it",
-    ("person", "add-remove"): "detects a person's presence in at most {share} of the cases where the person's rows are there",
-    ("person", "replace"): "recognises list B in at most {share} of the cases where the person has it",
+    ("row", "add-remove"): "detects at most {share} of the rows that are there",
+    ("row", "replace"): "recognises at most {share} of the rows that have value B",
+    ("person", "add-remove"): "detects at most {share} of the people who are there",
+    ("person", "replace"): "recognises at most {share} of the people who have rows B",
 }
+UNITS: Final = {"row": "rows", "person": "people"}
+OTHERS: Final = {"row": "every other row", "person": "the rows of everybody else"}
 METHOD: Final = {
-    False: "A step sums the gradients of the {unit}s of a batch, none of them longer than the clip norm, adds Gaussian noise, and"
-    " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
-    True: "A phase computes on {unit}s of its own without noise, and then adds Gaussian noise to its result. The standard deviation"
-    " of the noise is the noise multiplier times what one {unit} can change there.",
+    False: "Each step adds up the gradients of a batch, none of them longer than the clip norm, and then Gaussian noise; the"
+    " model moves by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
+    True: "Each phase computes on {units} of its own without noise, and then adds Gaussian noise to its result. The standard"
+    " deviation of the noise is the noise multiplier times what one {unit} can change there.",
 }
-MEAN: Final = "The gradient of a person is the mean of those of the person's rows."
+MEAN: Final = "A person's gradient is the mean of the gradients of that person's rows."
 UNIT: Final = {
-    "row": ("row", "what is known about one person, if every person has one row; else a part of it"),
-    "person": ("person", "all rows that carry one label"),
+    "row": ("row", "one record of the data: everything about a person if each person has one row, and otherwise a part of it"),
+    "person": ("person", "all rows with the same label"),
 }
 GLOSSARY: Final = (
-    ("epsilon, delta", "how different the release may look with a {unit} and without it; smaller is more private"),
-    ("step, epoch", "one change of the model by a batch of {unit}s; as many steps as use every {unit} once on average"),
-    ("gradient", "how a {unit} would change the model; its length, or norm, is what the {unit} can do"),
-    ("clipping", "shortening a gradient, or a row, to a public length"),
+    ("epsilon, delta", "how much the release may depend on one {unit}; smaller is more private"),
+    ("step, epoch", "one change of the model by a batch of {units}; as many steps as use every {unit} once on average"),
+    ("gradient", "how one {unit} would change the model; its length, or norm, says how much"),
+    ("clipping", "shortening a gradient, or a row, to a length that is public"),
     ("noise multiplier", "the standard deviation of the noise, in units of that length"),
-    ("rounding margin, grid", "what keeps the rounding of numbers in a computer from telling anything that the noise hides"),
-    ("divisor", "the number by which a sum of gradients is divided: public, so that it does not tell how many {unit}s there were"),
+    ("rounding margin, grid", "what keeps rounding in the computer from revealing anything that the noise hides"),
+    (
+        "divisor",
+        "the number that a sum of gradients is divided by: a public one, so that it does not reveal how many {units} there were",
+    ),
     (
         "n, l2, start, schedules",
-        "the number of {unit}s; a term that keeps the model small; where training begins; step sizes, batches and noise",
+        "the number of {units}; a term that keeps the model small; where training begins; step sizes, batches and noise",
     ),
     ("iterate", "the model as it stands after a step"),
-    ("digest", "a fingerprint of the settings: two runs with the same digest have the same settings"),
+    ("digest", "a fingerprint: two runs with the same digest have the same settings"),
 )
 """For readers who know neither privacy nor training."""
 
@@ -102,12 +102,13 @@ def only_the_last(run: Run | Runs) -> bool:
 def method(run: Run | Runs) -> list[str]:
     """How the noise came in: in steps, in phases, or in both."""
     kinds = {one.is_phased for one in runs_of(run)}
-    return [*(METHOD[kind].format(unit=run.unit) for kind in sorted(kinds)), *([MEAN] if run.unit == "person" else [])]
+    sentences = [METHOD[kind].format(unit=run.unit, units=UNITS[run.unit]) for kind in sorted(kinds)]
+    return [*sentences, *([MEAN] if run.unit == "person" else [])]
 
 
 def glossary(run: Run | Runs) -> list[tuple[str, str]]:
     """Words that readers may not know."""
-    return [UNIT[run.unit], *((name, meaning.format(unit=run.unit)) for name, meaning in GLOSSARY)]
+    return [UNIT[run.unit], *((name, meaning.format(unit=run.unit, units=UNITS[run.unit])) for name, meaning in GLOSSARY)]
 
 
 def training_facts(run: Run | Runs) -> list[tuple[str, str]]:

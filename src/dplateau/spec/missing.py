@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Final
 
 INSTALLS: Final = {
-    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly"), "'.[train]'"),
+    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2"), "'.[train]'"),
+    **dict.fromkeys(("starlette", "uvicorn", "plotly"), "'.[ui]'"),
     **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'.[ledger]'"),
     "matplotlib": "'.[plots]'",
     "flint": "'.[verify]'",

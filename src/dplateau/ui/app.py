@@ -7,7 +7,7 @@ Requests for another host's name are refused, so that no website can reach the p
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dplateau.report.pages import asset, plotly, render
+from dplateau.report.pages import asset, render
 from dplateau.ui.answer import answer
 from dplateau.ui.settings import NUMBERS, Settings, SettingsError
 
@@ -91,12 +91,21 @@ async def without_ledger(_: Request) -> Response:
     return Response("This page needs a ledger: start it with dplateau ui --ledger URL.\n", status_code=404, media_type="text/plain")
 
 
+@cache
+def plotly() -> str:
+    """Plotly's script, from the installed package: 4.8 MB."""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
 async def script(request: Request) -> Response:
-    """The page's scripts: Plotly, the figures, the planner."""
+    """The pages' scripts: the theme button; Plotly, the figures, the planner."""
     name = request.path_params["name"]
     text = {
         "plotly": plotly,
         "figures": lambda: asset("figures.js"),
+        "theme": lambda: asset("theme.js"),
         "planner": lambda: (FOLDER / "planner.js").read_text(encoding="utf-8"),
     }.get(name)
     if text is None:

@@ -1,7 +1,7 @@
-"""What the HTML pages share: one frame, one style sheet, one way to draw figures. Nothing is loaded from elsewhere.
+"""What the HTML pages share: one frame, one style sheet. Nothing is loaded from elsewhere.
 
-``base.html`` is the frame, with the theme button; ``style.css`` has both themes, print and telephones; ``figures.js`` draws a
-figure from a description of its axes and lines, in the theme's colours, with Plotly.
+``base.html`` is the frame; ``theme.js`` its theme button; ``style.css`` has both themes, print and telephones. ``charts.js`` reads
+out the SVG charts of a certificate. ``figures.js`` draws the planner's figures, which change all the time, with Plotly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(asset=asset, plotly=plotly)  # type: ignore[reportCallIssue]
+    found.globals.update(asset=asset)  # type: ignore[reportCallIssue]
     return found
 
 
@@ -39,12 +39,3 @@ def render(template: str, *folders: Path, **context: Any) -> str:
 def asset(name: str) -> Markup:
     """A style sheet or a script of this folder, to be put into a page as it is."""
     return Markup((FOLDER / name).read_text(encoding="utf-8"))
-
-
-@cache
-def plotly() -> Markup:
-    """Plotly's script, from the installed package: 4.8 MB."""
-    from plotly.offline import get_plotlyjs
-
-    # Only the end tag could end the element early; the bundle has none, which a test checks.
-    return Markup(get_plotlyjs())

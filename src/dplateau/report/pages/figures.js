@@ -1,5 +1,5 @@
 "use strict";
-// Figures from descriptions, in the colours of the theme; and the button that changes the theme.
+// Figures from descriptions, in the colours of the theme.
 //
 // A description is {x: axis, y: axis, lines: [line, ...]}, where
 //   axis  {title, log, range: [from, to] in the axis's own numbers, ticks: [numbers] with labels: [texts], exponents: boolean}
@@ -80,24 +80,9 @@ const dplateau = (() => {
     for (const [element, description] of drawn) draw(element, description);
   }
 
-  function isDark() {
-    const chosen = document.documentElement.dataset.theme;
-    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  }
-
-  function label() {
-    document.getElementById("theme").textContent = isDark() ? "Light theme" : "Dark theme";
-  }
-
-  document.getElementById("theme").addEventListener("click", () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    label();
-    redraw();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { label(); redraw(); });
+  document.addEventListener("theme", redraw);
   addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
   addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
-  label();
 
   for (const element of document.querySelectorAll(".plot[data-figure]")) {
     draw(element, JSON.parse(document.getElementById(element.dataset.figure).textContent));

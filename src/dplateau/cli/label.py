@@ -1,0 +1,52 @@
+"""``dplateau label``: say what a certificate is about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dplateau.cli import options as o
+from dplateau.cli.output import printable, show, show_json
+from dplateau.spec import InputError
+
+Text = str | None
+
+
+def label(
+    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)],
+    model: Annotated[Text, o.option("What the release is called.", o.RESULT, "--model", metavar="TEXT")] = None,
+    data: Annotated[Text, o.option("What the data are.", o.RESULT, "--data", metavar="TEXT")] = None,
+    purpose: Annotated[Text, o.option("What the release is for.", o.RESULT, "--purpose", metavar="TEXT")] = None,
+    author: Annotated[Text, o.option("Who made it.", o.RESULT, "--author", metavar="TEXT")] = None,
+    date: Annotated[Text, o.option("When, as 2026-01-31; today by default.", o.RESULT, "--date", metavar="DAY")] = None,
+    json: o.Json = False,
+) -> None:
+    """Say in a certificate what it is about, for its page. Everybody can read it.
+
+    Label before you sign: a signature is about every byte. What was said
+    before is replaced.
+
+    [bold]Example[/]
+
+    dplateau label adult-model --model "Income 3" --data "Census of 1994" --author "Ada"
+    """
+    from dplateau.certificate import Label, read_certificate
+    from dplateau.certificate.read import certificate_file
+    from dplateau.certificate.signed import signature_path
+
+    if not any((model, data, purpose, author)):
+        raise InputError("nothing to say: give --model, --data, --purpose or --author.")
+    path = certificate_file(certificate)
+    if os.path.lexists(beside := signature_path(path)):
+        raise InputError(
+            f"{printable(path)} is signed, and would no longer match: remove {printable(beside)} first, and sign again."
+        )
+    said = Label(model, data, purpose, author, date or "")
+    read_certificate(path).labelled(said).write(path)
+    if json:
+        show_json({"written": str(path), "label": said.to_dict()})
+    else:
+        show(f"written to {printable(path)}")
