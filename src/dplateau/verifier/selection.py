@@ -35,7 +35,7 @@ _LEAST: Final = 1e-6
 """Epsilons are measured in units of one with a delta below this."""
 _FIRST: Final = (1.0, 0.5, 0.25, 0.125, 0.0, -0.125, -0.25, -0.5, -1.0)
 """Lines that are always drawn."""
-_ROUNDS, _CLOSE = 24, 1e-4
+_ROUNDS, _CLOSE = 32, 1e-5
 """So often at most two more are drawn, around the piece that is worst, until its neighbour is so close."""
 _NEAR, _DELTA, _POINTS = 1 / 8, 1e-4, 2**13
 """Deltas are computed from this epsilon, as well as is needed for this delta; points of a lattice, if need be."""
