@@ -18,7 +18,7 @@ import numpy as np
 import dplateau as dp
 from dplateau.certificate import prove
 
-KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme")
+KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme", "selection")
 
 
 def reference() -> Iterator[tuple[str, dp.Run, float]]:
@@ -57,6 +57,8 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
         first = [random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4)))]
         runs = [one.replace(n=first[0].n, adjacency=first[0].adjacency) for one in first if one.sampling.batch_size is not None]
         return dp.compose(*(one for one in runs if _fits(one))), 10.0 ** rng.uniform(-8, -4)
+    if kind == "selection":
+        return random_selection(rng), 10.0 ** rng.uniform(-8, -4)
     n = int(10 ** rng.uniform(2, 5))
     size = max(1, round(n * 10 ** rng.uniform(-3, -0.5)))
     steps = int(10 ** rng.uniform(0, 4.5))
@@ -89,6 +91,24 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
             "diameter": float(10 ** rng.uniform(-1, 2.5)) * step * noise / divisor if rng.random() < 0.7 or not convexity else None,
         }  # fmt: skip
     return dp.Run(n=n, sampling=scheme, steps=steps, adjacency=adjacency, **fields), delta
+
+
+def random_selection(rng: np.random.Generator) -> dp.Selection:
+    """Candidates with and without a score, alike or with several noise levels, each tried with some probability."""
+    n = int(10 ** rng.uniform(3, 5))
+    size = max(1, round(n * 10 ** rng.uniform(-3, -1)))
+    scheme = (dp.Poisson(size), dp.FixedSize(size), dp.FullBatch())[int(rng.integers(3))]
+    noise, steps = 10.0 ** rng.uniform(0.2, 1), int(10 ** rng.uniform(0.5, 3.5))
+    if isinstance(scheme, dp.FullBatch):
+        noise *= 2 * math.sqrt(steps)
+    adjacency, count, levels = str(rng.choice(["add-remove", "replace"])), int(rng.integers(2, 31)), int(rng.integers(1, 4))
+    score = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=10.0 ** rng.uniform(0.7, 1.7), adjacency=adjacency)
+    runs = [
+        dp.Run(n=n, sampling=scheme, steps=steps, noise_multiplier=noise * (1 + k % levels / 4), adjacency=adjacency)
+        for k in range(count)
+    ]
+    scored = rng.random() < 0.7
+    return dp.Selection([dp.compose(run, score) if scored else run for run in runs], float(rng.choice([0.1, 0.3, 0.5, 0.9, 1.0])))
 
 
 def _fits(run: dp.Run) -> bool:
