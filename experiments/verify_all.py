@@ -98,10 +98,10 @@ def random_selection(rng: np.random.Generator) -> dp.Selection:
     n = int(10 ** rng.uniform(3, 5))
     size = max(1, round(n * 10 ** rng.uniform(-3, -1)))
     scheme = (dp.Poisson(size), dp.FixedSize(size), dp.FullBatch())[int(rng.integers(3))]
-    noise, steps = 10.0 ** rng.uniform(0.2, 1), int(10 ** rng.uniform(0.5, 3.5))
+    noise, steps = 10.0 ** rng.uniform(0.2, 1), int(10 ** rng.uniform(0.5, 3))
     if isinstance(scheme, dp.FullBatch):
         noise *= 2 * math.sqrt(steps)
-    adjacency, count, levels = str(rng.choice(["add-remove", "replace"])), int(rng.integers(2, 31)), int(rng.integers(1, 4))
+    adjacency, count, levels = str(rng.choice(["add-remove", "replace"])), int(rng.integers(2, 13)), int(rng.integers(1, 4))
     score = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=10.0 ** rng.uniform(0.7, 1.7), adjacency=adjacency)
     runs = [
         dp.Run(n=n, sampling=scheme, steps=steps, noise_multiplier=noise * (1 + k % levels / 4), adjacency=adjacency)
