@@ -21,7 +21,7 @@ import dplateau as dp
 from dplateau.certificate import prove
 from dplateau.spec.runs import runs_of
 
-KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme")
+KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme", "selection")
 
 
 def reference() -> Iterator[tuple[str, dp.Run, float]]:
@@ -60,6 +60,8 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
         first, *others = (random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4))))
         fitting = [one.replace(n=first.n, adjacency=first.adjacency) for one in others if one.sampling.batch_size <= first.n]
         return dp.compose(first, *fitting), 10.0 ** rng.uniform(-8, -4)
+    if kind == "selection":
+        return random_selection(rng), 10.0 ** rng.uniform(-8, -4)
     n = int(10 ** rng.uniform(2, 5))
     size = max(1, round(n * 10 ** rng.uniform(-3, -0.5)))
     steps = int(10 ** rng.uniform(0, 4.5))
@@ -92,6 +94,24 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
             "diameter": float(10 ** rng.uniform(-1, 2.5)) * step * noise / divisor if rng.random() < 0.7 or not convexity else None,
         }  # fmt: skip
     return dp.Run(n=n, sampling=scheme, steps=steps, adjacency=adjacency, **fields), delta
+
+
+def random_selection(rng: np.random.Generator) -> dp.Selection:
+    """Candidates with and without a score, alike or with several noise levels, each tried with some probability."""
+    n = int(10 ** rng.uniform(3, 5))
+    size = max(1, round(n * 10 ** rng.uniform(-3, -1)))
+    scheme = (dp.Poisson(size), dp.FixedSize(size), dp.FullBatch())[int(rng.integers(3))]
+    noise, steps = 10.0 ** rng.uniform(0.2, 1), int(10 ** rng.uniform(0.5, 3))
+    if isinstance(scheme, dp.FullBatch):
+        noise *= 2 * math.sqrt(steps)
+    adjacency, count, levels = str(rng.choice(["add-remove", "replace"])), int(rng.integers(2, 13)), int(rng.integers(1, 4))
+    score = dp.Run(n=n, sampling=dp.FullBatch(), steps=1, noise_multiplier=10.0 ** rng.uniform(0.7, 1.7), adjacency=adjacency)
+    runs = [
+        dp.Run(n=n, sampling=scheme, steps=steps, noise_multiplier=noise * (1 + k % levels / 4), adjacency=adjacency)
+        for k in range(count)
+    ]
+    scored = rng.random() < 0.7
+    return dp.Selection([dp.compose(run, score) if scored else run for run in runs], float(rng.choice([0.1, 0.3, 0.5, 0.9, 1.0])))
 
 
 def documented() -> Iterator[tuple[str, dp.Run | dp.Runs, float]]:

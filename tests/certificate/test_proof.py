@@ -69,11 +69,35 @@ def test_a_dominated_bound_is_proved_by_the_one_that_dominates_it():
     assert prove(replace(certificate_of(), bound="zcdp")).verified
 
 
-def test_a_selection_has_no_second_computation():
-    selection = dp.Selection([DRAWN, DRAWN.replace(noise_multiplier=2.0)])
-    found = prove(selection, 3.0, 1e-6)
+def test_a_selection_is_verified_and_a_lower_one_is_not_refuted():
+    """Another order might give less than a lower claim, so it is not decided."""
+    selection = dp.Selection([RUN, RUN.replace(noise_multiplier=50.0), RUN])
+    report = dp.account(selection, 1e-6)
+    assert report.best.name == "private-selection"
+    found = prove(selection, report.epsilon, 1e-6)
+    assert (found.outcome, found.bound, found.lower, found.digits) == ("verified", "private-selection", None, None)
+    assert report.epsilon * (1 - 1e-4) < found.upper <= report.epsilon
+    lower = prove(selection, report.epsilon * (1 - 1e-3), 1e-6)
+    assert (lower.outcome, lower.why, lower.upper) == ("not decided", "another order may give less", found.upper)
+    assert prove(replace(certificate_of(), run=selection, run_digest=selection.digest, bound="private-selection")).upper < 1e3
+
+
+def test_a_selection_that_costs_no_less_than_telling_all():
+    """The bound is then that of all of them."""
+    selection = dp.Selection([RUN] * 2, 1.0)
+    report = dp.account(selection, 1e-6)
+    assert report.best.name != "private-selection"
+    assert prove(selection, report.epsilon, 1e-6).verified
+
+
+@pytest.mark.parametrize(("adjacency", "why"), [("add-remove", "has no second computation"), ("replace", "no proved bound")])
+def test_a_candidate_with_random_allocation_is_not_decided(adjacency, why):
+    one = dp.Run(n=1000, sampling=dp.RandomAllocation(50), steps=20, noise_multiplier=3.0, adjacency=adjacency)
+    certificate = certificate_of()
+    selection = dp.Selection([one, one])
+    found = prove(replace(certificate, run=selection, run_digest=selection.digest, bound="private-selection"))
     assert found.outcome == "not decided"
-    assert "no second computation" in found.why
+    assert why in found.why
     assert (found.lower, found.upper, found.digits) == (None, None, None)
 
 

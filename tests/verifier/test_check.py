@@ -2,12 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flint")
 
 import dplateau as dp
-from dplateau.analyses import ExactCompositionBound, FixedOrderBound
+from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ShuffleAndPartitionBound
 from dplateau.verifier.check import Outcome, Part, check
 
 MNIST = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3516, noise_multiplier=1.3)
@@ -67,7 +68,8 @@ def test_a_choice_refutes_nothing():
     ("part", "why"),
     [
         (Part(MNIST, "fixed-order"), "covers last iterates"),
-        (Part(MNIST, "shuffle-partition"), "no second computation"),
+        (Part(MNIST, "shuffle-partition"), "covers last iterates"),
+        (Part(MNIST, "pnsgd"), "no second computation"),
         (Part(MNIST, "reflection-coupling", 100), "."),
     ],
 )
@@ -76,6 +78,26 @@ def test_what_cannot_be_asked_is_not_decided(part, why):
     assert found.outcome is Outcome.NOT_DECIDED
     assert why in found.why
     assert (found.lower, found.upper, found.digits) == (0.0, math.inf, None)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_shuffle_and_partition_by_what_it_is_never_better_than(seed):
+    """Its claims are verified, and lower ones never refuted."""
+    rng = np.random.default_rng(seed)
+    batches, smoothness = int(rng.integers(2, 100)), 10 ** rng.uniform(-1, 1)
+    convexity = smoothness * 10 ** rng.uniform(-4, -0.3)
+    run = dp.Run(
+        n=5 * batches, sampling=(dp.Shuffled if seed % 2 else dp.Cyclic)(5), steps=batches * (1 if seed % 2 else 1 + seed),
+        noise_multiplier=10 ** rng.uniform(0, 1.5), step_size=rng.uniform(0.05, 0.99) * 2 / (smoothness + convexity),
+        smoothness=smoothness, strong_convexity=convexity, l2=convexity / 2, released="last",
+        adjacency=("replace", "add-remove")[seed // 2 % 2],
+    )  # fmt: skip
+    assert ShuffleAndPartitionBound().why_not(run) is None
+    delta = 10 ** rng.uniform(-9, -4)
+    certified = ShuffleAndPartitionBound().guarantee(run).upper(delta)
+    part = Part(run, "shuffle-partition")
+    assert check([part], certified, delta).outcome is Outcome.VERIFIED
+    assert check([part], certified / 3, delta).outcome is Outcome.NOT_DECIDED
 
 
 def test_several_runs():

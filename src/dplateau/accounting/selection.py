@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.gaussian import Array
+from dplateau.accounting.renyi import convert
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.trade_offs import TradeOff, trade_off
 
@@ -53,6 +54,11 @@ class Selected(RenyiCurve):
         if found is None:
             found = self._known[order] = self._divergence(order)
         return found, 0.0
+
+    def order(self, delta: float) -> float:
+        """The order at which ``epsilon(delta)`` is read."""
+        self.epsilon(delta)
+        return min(self._known, key=lambda order: convert(order, self._known[order], delta, classical=False))
 
     @cached_property
     def _known(self) -> dict[float, float]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from dplateau.accounting import Bound, Guarantee, NotApplicable, Proved
@@ -38,15 +38,16 @@ def best_of_candidates(selection: Selection, leading: Iterable[Analysis], delta:
     for number, candidate in enumerate(selection.candidates, start=1):
         if candidate in known:
             continue
-        parts = [_least(run, used, share) for run in runs_of(candidate)]
+        parts = [covering(run, used, share) for run in runs_of(candidate)]
         if any(part is None for part in parts):
             reason = f"no proved bound gives candidate {number} a finite Renyi divergence."
             return NotApplicable(NAME, SOURCE, Proved.__name__, reason)
-        known[candidate] = tensor([part for part in parts if part is not None])
+        known[candidate] = tensor([part[1] for part in parts if part is not None])
     return Proved(NAME, SOURCE, Selected(tuple(known[one] for one in selection.candidates), selection.probability))
 
 
-def _least(run: Run, leading: Sequence[Analysis], delta: float) -> Guarantee | None:
-    found = [analysis.guarantee(run).chosen(delta) for analysis in leading if analysis.why_not(run) is None]
-    usable = [one for one in found if one.divergence(_ORDER) < math.inf]
-    return min(usable, key=lambda one: one.upper(delta), default=None)
+def covering(run: Run, leading: Iterable[Analysis], delta: float) -> tuple[Analysis, Guarantee] | None:
+    """The proved analysis that is least for a candidate's run among those with a Renyi divergence, and what it says."""
+    found = [(analysis, analysis.guarantee(run).chosen(delta)) for analysis in leading if analysis.why_not(run) is None]
+    usable = [(analysis, one) for analysis, one in found if one.divergence(_ORDER) < math.inf]
+    return min(usable, key=lambda pair: pair[1].upper(delta), default=None)

@@ -7,14 +7,19 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dplateau._account import account, leading_analyses
+from dplateau.accounting import NotApplicable
+from dplateau.accounting.selection import Selected
 from dplateau.accounting.slack import WithSlack
 from dplateau.analyses import ANALYSES
 from dplateau.analyses.composed import NAME as COMPOSED
+from dplateau.analyses.private_selection import NAME as SELECTION
+from dplateau.analyses.private_selection import best_of_candidates, covering
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.parts import keys, text_of
 from dplateau.certificate.signature import TIME
@@ -26,7 +31,7 @@ from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 
 if TYPE_CHECKING:
-    from dplateau.verifier.check import Part
+    from dplateau.verifier.check import Checked, Part
 
 KIND: Final = "dplateau proof"
 FORMAT: Final = 1
@@ -178,7 +183,9 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
         if best is None:
             raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
         bound = best.name
-    if isinstance(run, Selection) or bound not in {COMPOSED, *_BY_NAME}:
+    if isinstance(run, Selection) and bound == SELECTION:
+        checked = _selected(run, epsilon, delta)
+    elif bound not in {COMPOSED, *_BY_NAME}:
         checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation", 0.0, math.inf, 0.0)
     else:
         share = delta / len(runs_of(run))
@@ -196,6 +203,27 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
         proved_at=datetime.now(UTC).strftime(TIME),
         versions=tuple((name, version(name)) for name in ("dplateau", "python-flint")),
     )
+
+
+def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
+    """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses."""
+    from dplateau.verifier.check import Checked, Outcome, Part
+    from dplateau.verifier.selection import check_selection
+
+    leading, share = leading_analyses(), delta / len(selection.candidates)
+    found = best_of_candidates(selection, leading, delta)
+    if isinstance(found, NotApplicable):
+        return Checked(Outcome.NOT_DECIDED, found.why_not, 0.0, math.inf, 0.0)
+    assert isinstance(found.guarantee, Selected)
+
+    @cache
+    def part(run: Run) -> Part:
+        chosen = covering(run, leading, share)
+        assert chosen is not None
+        return Part(run, chosen[0].name)
+
+    candidates = [[part(run) for run in runs_of(one)] for one in selection.candidates]
+    return check_selection(candidates, selection.probability, found.guarantee.order(delta), epsilon, delta)
 
 
 def _part(run: Run, bound: str, delta: float) -> Part:

@@ -95,12 +95,20 @@ def statement(part: Part, delta: float) -> Statement:
             return fixed_order(run)
         case "shuffled":
             return shuffled(run)
+        case "shuffle-partition":  # It is never better (its docstring).
+            return (shuffled if run.sampling.shuffled else fixed_order)(run)
         case "sampled-last-iterate":
             return composed(run) if steps is None else look_back(run, steps, delta)
         case "reflection-coupling" if steps is not None:
             return forgetting(run, steps, delta, common_start)
         case other:
             raise ValueError(f"the bound {other} has no second computation")
+
+
+def together(parts: Sequence[Part], delta: float) -> Statement:
+    """What runs on the same records say together; each has its share of delta."""
+    first, *others = (statement(part, delta / len(parts)) for part in parts)
+    return sum(others, first)
 
 
 def is_sharp(part: Part) -> bool:
@@ -132,18 +140,22 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int, *
     if plain and all(isinstance(law, Add) and not law.shift for law, _ in laws):
         greatest = sum((count * law.greatest for law, count in laws if isinstance(law, Add)), exact(0))
         if epsilon > greatest:
-            return (lambda e: exact(0) if e > greatest else exact(0).union(exact(1))), False
+            return (lambda e: exact(0) if e > greatest else _variation(composition)), False
     if not epsilon > 0:
-        # Nobody can tell two runs apart by more than the sum of the total variations.
-        whole = sum((count * law.profile(exact(0)) for law, count in laws), gaussian_delta(composition.square.sqrt(), exact(0)))
-        return (lambda _: exact(0).union(whole)), False
+        return (lambda _: _variation(composition)), False
     if not lattice:
         with suppress(TooHardError):
             return Line(composition, epsilon, delta).delta, False
     return Lattice(composition, epsilon, delta, points).delta, True
 
 
-class _Whole:
+def _variation(composition: Composition) -> arb:
+    """delta at any epsilon: nobody can tell two runs apart by more than the sum of the total variations."""
+    gaussian = gaussian_delta(composition.square.sqrt(), exact(0))
+    return exact(0).union(sum((count * law.profile(exact(0)) for law, count in composition.parts), gaussian))
+
+
+class Whole:
     """delta of a statement near one epsilon."""
 
     def __init__(self, said: Statement, epsilon: arb, delta: float) -> None:
@@ -185,12 +197,12 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
 
     with precision():
         try:
-            said = sum((statement(part, delta / len(parts)) for part in parts[1:]), statement(parts[0], delta / len(parts)))
+            said = together(parts, delta)
         except ValueError as error:
             return found(Outcome.NOT_DECIDED, str(error))
         except (ArithmeticError, MemoryError) as error:
             return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
-        whole, target, claimed = _Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
+        whole, target, claimed = Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
         ball = exact(0)
         for points in _POINTS:
             try:
@@ -211,7 +223,7 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
         return found(Outcome.NOT_DECIDED, "the ball of delta holds the claim", lower, upper)
 
 
-def _least(whole: _Whole, claimed: arb, target: arb) -> tuple[float, float]:
+def _least(whole: Whole, claimed: arb, target: arb) -> tuple[float, float]:
     """Ends of a ball around the least epsilon with this delta."""
     if not claimed > 0:
         return 0.0, math.inf

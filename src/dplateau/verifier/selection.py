@@ -1,0 +1,166 @@
+"""Private selection: each of several candidates is tried with probability p, and only the best one is told.
+
+Theorem (``docs/proofs/private-selection.md``): what K candidates tell has a Renyi divergence of order a = 1 + c of at most
+
+    ``1/c log( p sum_j M_j(c) prod_(i != j) G_i / (1 - (1 - p)^K) )``,  ``M(c) = E exp(c loss)``,
+    ``G = sup over x of (1 - p x)^a (1 - p + p f(x))^(-c)``,
+
+f a candidate's trade-off function. Each delta of its profile gives two lines below f, with the slopes -exp(epsilon) and
+-exp(-epsilon). [0, 1] is cut where neighbouring lines meet, about, and each line stands for f on its piece. There the logarithm of
+the expression has a derivative with the sign of a linear function that rises, so it is largest at an end; and, since
+``1 - p + p f`` is also bounded by the divergence of order 1 + 2c, it is at most ``(log M(2c) + log(1 - p x))/2``, x the left end.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from flint import arb
+
+from dplateau.verifier.balls import exact, largest, precision
+from dplateau.verifier.check import Checked, Outcome, Part, Whole, together
+from dplateau.verifier.laws import Sampled
+from dplateau.verifier.quadrature import nodes
+from dplateau.verifier.statement import Composition, Law, Mixture, Statement
+
+_COIN: Final = 2.0**-52
+"""A coin that is tossed has its probability up to this."""
+_LEAST: Final = 1e-6
+"""Epsilons are measured in units of one with a delta below this."""
+_FIRST: Final = (1.0, 0.5, 0.25, 0.125, 0.0, -0.125, -0.25, -0.5, -1.0)
+"""Lines that are always drawn."""
+_ROUNDS, _CLOSE = 32, 1e-5
+"""So often at most two more are drawn, around the piece that is worst, until its neighbour is so close."""
+_NEAR, _DELTA, _POINTS = 1 / 8, 1e-4, 2**13
+"""Deltas are computed from this epsilon, as well as is needed for this delta; points of a lattice, if need be."""
+_ERROR: Final = exact(1e-30)
+
+
+class _Candidate:
+    """One candidate at one order 1 + c: moments of its loss, and lines below its trade-off function."""
+
+    def __init__(self, said: Statement, c: arb) -> None:
+        laws = {law for mixture in said.directions for _, one in mixture for law, _ in one.parts}
+        if not said.slack.is_zero():
+            raise ValueError("a bound of a candidate leaves something to chance: it has no Renyi divergence")
+        self.laws = {law for law in laws if isinstance(law, Sampled)}
+        if self.laws != laws:
+            raise ValueError("the Renyi divergence of random allocation has no second computation")
+        self.said, self.c, self._lines = said, c, {-math.inf: (exact(0), exact(0))}
+        self.own, self.further = self._log_moment(c), self._log_moment(2 * c)
+
+    def _log_moment(self, c: arb) -> arb:
+        """``log M(c)``, the larger one of both directions."""
+        known: dict[Law, arb] = {law: nodes(law, c, exact(0), _ERROR).moment(c) for law in self.laws}
+
+        def moment(one: Composition) -> arb:
+            found = (c * (c + 1) / 2 * one.square).exp()
+            for law, count in one.parts:
+                found *= known[law] ** count
+            return found
+
+        def mean(mixture: Mixture) -> arb:  # What the weights leave has loss 0.
+            return 1 + sum((weight * (moment(one) - 1) for weight, one in mixture), exact(0))
+
+        return largest(*map(mean, self.said.directions)).log()
+
+    @cached_property
+    def _first(self) -> float:
+        """An epsilon with a small delta, by the divergence."""
+        return float((self.own / self.c).upper()) - math.log(_LEAST) / float(self.c)
+
+    @cached_property
+    def _whole(self) -> Whole:
+        whole = Whole(self.said, exact(self._first * _NEAR), _DELTA)
+        whole.refine(_POINTS)
+        return whole
+
+    def _line(self, t: float) -> tuple[arb, arb]:
+        """A line below f, by its height at 0 and how it falls: ``exp(t)``."""
+        if t not in self._lines:
+            delta, fall = self._whole.at(exact(abs(t))).upper(), exact(t).exp()
+            self._lines[t] = (1 - delta) * (fall if t < 0 else 1), fall
+        return self._lines[t]
+
+    def log_rank(self, p: arb) -> arb:
+        """A bound on log G."""
+        falls, pieces = [k * self._first for k in _FIRST], list[arb]()
+        for _ in range(_ROUNDS):
+            pieces = self._pieces(p, [*falls, -math.inf])
+            worst = max(range(len(pieces)), key=lambda k: float(pieces[k]))
+            around = [falls[0] + 2 * self._first, *falls, falls[-1] - 2 * self._first][worst : worst + 3]
+            if around[0] - around[1] < _CLOSE * self._first:
+                break
+            falls = sorted({*falls, *((s + t) / 2 for s, t in pairwise(around))}, reverse=True)
+        return min(max(pieces), self.own.upper())
+
+    def _pieces(self, p: arb, falls: list[float]) -> list[arb]:
+        """The largest of the expression's logarithm where each line stands for f, from above: 0 where it does nowhere."""
+
+        def at(x: arb, line: tuple[arb, arb]) -> arb:
+            below = 1 - p + p * (line[0] - line[1] * x)
+            found = ((1 + self.c) * (1 - p * x).log() - self.c * below.log()).upper()
+            return found if below > 0 and found.is_finite() else arb.pos_inf()
+
+        found, left, lines = [exact(0)] * len(falls), exact(0), [self._line(t) for t in falls]
+        for k, line in enumerate(lines):
+            right = exact(1)
+            if k + 1 < len(lines):
+                right = ((line[0] - lines[k + 1][0]) / (line[1] - lines[k + 1][1])).mid()
+                if not left < right < 1:
+                    continue  # The next line stands for f from here on.
+            tail = ((self.further + (1 - p * left).log()) / 2).upper()
+            found[k] = min(max(at(left, line), at(right, line)), tail)
+            left = right
+        return found
+
+
+def _epsilon(candidates: Counter[tuple[Part, ...]], probability: float, order: float, delta: float) -> arb:
+    """The epsilon at delta that the divergence gives (``docs/proofs/renyi-composition.md``)."""
+    if not order > 1:
+        raise ValueError(f"the order is {order:g}: it must be above 1")
+    a, coin = exact(order), exact(_COIN if probability < 1 else 0.0) * arb(0, 1)
+    p, c, count = exact(probability) + coin, a - 1, candidates.total()
+    ranked, told = exact(0), exact(0)
+    for parts, times in candidates.items():
+        one = _Candidate(together(parts, delta / count), c)
+        rank = one.log_rank(p)
+        ranked += times * rank
+        told += times * (one.own - rank).exp()
+    divergence = ((p * told / (1 - (1 - p) ** count)).log() + ranked) / c
+    return divergence + (1 - 1 / a).log() - (a * exact(delta)).log() / c
+
+
+def check_selection(
+    candidates: Sequence[Sequence[Part]], probability: float, order: float, epsilon: float, delta: float
+) -> Checked:
+    """Whether telling the best of several candidates is (epsilon, delta)-private; nothing is refuted, since another order may do.
+
+    Parameters
+    ----------
+    candidates : sequence of sequence of Part
+        The runs of each candidate, with bounds that have a divergence.
+    probability, order : float
+        With which each candidate is tried; of the divergence, above 1: any order is a bound.
+    epsilon, delta : float
+        The claim, as exact numbers.
+    """
+    start, why, upper = time.perf_counter(), "another order may give less", math.inf
+    with precision():
+        try:
+            ball = _epsilon(Counter(tuple(parts) for parts in candidates), probability, order, delta).max(exact(0))
+            verified, upper = ball <= exact(epsilon), math.nextafter(float(ball.upper()), math.inf)
+        except ValueError as error:
+            verified, why = False, str(error)
+        except (ArithmeticError, MemoryError) as error:
+            verified, why = False, f"the computation failed: {error or type(error).__name__}"
+    seconds = time.perf_counter() - start
+    if verified:
+        return Checked(Outcome.VERIFIED, None, 0.0, min(upper, epsilon), seconds)
+    return Checked(Outcome.NOT_DECIDED, why, 0.0, upper, seconds)
