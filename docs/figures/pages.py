@@ -15,7 +15,7 @@ from dplateau.data import load_dataset, sample_path
 from dplateau.report import write_page
 
 FOLDER = Path(__file__).parent
-SIZE = {"width": 1080, "height": 1620}
+SIZE = {"width": 1080, "height": 1400}
 COLOURS = 255
 
 

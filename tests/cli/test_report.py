@@ -41,7 +41,7 @@ def test_a_page_beside_the_certificate(dplateau, file):
     assert lines[1] == "the certificate agrees with what follows from its run"
     assert lines[2] == "not signed"
     assert "".join(lines[3:]).replace(" ", "").startswith(f"writtento{page}")
-    assert out.rstrip().endswith("MB")
+    assert out.rstrip().endswith("kB")
 
 
 def test_an_older_page_is_replaced(dplateau, file, tmp_path):

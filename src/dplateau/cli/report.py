@@ -96,7 +96,7 @@ def report(
             }
         )
     else:
-        size = path.stat().st_size / 1e6
+        size = path.stat().st_size / 1e3
         lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
@@ -104,7 +104,7 @@ def report(
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
-        show(Group(*lines, Text(f"written to {printable(path)}, {size:.1f} MB", "dim")))
+        show(Group(*lines, Text(f"written to {printable(path)}, {size:.0f} kB", "dim")))
     return 0 if certifies else 1
 
 
