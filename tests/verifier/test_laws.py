@@ -98,3 +98,34 @@ def test_exact_numbers_are_exact():
         assert exact(Fraction(1, 3)).rad() > 0
         assert not exact(Fraction(1, 3)) * 3 < 1
         assert not exact(Fraction(1, 3)) * 3 > 1
+
+
+@pytest.mark.parametrize("bits", [112, 160])
+@pytest.mark.parametrize("law", [laws.Remove, laws.Replace, laws.Amplified, laws.Present, laws.Empty])
+def test_every_level_is_crossed(law, bits):
+    """Newton's steps went to and fro for ever where the slope changes quickly, and to -infinity in search of a loss of 0."""
+    for q, mu in (
+        (Fraction(36, 24_215), Fraction(0.4795945705680103)),
+        (Fraction(1, 100), Fraction(1, 2)),
+        (Fraction(1, 2), Fraction(3)),
+    ):
+        one = law(q, mu)
+        with precision(bits):
+            for epsilon in [3 * abs(math.sin(k)) + 1e-6 for k in range(60)] + [0.0] * (
+                law is not laws.Remove and law is not laws.Replace
+            ):
+                h = one.branches[0].crossing(exact(epsilon))
+                assert h.rad() < 1e-20
+                assert one.branches[0].loss(h).contains(exact(epsilon))
+
+
+def test_moments_beyond_the_largest_double():
+    """Its integrand's size was a double, so that the tolerance became infinite, and a large moment a ball around 0."""
+    with precision():
+        law, c = laws.Replace(Fraction(4, 547), Fraction(0.34763559021970136)), exact(195)
+        found = nodes(law, c, exact(0), exact(1e-20)).moment(c).log()
+        # The largest term of (1 - q + q x)^(c + 1) is that of q^(c + 1); it is a bound from below.
+        least = (c + 1) * exact(Fraction(4, 547)).log() + c * (c + 1) / 2 * exact(Fraction(0.34763559021970136)) ** 2
+        assert found.rad() < 1e-15
+        assert found > least
+        assert found > 1000

@@ -110,16 +110,17 @@ class Branch:
 
     def crossing(self, epsilon: arb) -> arb:
         """The h at which the loss is epsilon: Newton steps, and a ball that is seen to hold it."""
-        start = exact(1) if self.low is None else self.low.mid() + 1
-        h, low, high = self.met[-1] if self.met else start, -exact(1e9), exact(1e9)
+        start, low = (exact(1), -exact(1e9)) if self.low is None else (self.low.mid() + 1, self.low.mid() - 1)
+        h, high, last = self.met[-1] if self.met else start, exact(1e9), exact(2e9)
         sign = 1 if self.slope(h) > 0 else -1
         with precision(64):
             for _ in range(200):
                 off = (self.loss(h) - epsilon).mid() * sign
                 low, high = (h, high) if off < 0 else (low, h)
                 step = (off / abs(self.slope(h))).mid()
-                step = step if low <= h - step <= high else h - (low + high) / 2
-                h = (h - step).mid()
+                # Where Newton's steps do not shrink they may go to and fro for ever.
+                step = step if low <= h - step <= high and abs(step) <= last / 2 else h - (low + high) / 2
+                h, last = (h - step).mid(), abs(step)
                 if abs(step) <= exact(2.0**-30) * (1 + abs(h)):
                     break
         for _ in range(2):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from flint import acb, acb_mat, arb
 
-from dplateau.verifier.balls import above, exact, precision
+from dplateau.verifier.balls import above, exact, largest, precision
 from dplateau.verifier.laws import Branch, Sampled
 
 _RATIOS: Final = (2.0, 3.0, 5.0, 9.0)
@@ -110,7 +110,7 @@ class _Rule:
         count = max(int(float((high - low).upper())) + 1, 1)
         edges = [low + (high - low) * k / count for k in range(count + 1)]
         # Errors count relative to the transform on the real axis, which the highest term is a measure of.
-        self.tolerance *= max(1.0, *(float(branch.tilted(h, c).mid()) for h in edges))
+        self.tolerance *= largest(exact(1), *(branch.tilted(h, c).mid() for h in edges))
         weight, loss = list[arb](), list[arb]()
         pieces = list(pairwise(edges))
         while pieces:
