@@ -60,12 +60,12 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     reader = read(certificate)
     assert f"epsilon {certificate.epsilon:.5g}"[:12] in top(reader)
     assert "Proved" in top(reader)
-    assert "and follow from the training described below" in top(reader)
+    assert "Proved means: if the training happened as described below, no attack does better." in top(reader)
     right = re.search(r"at most ([\d.]+ %) accuracy", certificate.statement)
     assert right is not None
-    guess = f"can guess correctly whether a certain row was in the data at most {right[1]} of the time. A coin toss gets 50 %."
-    assert f"Anyone who sees the model and every noisy step that led to it and knows every other row {guess}" in top(reader)
-    assert "Whether any one of 32,561 rows was in the data" in reader.text
+    guess = f"can guess correctly whether one particular row was in the data at most {right[1]} of the time"
+    assert f"Anyone who sees the model and every noisy step that led to it and knows all the other rows {guess}" in top(reader)
+    assert "Whether any particular row was in the data, and with that, what the row says. There are 32,561 rows." in reader.text
     assert "people with several rows" in reader.text
     for assumption in certificate.assumptions:
         assert assumption.statement in reader.text
@@ -96,10 +96,10 @@ def test_readings_are_those_of_the_certified_curve_and_never_smaller(certificate
 
 def test_replacement_is_about_values(certificates):
     reader = read(certificates["schedules"])
-    assert "What any one of 6 rows says. That there are 6 rows is public." in reader.text
+    assert "What any particular row says. There are 6 rows." in reader.text
     assert re.search(r"recognises at most [\d.]+ % of the rows that have value B", reader.text)
-    assert "was in the data" not in reader.text
-    assert "Anyone who sees more of the training than the final model" in reader.text
+    assert "row was in the data" not in reader.text
+    assert "attackers who see more than the final model" in reader.text
 
 
 def test_figures_hold_the_certified_numbers(certificate):
@@ -141,7 +141,7 @@ def test_a_strip_says_how_strong_that_is(certify, noise, word, side):
     page = certificate_page(certify(dp.Run(n=1_000, sampling=dp.FullBatch(), steps=1, noise_multiplier=noise), delta=1e-4))
     strip = re.search(rf'aria-label="How strong this is: epsilon (\S+) is {word}\.', page)
     assert strip is not None
-    assert f'<span class="{side}">this release: {strip[1]}</span>' in page
+    assert f'<span class="{side}">epsilon {strip[1]}</span>' in page
 
 
 def test_one_certificate_has_one_page(certificate):
@@ -273,7 +273,7 @@ def test_long_schedules_are_ranges(certify):
     assert "multiplier 20 to 59.99" in reader.text
     assert '"noise_multiplier": "4,000 numbers from 20 to 59.99: the certificate file has them all"' in reader.text
     assert "20.37," not in reader.text
-    assert "Anyone who sees the model and knows every other row" in reader.text
+    assert "Anyone who sees the model and knows all the other rows" in reader.text
 
 
 def test_phases_are_described(certify):
@@ -352,7 +352,7 @@ def test_a_page_for_persons_says_persons(adjacency):
     text = read(make_certificate(report, DeclaredTraining(run, (*given, Persons()), source))).text
     assert "The unit is a person: all rows with that person's label together" in text
     assert "People who belong together" in text
-    assert "To hide several people at once" in text
+    assert "Several people together" in text
     assert "all rows of a person have one label, and no two persons share one" in text
     for wrong in (
         "The unit is a row",
@@ -360,7 +360,7 @@ def test_a_page_for_persons_says_persons(adjacency):
         "one row",
         "number of rows",
         "several rows",
-        "every other row",
-        "certain row",
+        "the other rows",
+        "particular row",
     ):
         assert wrong not in text

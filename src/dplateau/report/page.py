@@ -22,6 +22,8 @@ from dplateau.spec import InputError
 from dplateau.spec.promise import weakness
 
 ENDINGS: Final = (".html", ".htm")
+CLOSE: Final = 0.1
+"""A delta is not well below 1/n above this share of it."""
 SHOWN: Final = 12
 """Differences that are written out."""
 
@@ -178,17 +180,17 @@ def _identity(certificate: Certificate, signed: Signed) -> dict[str, Any]:
     """What the page is about: what its maker calls it, and the fingerprints that tell it from any other."""
     label, run = certificate.label or Label(), certificate.run
     known = certificate.label is not None
-    prints = {"weights": certificate.weights_sha256, "schema": certificate.schema_sha256, "run": certificate.run_digest}
+    prints = {"model": certificate.weights_sha256, "schema": certificate.schema_sha256, "run": certificate.run_digest}
     return {
         "title": label.model or "Privacy certificate",
         "rows": [
             ("data", label.data),
-            ("records", f"{run.n:,} {words.UNITS[run.unit]}"),
+            (words.UNITS[run.unit], f"{run.n:,}"),
             ("purpose", label.purpose),
-            ("made by", label.author),
+            ("released by", label.author),
             ("date", label.date if known else None),
             ("signature", signed.who if signed.matches else "does not match"),
-            *((f"fingerprint of the {name}", f"{digest[:12]}…") for name, digest in prints.items() if digest),
+            *((f"{name} fingerprint", f"{digest[:12]}…") for name, digest in prints.items() if digest),
         ],
     }
 
@@ -214,6 +216,7 @@ def _meaning(report: Report) -> dict[str, Any]:
         "times": words.times_as_likely(report.epsilon),
         "one_in": words.one_in(report.delta),
         "rows": f"{report.delta * report.run.n:.2g}",
+        "close": report.delta * report.run.n > CLOSE,
         "too_large": report.delta * report.run.n >= 1,
     }
 
@@ -227,7 +230,7 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
         "task": f"{words.GUESSED[which]}. {words.FALSE_ALARM[report.run.adjacency]}",
         "sentence": words.DETECTS[which].format(share=percent(alarm)),
         "alarm": f"{100 * ALARM:g} %",
-        "detects": [(f"{100 * false:g} %", percent(true)) for false, true in attack.detects],
+        "detects": [(f"{100 * false:g} %", percent(true, 2 if true < ALARM else 1)) for false, true in attack.detects],
         "advantage": percent(attack.advantage),
         "accuracy": percent(attack.accuracy),
         "accuracy_share": f"{100 * attack.accuracy:.1f}",

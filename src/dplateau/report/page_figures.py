@@ -93,9 +93,12 @@ def attack_figure(f: TradeOff, attack: Attack) -> Markup:
         Axis("detected", _LEAST, 1.0, ticks, log=True),
         [
             Line(most, "the most that any attack detects", named, "lower right" if flat else "upper left"),
-            Line([(alpha, alpha) for alpha in alphas], "perfect privacy", compared, "lower right", quiet=True),
+            Line([(alpha, alpha) for alpha in alphas], "blind guessing", compared, "lower right", quiet=True),
         ],
-        [Dot(at, percent(at[1]), _detects(*at), "lower right" if flat else "upper left") for at in attack.detects],
+        [
+            Dot(at, percent(at[1], 2 if at[1] < ALARM else 1), _detects(*at), "lower right" if flat else "upper left")
+            for at in attack.detects
+        ],
         readings,
     )
 

@@ -20,28 +20,31 @@ FEW: Final = 12
 VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.]{0,30}")
 """What may stand in a command that a reader copies."""
 PROTECTED: Final = {
-    ("row", "add-remove"): "Whether any one of {n} rows was in the data, and so whatever that row says.",
-    ("row", "replace"): "What any one of {n} rows says. That there are {n} rows is public.",
-    ("person", "add-remove"): "Whether any one of {n} people was in the data, and so whatever their rows say.",
-    ("person", "replace"): "What the rows of any one of {n} people say, and how many. That there are {n} people is public.",
-}
-NEIGHBOURS: Final = {
-    ("row", "add-remove"): "The guarantee is about data sets that differ in one row, present in one and missing in the other.",
-    ("row", "replace"): "The guarantee is about data sets that differ in what one row says.",
+    ("row", "add-remove"): "Whether any particular row was in the data, and with that, what the row says. There are {n} rows.",
+    ("row", "replace"): "What any particular row says. There are {n} rows.",
     (
         "person",
         "add-remove",
-    ): "The guarantee is about data sets that differ in one person, all of whose rows are present or missing.",
-    ("person", "replace"): "The guarantee is about data sets that differ in the rows of one person.",
+    ): "Whether any particular person was in the data, and with that, what their rows say. There are {n} people.",
+    ("person", "replace"): "What the rows of any particular person say, and how many they are. There are {n} people.",
+}
+NEIGHBOURS: Final = {
+    ("row", "add-remove"): "A missing row leaves an empty place (“add-remove”), so counting rows does not help an attacker.",
+    ("row", "replace"): "The data with one value of the row are compared with the data with another value (“replace”).",
+    (
+        "person",
+        "add-remove",
+    ): "A missing person leaves an empty place (“add-remove”), so counting people does not help an attacker.",
+    ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
 }
 GUESSED: Final = {
-    ("row", "add-remove"): "whether a certain row was in the data",
-    ("row", "replace"): "which of two values, A or B, a certain row had",
-    ("person", "add-remove"): "whether a certain person was in the data",
-    ("person", "replace"): "which of two sets of rows, A or B, a certain person had",
+    ("row", "add-remove"): "whether one particular row was in the data",
+    ("row", "replace"): "which of two values, A or B, one particular row had",
+    ("person", "add-remove"): "whether one particular person was in the data",
+    ("person", "replace"): "which of two sets of rows, A or B, one particular person had",
 }
 FALSE_ALARM: Final = {
-    "add-remove": "A false alarm is a yes when the answer is no.",
+    "add-remove": "A false alarm is to say that it was when it was not.",
     "replace": "A false alarm is to say B when it was A.",
 }
 DETECTS: Final = {
@@ -51,10 +54,10 @@ DETECTS: Final = {
     ("person", "replace"): "recognises at most {share} of the people who have rows B",
 }
 UNITS: Final = {"row": "rows", "person": "people"}
-OTHERS: Final = {"row": "every other row", "person": "the rows of everybody else"}
+OTHERS: Final = {"row": "all the other rows", "person": "the rows of everybody else"}
 METHOD: Final = {
-    False: "Each step adds up the gradients of a batch, none of them longer than the clip norm, and then Gaussian noise; the"
-    " model moves by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
+    False: "Each step adds up the gradients of a batch, after shortening those longer than the clip norm, adds Gaussian noise, and"
+    " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
     True: "Each phase computes on {units} of its own without noise, and then adds Gaussian noise to its result. The standard"
     " deviation of the noise is the noise multiplier times what one {unit} can change there.",
 }
@@ -79,7 +82,7 @@ GLOSSARY: Final = (
         "the number of {units}; a term that keeps the model small; where training begins; step sizes, batches and noise",
     ),
     ("iterate", "the model as it stands after a step"),
-    ("digest", "a fingerprint: two runs with the same digest have the same settings"),
+    ("fingerprint", "a code of 64 characters, computed from a file; any change in the file changes it. Also called a digest"),
 )
 """For readers who know neither privacy nor training."""
 
