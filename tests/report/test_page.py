@@ -66,7 +66,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     guess = f"can guess correctly whether one particular row was in the data at most {right[1]} of the time"
     assert f"Anyone who sees the model and every noisy step that led to it and knows all the other rows {guess}" in top(reader)
     assert "Whether any particular row was in the data, and with that, what the row says. There are 32,561 rows." in reader.text
-    assert "people with several rows" in reader.text
+    assert "with several rows a person is protected less" in reader.text
     for assumption in certificate.assumptions:
         assert assumption.statement in reader.text
     assert "8 declared by the person who trained" in reader.text

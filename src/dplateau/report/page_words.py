@@ -29,12 +29,17 @@ PROTECTED: Final = {
     ("person", "replace"): "What the rows of any particular person say, and how many they are. There are {n} people.",
 }
 NEIGHBOURS: Final = {
-    ("row", "add-remove"): "A missing row leaves an empty place (“add-remove”), so counting rows does not help an attacker.",
+    (
+        "row",
+        "add-remove",
+    ): "The number counts places. A place with the row is compared with the same place left empty (“add-remove”), so counting does"
+    " not help an attacker.",
     ("row", "replace"): "The data with one value of the row are compared with the data with another value (“replace”).",
     (
         "person",
         "add-remove",
-    ): "A missing person leaves an empty place (“add-remove”), so counting people does not help an attacker.",
+    ): "The number counts places. A place with the person is compared with the same place left empty (“add-remove”), so counting"
+    " does not help an attacker.",
     ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
 }
 GUESSED: Final = {
