@@ -188,7 +188,7 @@ def test_an_interrupt_leaves_nothing(dplateau, table, tmp_path, monkeypatch):
         "train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 1, "--output", tmp_path / "model"
     )
     assert (code, out) == (130, "")
-    assert err == "dplateau: interrupted; nothing was released.\n"
+    assert err == "dplateau: stopped.\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 
 
 @o.describes_a_run
@@ -25,7 +25,7 @@ def account(
     With several, say what all of them cost together, at the least of their
     deltas.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau account --n 60000 --batch-size 256 --epochs 15 --noise-multiplier 1.3
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import FixedSize, InputError, Poisson, RandomAllocation
+from dplateau.spec.errors import InputError
 
 VARY = ("noise-multiplier", "steps", "batch-size")
-SIZED = (Poisson.kind, FixedSize.kind, RandomAllocation.kind)
+SIZED = ("poisson", "fixed-size", "random-allocation")
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 
 
@@ -28,7 +28,7 @@ def calibrate(
     Leave out the option that --vary names. The noise of a run from a file is
     scaled as a whole.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau calibrate --epsilon 2 --n 10000 --batch-size 100 --steps 10000
 

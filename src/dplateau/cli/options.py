@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Runs, Sampling
-from dplateau.spec.run import UNITS
-from dplateau.spec.sampling import sampling_from_dict
+from dplateau.spec.errors import InputError
+from dplateau.spec.names import ADJACENCIES, KINDS, RELEASED, UNITS
 
 if TYPE_CHECKING:
     from dplateau.certificate import Certificate
+    from dplateau.spec import Run, Runs, Sampling
 
 _Result = TypeVar("_Result")
 
@@ -41,9 +41,19 @@ def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
     )
 
 
-def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> Any:
-    """An option of a panel."""
+def option(help: str, panel: str, *flags: str, metavar: str = "NUMBER") -> Any:
+    """An option of a panel; ``metavar`` stands for its value in the help."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+def flag(help: str, panel: str, *flags: str) -> Any:
+    """An option without a value."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel)
+
+
+def argument(help: str, metavar: str, **given: Any) -> Any:
+    """What is given without the name of an option."""
+    return typer.Argument(help=help, metavar=metavar, show_default=False, **given)
 
 
 RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
@@ -54,7 +64,7 @@ RunFiles = Annotated[
 SignedBy = Annotated[
     list[str] | None,
     option(
-        "Refuse what this known key has not signed, a name or fingerprint; of several: one of them.",
+        "Refuse a certificate that this known key, a name or fingerprint, has not signed. Of several keys one must have.",
         GUARANTEE,
         "--signed-by",
         metavar="NAME",
@@ -69,7 +79,7 @@ L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers nee
 ClassWeight = Annotated[
     str | None,
     option(
-        "[bold]Public[/] weights of classes in training, 1 where a class is not named.",
+        "Public weights of classes in training, 1 where a class is not named.",
         MODEL,
         "--class-weight",
         metavar="CLASS=NUMBER,...",
@@ -85,23 +95,23 @@ Cost = Annotated[
     ),
 ]
 DESCRIBES: Final[dict[str, Any]] = {
-    "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
-    "sampling": Annotated[
-        str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")
-    ],
+    "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n", metavar="N")],
+    "sampling": Annotated[str | None, choice(KINDS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")],
     "batch_size": Annotated[
         float | None, option("Records in a batch; their mean number where sizes are random.", RUN, "--batch-size")
     ],
-    "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")],
+    "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps", metavar="N")],
     "epochs": Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")],
     "noise_multiplier": Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")],
     "clip_norm": Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")],
     "step_size": Annotated[float | None, option("Step size.", LOSS, "--step-size")],
-    "smoothness": Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")],
+    "smoothness": Annotated[float | None, option("Smoothness constant of every row's loss.", LOSS, "--smoothness")],
     "strong_convexity": Annotated[
-        float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")
+        float | None, option("Strong convexity constant of every row's loss; 0: convex.", LOSS, "--strong-convexity")
     ],
-    "l2": Annotated[float | None, option("Part of it from an l2 term that every step adds once.", LOSS, "--l2")],
+    "l2": Annotated[
+        float | None, option("The part of --strong-convexity that comes from an l2 term, which every step adds once.", LOSS, "--l2")
+    ],
     "diameter": Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")],
     "adjacency": Adjacency,
     "released": Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")],
@@ -109,8 +119,10 @@ DESCRIBES: Final[dict[str, Any]] = {
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[float | None, option("delta (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
+Delta = Annotated[
+    float | None, option("delta of the guarantee (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")
+]
+Json = Annotated[bool, flag("Print JSON and nothing else.", RESULT, "--json")]
 
 
 def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
@@ -190,6 +202,8 @@ def describes_a_run(command: Callable[..., _Result]) -> Callable[..., _Result]:
 
 def one_run_of(run: Run | Runs | None, **given: Any) -> Run:
     """As ``run_of``, for commands that want one run."""
+    from dplateau.spec import Runs
+
     found = run_of(run, **given)
     if isinstance(found, Runs):
         raise InputError(f"--run holds {len(found.runs)} runs that were composed: this command wants one run.")
@@ -214,7 +228,7 @@ def run_of(run: Run | Runs | None, **given: Any) -> Run | Runs:
 
 def _from_options(
     *,
-    sampling: str = Poisson.kind,
+    sampling: str = "poisson",
     batch_size: float | None = None,
     steps: int | None = None,
     epochs: float | None = None,
@@ -222,6 +236,8 @@ def _from_options(
 ) -> Run:
     if steps is not None and epochs is not None:
         raise InputError("--steps and --epochs are both given: give one of them.")
+    from dplateau.spec import Run
+
     missing = [name for name in ("n", "noise_multiplier") if name not in fields]
     if steps is None and epochs is None:
         missing.append("steps")
@@ -236,18 +252,21 @@ def _flags(names: Iterable[str]) -> str:
 
 
 def _sampling(kind: str, batch_size: float | None) -> Sampling:
-    if kind not in SAMPLINGS:
-        raise InputError(f"--sampling is {kind!r}: expected one of {', '.join(SAMPLINGS)}.")
-    scheme = SAMPLINGS[kind]
-    if scheme is FullBatch and batch_size is not None:
+    from dplateau.spec.sampling import sampling_from_dict
+
+    if kind not in KINDS:
+        raise InputError(f"--sampling is {kind!r}: expected one of {', '.join(KINDS)}.")
+    if kind == "full" and batch_size is not None:
         raise InputError("--sampling full uses all rows in every step: leave out --batch-size.")
-    if scheme is not FullBatch and batch_size is None:
+    if kind != "full" and batch_size is None:
         raise InputError(f"--sampling {kind} needs --batch-size.")
     return sampling_from_dict({"kind": kind} if batch_size is None else {"kind": kind, "batch_size": batch_size})
 
 
 def _steps(n: int, scheme: Sampling, epochs: float) -> int:
     """The whole number of steps that is nearest to so many epochs."""
+    from dplateau.spec import Run
+
     Run(n=n, sampling=scheme, steps=1, noise_multiplier=1.0)  # so that n and the batch size are checked before they are used
     steps = epochs * scheme.epoch_steps(n)
     if not 0.5 <= steps < math.inf:

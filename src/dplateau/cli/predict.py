@@ -10,27 +10,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO, TypeAlias
 
-import typer
-
 from dplateau.cli import options as o
 from dplateau.cli.output import printable, show
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 Columns: TypeAlias = dict[str, Any]
-Model = Annotated[Path, typer.Argument(help="The folder that dplateau train wrote.", show_default=False)]
+Model = Annotated[Path, o.argument("The folder that dplateau train wrote.", "MODEL")]
 
 
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, o.argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     output: Annotated[
         Path | None,
         o.option("New file, .csv or .parquet; - or nothing: CSV on standard output.", o.RESULT, "--output", "-o", metavar="FILE"),
     ] = None,
     proba: Annotated[
         bool,
-        typer.Option("--proba", metavar="", help="Add the probability of every class (logistic models).", rich_help_panel=o.RESULT),
+        o.flag("Add the probability of every class (logistic models).", o.RESULT, "--proba"),
     ] = False,
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
@@ -42,7 +40,7 @@ def predict(
     ignored. A prediction of a row that was trained on, or of any other, costs
     nothing more: the model is what was released.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau predict people-model new.csv -o predictions.csv
 
