@@ -34,12 +34,9 @@ def calibrate(
 
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
-    from dplateau._account import account
-    from dplateau.calibration import calibrate
-    from dplateau.report.text import calibration_text
+    from dplateau.spec.schedule import real
 
-    if vary not in VARY:
-        raise InputError(f"--vary is {vary!r}: expected one of {', '.join(VARY)}.")
+    real("epsilon", epsilon)
     name = vary.replace("-", "_")
     start = o.run_in(run)
     if start is None:
@@ -50,7 +47,12 @@ def calibrate(
         if name == "batch_size" and given["sampling"] not in (None, *SIZED):
             raise InputError(f"--vary batch-size needs --sampling {', '.join(SIZED[:-1])} or {SIZED[-1]}.")
         given[name] = ANYTHING[name]
-    answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)
+    described = o.run_of(start, **given)
+    from dplateau._account import account
+    from dplateau.calibration import calibrate
+    from dplateau.report.text import calibration_text
+
+    answer = calibrate(described, epsilon=epsilon, delta=delta, vary=name)
     report = account(answer, delta)
     if json:
         show_json(report.to_dict())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: Model,
-    file: Annotated[Path, o.argument("Public rows with their targets: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument("Public rows with their targets: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
     json: o.Json = False,
@@ -31,10 +31,11 @@ def evaluate(
 
     dplateau evaluate people-model people-test.csv
     """
+    costs = o.numbers_by_class("--cost", cost)
     from dplateau.estimators.table_model import load_model
 
     loaded = load_model(model, signed_by=signed_by)
-    found = loaded.evaluate(file, cost=o.numbers_by_class("--cost", cost))
+    found = loaded.evaluate(file, cost=costs)
     if json:
         show_json({"model": str(model), "file": str(file), **found.to_dict()})
     else:

@@ -104,7 +104,7 @@ def _meaning(param: Any) -> str:
 
 def _tables(panels: Panels, width: int) -> Iterator[str]:
     """Every panel under its heading; names and meanings of all of them are in the same columns."""
-    left = min(LEFT, max(len(name) for rows in panels.values() for name, _ in rows))
+    left = max((len(name) for rows in panels.values() for name, _ in rows if len(name) <= LEFT), default=LEFT)
     for title, rows in panels.items():
         yield "\n".join([_styled(f"{title}:", HEADING), *_table(rows, left, width)])
 

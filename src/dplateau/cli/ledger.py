@@ -12,6 +12,7 @@ from dplateau.cli.output import show as show_text
 from dplateau.cli.output import show_json
 from dplateau.cli.parser import Command, Commands
 from dplateau.spec.errors import InputError
+from dplateau.spec.names import UNITS
 
 if TYPE_CHECKING:
     from dplateau.ledger.entry import Head
@@ -57,7 +58,7 @@ def create(
     delta: Annotated[float, o.option("delta, well below 1/n.", BUDGET, "--delta")],
     *,
     adjacency: o.Adjacency = None,
-    unit: Annotated[str, o.option("What a record is: row or person.", BUDGET, "--unit", metavar="NAME")] = "row",
+    unit: Annotated[str, o.choice(UNITS, "What a record is.", BUDGET, "--unit")] = "row",
     notion: Annotated[str, o.choice(NOTIONS, "Privacy notion that the budget is kept in.", BUDGET, "--notion")] = "renyi",
     order: Annotated[float | None, o.option("Order of the Renyi divergence (default: the best).", BUDGET, "--order")] = None,
     n_is: Annotated[str, o.option("Why n is public.", BUDGET, "--n-is", metavar="TEXT")] = "public by declaration",

@@ -30,20 +30,46 @@ LOSSES: Final = ("logistic", "smoothed-hinge", "hinge", "squared", "huber", "abs
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
-    """An option with a few values. The library itself checks them, so that every error reads the same."""
+    """An option with a few values, which are checked before anything is loaded."""
     names = tuple(names)
+
+    def checked(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise InputError(f"{flags[0]} is {value!r}: expected one of {', '.join(names)}.")
+        return value
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
 
-    return typer.Option(
-        *flags, help=f"{help} One of: {', '.join(names)}.", rich_help_panel=panel, metavar="NAME", autocompletion=complete
-    )
+    listed = f"{help} One of: {', '.join(names)}."
+    return typer.Option(*flags, help=listed, rich_help_panel=panel, metavar="NAME", autocompletion=complete, callback=checked)
 
 
 def option(help: str, panel: str, *flags: str, metavar: str = "NUMBER") -> Any:
     """An option of a panel; ``metavar`` stands for its value in the help."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+def path_option(help: str, panel: str, *flags: str) -> Any:
+    """An option with a file that has to be there."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, metavar="FILE", callback=there)
+
+
+def path_argument(help: str, metavar: str) -> Any:
+    """A file or a folder that has to be there."""
+    return argument(help, metavar, callback=there)
+
+
+def there(value: Any) -> Any:
+    """Refuse a path where nothing is, before what reads it is loaded."""
+    for path in value if isinstance(value, list | tuple) else [value] if value else ():
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{path}: there is no such file. Check the path.") from None
+        except OSError:
+            continue  # what reads it says why
+    return value
 
 
 def flag(help: str, panel: str, *flags: str) -> Any:
@@ -56,10 +82,10 @@ def argument(help: str, metavar: str, **given: Any) -> Any:
     return typer.Argument(help=help, metavar=metavar, show_default=False, **given)
 
 
-RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
+RunFile = Annotated[Path | None, path_option("A serialised run, in place of the options below.", RUN, "--run")]
 RunFiles = Annotated[
     list[Path] | None,
-    option("A run or certificate, in place of the options below; several are composed.", RUN, "--run", metavar="FILE"),
+    path_option("A run or certificate, in place of the options below; several are composed.", RUN, "--run"),
 ]
 SignedBy = Annotated[
     list[str] | None,
@@ -119,9 +145,7 @@ DESCRIBES: Final[dict[str, Any]] = {
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[
-    float | None, option("delta of the guarantee (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")
-]
+Delta = Annotated[float | None, option("delta of the guarantee (default: 1e-5, or 1/(10n) if that is less).", GUARANTEE, "--delta")]
 Json = Annotated[bool, flag("Print JSON and nothing else.", RESULT, "--json")]
 
 
@@ -152,10 +176,12 @@ def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
 
 def run_in(file: Path | None) -> Run | Runs | None:
     """The run in the file of ``--run``, or the one that a certificate there is about."""
+    if file is None:
+        return None
     from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = None if file is None else read_run_or_certificate(file)
+    found = read_run_or_certificate(file)
     return found.run if isinstance(found, Certificate) else found
 
 
@@ -169,13 +195,15 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
     InputError
         A file cannot be read, one of several is a certificate that certifies nothing, or they are not about the same records.
     """
+    if not files:
+        return None, None
     from dplateau._account import compose
     from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files or ()]
+    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files]
     if len(found) < 2:
-        return (found[0][1] if found else None), None
+        return found[0][1], None
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
     for file, one in certificates:
         if not one.certifies:
@@ -242,7 +270,8 @@ def _from_options(
     if steps is None and epochs is None:
         missing.append("steps")
     if missing:
-        raise InputError(f"a run needs {_flags(missing)} as well (--epochs does in place of --steps); or give it as --run FILE.")
+        instead = " (--epochs does in place of --steps)" if "steps" in missing else ""
+        raise InputError(f"a run needs {_flags(missing)} as well{instead}; or give it as --run FILE.")
     scheme = _sampling(sampling, batch_size)
     return Run(sampling=scheme, steps=_steps(fields["n"], scheme, epochs) if epochs is not None else steps or 0, **fields)
 
@@ -254,8 +283,6 @@ def _flags(names: Iterable[str]) -> str:
 def _sampling(kind: str, batch_size: float | None) -> Sampling:
     from dplateau.spec.sampling import sampling_from_dict
 
-    if kind not in KINDS:
-        raise InputError(f"--sampling is {kind!r}: expected one of {', '.join(KINDS)}.")
     if kind == "full" and batch_size is not None:
         raise InputError("--sampling full uses all rows in every step: leave out --batch-size.")
     if kind != "full" and batch_size is None:

@@ -43,11 +43,15 @@ def plan(
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
     from dplateau.files import write_file
+    from dplateau.spec.schedule import integer, real
+
+    for name, count, low in (("n", n, 1), ("d", d, 1), ("classes", classes, 2)):
+        integer(name, count, low=low)
+    real("epsilon", epsilon)
     from dplateau.losses.named import loss_named
     from dplateau.planning import plan as make
-    from dplateau.spec.schedule import integer
 
-    chosen = loss_named(model, loss, integer("classes", classes, low=2), solver=solver)
+    chosen = loss_named(model, loss, classes, solver=solver)
     found = make(
         n,
         d,

@@ -16,12 +16,12 @@ from dplateau.spec.errors import InputError
 
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 Columns: TypeAlias = dict[str, Any]
-Model = Annotated[Path, o.argument("The folder that dplateau train wrote.", "MODEL")]
+Model = Annotated[Path, o.path_argument("The folder that dplateau train wrote.", "MODEL")]
 
 
 def predict(
     model: Model,
-    file: Annotated[Path, o.argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     output: Annotated[
         Path | None,
         o.option("New file, .csv or .parquet; - or nothing: CSV on standard output.", o.RESULT, "--output", "-o", metavar="FILE"),
@@ -46,16 +46,18 @@ def predict(
 
     dplateau predict people-model new.parquet --proba | head
     """
-    from dplateau.estimators.table_model import load_model
     from dplateau.files import check_new_file, new_file
 
+    costs = o.numbers_by_class("--cost", cost)
     to_file = None if output is None or str(output) == "-" else output
     kind = None if to_file is None else SUFFIXES.get(to_file.suffix.lower())
     if to_file is not None:
         if kind is None:
             raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending says how predictions are written.")
         check_new_file(to_file)
-    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=o.numbers_by_class("--cost", cost))
+    from dplateau.estimators.table_model import load_model
+
+    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=costs)
     if to_file is None:
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
             _write_csv(held, pieces)

@@ -24,7 +24,7 @@ DATA = "The data"
 
 
 def train(
-    file: Annotated[Path, o.argument("The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument("The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
@@ -32,7 +32,7 @@ def train(
     target: Annotated[
         str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target", metavar="COLUMN")
     ] = None,
-    test: Annotated[Path | None, o.option("A public hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")] = None,
+    test: Annotated[Path | None, o.path_option("A public hold-out file to measure accuracy on.", DATA, "--test")] = None,
     private_test: Annotated[
         float | None,
         o.option(
@@ -169,8 +169,12 @@ def fit(
     ledger: Account | None = None,
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
+    from dplateau.data.files import existing_file
     from dplateau.spec.schedule import integer, real
 
+    for rows_of in (file, test):
+        if rows_of is not None:
+            existing_file(rows_of)
     real("epsilon", epsilon)
     integer("steps", steps)
     real("l2", l2, inclusive=True)

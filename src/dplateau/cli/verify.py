@@ -10,12 +10,12 @@ from dplateau.cli.output import busy, show, show_json
 from dplateau.spec.errors import InputError
 
 STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
-File = Annotated[Path | None, o.argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
+File = Annotated[Path | None, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
 Epsilon = Annotated[float | None, o.option("The claim about a run: this epsilon at --delta.", o.GUARANTEE, "--epsilon")]
 Delta = Annotated[float | None, o.option("The delta of that claim.", o.GUARANTEE, "--delta")]
 RunFiles = Annotated[
     list[Path] | None,
-    o.option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run", metavar="FILE"),
+    o.path_option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run"),
 ]
 Save = Annotated[
     bool, o.flag("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
