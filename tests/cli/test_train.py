@@ -247,14 +247,15 @@ def test_the_demo_looks_at_the_page_before_it_trains(dplateau, tmp_path, monkeyp
 def test_a_spelling_in_the_public_file_is_warned_about_before_anything_is_spent(dplateau, table, tmp_path):
     text = (table / "holdout.csv").read_text().replace("red", "Red").replace("blue", "BLUE")
     (tmp_path / "public.csv").write_text(text)
+    (tmp_path / "others.csv").write_text("a,b\n1,2\n")
     code, _, err = dplateau(
-        *("train", tmp_path / "none.csv", "--schema", table / "schema.toml", "--test", tmp_path / "public.csv", "--epsilon", 1),
+        *("train", tmp_path / "others.csv", "--schema", table / "schema.toml", "--test", tmp_path / "public.csv", "--epsilon", 1),
     )
     assert code == 2
     warning, error = err.splitlines()
     assert warning.startswith("dplateau: warning: column 'colour': no entry fits the schema in the public file")
     assert "declared: add it to the aliases" in warning
-    assert "no such file" in error
+    assert "lacks column 'age'" in error
 
 
 def test_few_rows_at_a_small_epsilon_are_warned_about_before_anything_is_spent(dplateau, table, tmp_path, monkeypatch):
