@@ -156,10 +156,34 @@ def test_no_help_needs_more_than_the_parser(process):
     assert done.stdout.count("Usage: dplateau") > 25
 
 
-@pytest.mark.parametrize("command", [("acount",), ("train", "rows.csv", "--epsilonn", "1"), ("account", "--n", "many")])
-def test_what_the_parser_refuses_needs_no_more(process, command):
+TRAIN = ("train", "{empty}", "--schema", "{schema}", "--epsilon")
+
+
+@pytest.mark.parametrize(
+    ("command", "needs"),
+    [
+        (("acount",), set()),
+        (("train", "rows.csv", "--epsilonn", "1"), set()),
+        (("account", "--n", "many"), set()),
+        (("train", "nowhere.csv", "--schema", "{schema}", "--epsilon", "1"), set()),
+        (("account", "--run", "nowhere.json"), set()),
+        (("predict", "nowhere", "{empty}"), set()),
+        ((*TRAIN, "1", "--solver", "none"), set()),
+        ((*TRAIN, "-1"), {"numpy"}),
+        ((*TRAIN, "1"), {"numpy"}),
+        (("train", "{schema}", "--schema", "{empty}", "--epsilon", "1"), {"numpy"}),
+        (("account", "--n", "10", "--steps", "5"), {"numpy"}),
+        (("calibrate", *ACCOUNT[1:-2], "--epsilon", "0"), {"numpy"}),
+        (("plan", "--n", "10", "--d", "3", "--epsilon", "0"), {"numpy"}),
+    ],
+)
+def test_what_is_wrong_by_itself_is_told_before_the_rest_is_loaded(process, table, tmp_path, command, needs):
+    (tmp_path / "empty").touch()
+    arguments = [part.format(empty=tmp_path / "empty", schema=table / "schema.toml") for part in command]
     code = (
-        f"import sys; from dplateau.cli.main import status; assert status({list(command)!r}) == 2\n"
+        f"import sys; from dplateau.cli.main import status; assert status({arguments!r}) == 2\n"
         f"print(sorted({HEAVY!r} & set(sys.modules)))"
     )
-    assert process(code=code).stdout == "[]\n"
+    done = process(code=code)
+    assert done.stdout == f"{sorted(needs)}\n", done.stderr
+    assert done.stderr.count("\n") == 1

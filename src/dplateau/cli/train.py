@@ -96,6 +96,7 @@ def train(
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
     output = output or Path(f"{Path(file.name.removesuffix('.gz')).stem}-model")
+    check_numbers(epsilon, delta, steps, l2)
     from dplateau.data import load_schema
     from dplateau.files import check_new_folder
 
@@ -147,6 +148,17 @@ def _account(url: str | None, dataset: str | None, purpose: str) -> Account | No
     return account
 
 
+def check_numbers(epsilon: float, delta: float | None, steps: int = 400, l2: float = 0.0) -> None:
+    """Refuse a number that is wrong by itself, before anything is loaded that reads or trains."""
+    from dplateau.spec.schedule import integer, real
+
+    real("epsilon", epsilon)
+    integer("steps", steps)
+    real("l2", l2, inclusive=True)
+    if delta is not None and not 0 < delta < 1:
+        raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
+
+
 def fit(
     file: Path,
     schema: Any,
@@ -170,16 +182,10 @@ def fit(
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     from dplateau.data.files import existing_file
-    from dplateau.spec.schedule import integer, real
 
     for rows_of in (file, test):
         if rows_of is not None:
             existing_file(rows_of)
-    real("epsilon", epsilon)
-    integer("steps", steps)
-    real("l2", l2, inclusive=True)
-    if delta is not None and not 0 < delta < 1:
-        raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
