@@ -1,4 +1,4 @@
-"""The process around a command line: Ctrl-C at any moment, and output that nobody reads."""
+"""The process around a command line: Ctrl-C, also while modules are imported, and output that nobody reads."""
 
 from __future__ import annotations
 
