@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING
 
 from dplateau.spec import AccuracyWarning as AccuracyWarning
 from dplateau.spec import BudgetError as BudgetError
-from dplateau.spec import Cyclic as Cyclic
-from dplateau.spec import FixedSize as FixedSize
-from dplateau.spec import FullBatch as FullBatch
 from dplateau.spec import InputError as InputError
 from dplateau.spec import LedgerError as LedgerError
-from dplateau.spec import OnePass as OnePass
-from dplateau.spec import Poisson as Poisson
 from dplateau.spec import PrivacyWarning as PrivacyWarning
-from dplateau.spec import RandomAllocation as RandomAllocation
-from dplateau.spec import Run as Run
-from dplateau.spec import Runs as Runs
-from dplateau.spec import Selection as Selection
-from dplateau.spec import Shuffled as Shuffled
 from dplateau.spec import UncertifiedError as UncertifiedError
 from dplateau.spec import WeakPrivacyWarning as WeakPrivacyWarning
 from dplateau.spec.lazy import loaded
@@ -44,6 +34,16 @@ if TYPE_CHECKING:
     from dplateau.ledger.ledger import Ledger as Ledger
     from dplateau.planning import Plan as Plan
     from dplateau.planning import plan as plan
+    from dplateau.spec import Cyclic as Cyclic
+    from dplateau.spec import FixedSize as FixedSize
+    from dplateau.spec import FullBatch as FullBatch
+    from dplateau.spec import OnePass as OnePass
+    from dplateau.spec import Poisson as Poisson
+    from dplateau.spec import RandomAllocation as RandomAllocation
+    from dplateau.spec import Run as Run
+    from dplateau.spec import Runs as Runs
+    from dplateau.spec import Selection as Selection
+    from dplateau.spec import Shuffled as Shuffled
 
 __version__ = "0.1.0"
 
@@ -66,5 +66,17 @@ __getattr__, __dir__ = loaded(
         "filter": ("Filter",),
         "ledger.ledger": ("Ledger",),
         "planning": ("Plan", "plan"),
+        "spec": (
+            "Cyclic",
+            "FixedSize",
+            "FullBatch",
+            "OnePass",
+            "Poisson",
+            "RandomAllocation",
+            "Run",
+            "Runs",
+            "Selection",
+            "Shuffled",
+        ),
     },
 )

@@ -93,9 +93,9 @@ def test_delta_of_one_row_is_warned_about(dplateau):
         ("--n 100 --noise-multiplier 1 --steps 3 --batch-size 10 --adjacency near", "adjacency is 'near'"),
         ("--n many", "Invalid value for '--n'"),
         ("--magic", "No such option: --magic"),
-        ("--run no.json", "no.json cannot be read: No such file"),
+        ("--run no.json", "no.json: there is no such file"),
         ("--run .", "directory"),
-        ("--run no.json --n 3", "No such file"),
+        ("--run no.json --n 3", "no such file"),
     ],
 )
 def test_bad_input_is_one_line(dplateau, options, message):
@@ -233,7 +233,7 @@ def test_several_files_are_composed(dplateau, tmp_path, certificates, names):
     [
         ("a seeded", "seeded.json certifies nothing, so its run is not what was protected"),
         ("a other", "the runs differ in n (999 and 1000)"),
-        ("a none", "none.json cannot be read"),
+        ("a none", "none.json: there is no such file"),
     ],
 )
 def test_several_files_that_do_not_compose(dplateau, tmp_path, certificates, names, message):

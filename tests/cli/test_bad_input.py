@@ -222,7 +222,7 @@ def test_a_blow_while_training(table, tmp_path, blow, code):
     process.send_signal(blow)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
-    assert err == ("dplateau: interrupted; nothing was released.\n" if blow == signal.SIGINT else "")
+    assert err == ("dplateau: stopped.\n" if blow == signal.SIGINT else "")
     assert list(tmp_path.iterdir()) == []
 
 

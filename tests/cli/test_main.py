@@ -44,14 +44,14 @@ def test_an_unknown_command_is_one_line(dplateau):
     assert dplateau("magic") == (2, "", "dplateau: No such command 'magic'. Try 'dplateau --help'.\n")
 
 
-def test_an_interrupt_says_that_nothing_was_released(dplateau, monkeypatch):
+def test_an_interrupt_is_one_line(dplateau, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(import_module("dplateau._account"), "account", interrupted)
     code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (130, "")
-    assert err == "dplateau: interrupted; nothing was released.\n"
+    assert err == "dplateau: stopped.\n"
 
 
 def test_a_bug_is_no_bad_input(dplateau, monkeypatch):

@@ -67,7 +67,7 @@ def test_a_run_from_a_file(dplateau, tmp_path):
         (("--output", "a.png", "--n", 0), "--n is given 2 times"),
         (("--output", "a.png", "--epochs", 2), "both given"),
         (("--json", "--adjacency", "near"), "adjacency is 'near'"),
-        (("--json", "--run", "none.json"), "none.json cannot be read"),
+        (("--json", "--run", "none.json"), "none.json: there is no such file"),
     ],
 )
 def test_bad_input_is_one_line(dplateau, tmp_path, monkeypatch, options, message):

@@ -41,7 +41,7 @@ def test_a_picture_beside_the_text(dplateau, tmp_path, monkeypatch):
         (("--output", "no/a.png"), "is no folder"),
         (("--delta", 2), "delta is 2"),
         (("--n", 0), "--n is given 2 times"),
-        (("--run", "none.json"), "none.json cannot be read"),
+        (("--run", "none.json"), "none.json: there is no such file"),
     ],
 )
 def test_bad_input_is_one_line(dplateau, tmp_path, monkeypatch, options, message):

@@ -102,7 +102,7 @@ def test_a_contradiction_is_status_1_and_has_none(dplateau, file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot be read: No such file"),
+        (None, "there is no such file"),
         ("", "certificate.json: the file is empty"),
         ("{", "this is not JSON"),
         ("[]", "this is no certificate"),

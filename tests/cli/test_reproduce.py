@@ -6,7 +6,7 @@ import pytest
 
 
 def test_without_the_papers_the_command_says_what_to_install(dplateau, monkeypatch):
-    monkeypatch.setattr("dplateau.cli.reproduce.entry_points", lambda **_: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     code, out, err = dplateau("reproduce", "--list")
     assert (code, out) == (2, "")
     assert err == "dplateau: the papers are a package of their own: install dplateau-papers.\n"
@@ -25,7 +25,7 @@ def test_whatever_names_itself_as_papers_is_found(dplateau, monkeypatch):
         def load(self):
             return self
 
-    monkeypatch.setattr("dplateau.cli.reproduce.entry_points", lambda *, group: [Papers()] if group == "dplateau.papers" else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: [Papers()] if group == "dplateau.papers" else [])
     assert "x1" in dplateau("reproduce", "--list")[1]
     code, _, err = dplateau("reproduce", "x2")
     assert code == 2

@@ -257,6 +257,6 @@ def test_the_bar_shows_rows_and_rows_a_second(long, tmp_path):
 def test_an_interrupt_leaves_nothing(long, tmp_path):
     plain, code = on_a_terminal(long, tmp_path / "model", interrupt=True)
     assert code == 130
-    assert plain.rstrip().endswith("dplateau: interrupted; nothing was released.")
+    assert plain.rstrip().endswith("dplateau: stopped.")
     assert "Traceback" not in plain
     assert list(tmp_path.iterdir()) == []

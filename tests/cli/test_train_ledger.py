@@ -65,7 +65,8 @@ def test_what_the_budget_does_not_cover_is_refused_in_one_line_and_leaves_nothin
 @pytest.mark.usefixtures("ledger")
 def test_wrong_ledgers_are_found_before_the_rows_are_read(dplateau, tmp_path, options, says):
     arguments = [one.format(tmp_path) for one in options]
-    code, out, err = dplateau("train", tmp_path / "absent.csv", "--schema", "adult", "--epsilon", 1, *arguments)
+    (tmp_path / "others.csv").write_text("no row of Adult\n")
+    code, out, err = dplateau("train", tmp_path / "others.csv", "--schema", "adult", "--epsilon", 1, *arguments)
     assert (code, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1

@@ -131,7 +131,7 @@ def test_what_is_not_decided_is_status_2(dplateau, tmp_path):
         (("--run", "RUN", "--epsilon", "1", "--delta", "1e-6", "--save"), "for certificates"),
         (("--run", "FILE", "--epsilon", "1", "--delta", "1e-6"), "is no run"),
         (("FILE", "--epsilon", "1"), "states its own"),
-        (("nowhere.json",), "cannot be read"),
+        (("nowhere.json",), "there is no such file"),
     ],
 )
 def test_bad_input(dplateau, file, run, arguments, message):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 
 
 @o.describes_a_run
@@ -25,7 +25,7 @@ def account(
     With several, say what all of them cost together, at the least of their
     deltas.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau account --n 60000 --batch-size 256 --epochs 15 --noise-multiplier 1.3
 
@@ -33,21 +33,22 @@ def account(
 
     dplateau account --run first/certificate.json --run second/certificate.json
     """
-    from dplateau._account import account
-    from dplateau.certificate import Certificate
-    from dplateau.report.text import report_text
-
     signed_by = signed_by or None
     if signed_by and not run:
         raise InputError("--signed-by is for certificates: give them with --run, or leave it out.")
     start, usual = o.runs_in(run, signed_by)
+    described = o.run_of(start, **given) if start is None else None  # what is wrong with it is told before anything is loaded
+    from dplateau._account import account
+    from dplateau.certificate import Certificate
+    from dplateau.report.text import report_text
+
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
             raise InputError(
                 "a certificate says everything about its run: leave out all options but --run, --signed-by and --json."
             )
         return _verify((run or [])[0], signed_by, json)
-    report = account(o.run_of(start, **given), usual if delta is None else delta)
+    report = account(described or o.run_of(start, **given), usual if delta is None else delta)
     if json:
         show_json(report.to_dict())
     else:

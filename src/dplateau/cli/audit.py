@@ -6,17 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from dplateau.analyses import Analysis
     from dplateau.audit.journal import Summary
 
@@ -25,23 +21,24 @@ TRAINED = "What is trained"
 
 
 def audit(
-    settings: Annotated[int | None, o.option("How many random runs to try (default: 2000).", WHAT, "--settings")] = None,
-    seed: Annotated[int | None, o.option("Of the stream of runs (default: 0).", WHAT, "--seed")] = None,
+    settings: Annotated[
+        int | None, o.option("How many random runs to try (default: 2000).", WHAT, "--settings", metavar="N")
+    ] = None,
+    seed: Annotated[int | None, o.option("Seed of the random runs (default: 0).", WHAT, "--seed", metavar="N")] = None,
     analysis: Annotated[
         list[str] | None, o.option("Only this analysis; may be repeated.", WHAT, "--analysis", metavar="NAME")
     ] = None,
     output: Annotated[
         Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
-    black_box: Annotated[
-        bool, typer.Option("--black-box", metavar="", help="Train solvers, and audit what they release.", rich_help_panel=TRAINED)
-    ] = False,
+    black_box: Annotated[bool, o.flag("Train solvers, and audit what they release.", TRAINED, "--black-box")] = False,
     solver: Annotated[list[str] | None, o.option("Only this solver; may be repeated.", TRAINED, "--solver", metavar="NAME")] = None,
     trainings: Annotated[
-        int | None, o.option("Trainings on each of two data sets (default: 1000).", TRAINED, "--trainings")
+        int | None, o.option("Trainings on each of two data sets (default: 1000).", TRAINED, "--trainings", metavar="N")
     ] = None,
     confidence: Annotated[
-        float | None, o.option("That nothing right is called wrong (default: 0.9999).", TRAINED, "--confidence")
+        float | None,
+        o.option("Probability that no correct certificate is called wrong (default: 0.9999).", TRAINED, "--confidence"),
     ] = None,
     json: o.Json = False,
 ) -> int:
@@ -56,7 +53,7 @@ def audit(
     data sets, the worst that are known for it. What can be told apart is a lower
     bound on epsilon, and may not exceed the certified one.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau audit
 
@@ -66,6 +63,7 @@ def audit(
     """
     from dplateau.audit.journal import append, header, read, summaries
     from dplateau.progress import progress_bar
+    from dplateau.spec.schedule import integer
 
     trained = {"solver": solver, "trainings": trainings, "confidence": confidence}
     drawn = {"settings": settings, "seed": seed, "analysis": analysis, "output": output}
@@ -122,6 +120,10 @@ def _rest(analyses: Sequence[Analysis], count: int, seed: int, first: int) -> It
 
 def _page(rows: Sequence[Summary], findings: Sequence[dict[str, Any]], seed: int) -> RenderableType:
     """A table of the analyses, and what could not be computed."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("analysis", "status", "settings", "largest", "median", "broken"):
         table.add_column(name, justify="left" if name in {"analysis", "status", "broken"} else "right", no_wrap=True)

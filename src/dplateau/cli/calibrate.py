@@ -6,10 +6,10 @@ from typing import Annotated
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import FixedSize, InputError, Poisson, RandomAllocation
+from dplateau.spec.errors import InputError
 
 VARY = ("noise-multiplier", "steps", "batch-size")
-SIZED = (Poisson.kind, FixedSize.kind, RandomAllocation.kind)
+SIZED = ("poisson", "fixed-size", "random-allocation")
 ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 
 
@@ -28,18 +28,15 @@ def calibrate(
     Leave out the option that --vary names. The noise of a run from a file is
     scaled as a whole.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau calibrate --epsilon 2 --n 10000 --batch-size 100 --steps 10000
 
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
-    from dplateau._account import account
-    from dplateau.calibration import calibrate
-    from dplateau.report.text import calibration_text
+    from dplateau.spec.schedule import real
 
-    if vary not in VARY:
-        raise InputError(f"--vary is {vary!r}: expected one of {', '.join(VARY)}.")
+    real("epsilon", epsilon)
     name = vary.replace("-", "_")
     start = o.run_in(run)
     if start is None:
@@ -50,7 +47,12 @@ def calibrate(
         if name == "batch_size" and given["sampling"] not in (None, *SIZED):
             raise InputError(f"--vary batch-size needs --sampling {', '.join(SIZED[:-1])} or {SIZED[-1]}.")
         given[name] = ANYTHING[name]
-    answer = calibrate(o.run_of(start, **given), epsilon=epsilon, delta=delta, vary=name)
+    described = o.run_of(start, **given)
+    from dplateau._account import account
+    from dplateau.calibration import calibrate
+    from dplateau.report.text import calibration_text
+
+    answer = calibrate(described, epsilon=epsilon, delta=delta, vary=name)
     report = account(answer, delta)
     if json:
         show_json(report.to_dict())

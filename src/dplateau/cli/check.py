@@ -20,8 +20,10 @@ CHECK_FAILED = 1
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
-    schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", "The file", "--schema")],
+    file: Annotated[Path, o.path_argument("A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    schema: Annotated[
+        str, o.option("The public schema: a TOML file, or a name (adult, a9a).", "The file", "--schema", metavar="FILE")
+    ],
     json: o.Json = False,
 ) -> None:
     """Count what a schema clips, drops or refuses in a file: for the owner's eyes only.
@@ -30,7 +32,7 @@ def check(
     covers it. Do not pass it on. Nothing is written to disk. The exit status is 1
     if nothing of some column fits the schema, or if train would refuse the file.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau check visits.csv --schema visits.toml
     """

@@ -23,7 +23,9 @@ def demo(
 
     The rows: Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0.
     """
-    from dplateau.cli.train import fit, show_model, summary
+    from dplateau.cli.train import check_numbers, fit, show_model, summary
+
+    check_numbers(epsilon, delta)
     from dplateau.data import load_schema, sample_path
     from dplateau.report.page import check_page, write_page
 

@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dplateau.cli import options as o
 from dplateau.cli.output import printable, show, show_json
 from dplateau.cli.predict import Model
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: Model,
-    file: Annotated[
-        Path, typer.Argument(help="[bold]Public[/] rows with their targets: CSV, Parquet, LIBSVM or NumPy.", show_default=False)
-    ],
+    file: Annotated[Path, o.path_argument("Public rows with their targets: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
     json: o.Json = False,
@@ -31,14 +27,15 @@ def evaluate(
     must be public. Private rows, those of the training among them, would cost
     privacy that no certificate counts.
 
-    [bold]Example[/]
+    For example:
 
     dplateau evaluate people-model people-test.csv
     """
+    costs = o.numbers_by_class("--cost", cost)
     from dplateau.estimators.table_model import load_model
 
     loaded = load_model(model, signed_by=signed_by)
-    found = loaded.evaluate(file, cost=o.numbers_by_class("--cost", cost))
+    found = loaded.evaluate(file, cost=costs)
     if json:
         show_json({"model": str(model), "file": str(file), **found.to_dict()})
     else:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from dplateau.cli import options as o
-from dplateau.cli.once import Once
 from dplateau.cli.output import printable, show, show_json
-from dplateau.spec import InputError
+from dplateau.cli.parser import Command, Commands
+from dplateau.spec.errors import InputError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 PASSPHRASE: Final = "DPLATEAU_PASSPHRASE"
 """The environment variable that is read in place of a question on the terminal."""
-Name = Annotated[str, typer.Argument(help="The name of the key.", show_default=False)]
+Name = Annotated[str, o.argument("The name of the key.", "NAME")]
 
-keys = typer.Typer(help="Make keys to sign certificates with, and say whose keys you know.", no_args_is_help=True)
+keys = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    help="Make keys to sign certificates with, and say whose keys you know.",
+)
 
 
-@keys.command(cls=Once)
+@keys.command(cls=Command)
 def create(
     name: Name,
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", metavar="", help=f"Encrypt it: asked for, or from {PASSPHRASE}.")
-    ] = False,
+    passphrase: Annotated[bool, typer.Option("--passphrase", help=f"Encrypt it: asked for, or from {PASSPHRASE}.")] = False,
     json: o.Json = False,
 ) -> None:
     """Make a key to sign with. Its public half is among the known ones from then on."""
@@ -40,7 +42,7 @@ def create(
     _show_key(create_key(name, _passphrase(f"A passphrase for {name}", new=True) if passphrase else None), json)
 
 
-@keys.command("list", cls=Once)
+@keys.command("list", cls=Command)
 def list_(json: o.Json = False) -> None:
     """Name the keys that are known, and since when."""
     from rich.table import Table
@@ -58,10 +60,10 @@ def list_(json: o.Json = False) -> None:
     show(table if found else f"no keys are known in {keys_folder()}: see dplateau keys create and dplateau keys trust.")
 
 
-@keys.command(cls=Once)
+@keys.command(cls=Command)
 def trust(
-    key: Annotated[str, typer.Argument(help="A public key, or a file that holds one.", show_default=False, metavar="KEY")],
-    name: Annotated[str, typer.Option("--name", help="What to call its owner.", show_default=False)],
+    key: Annotated[str, o.argument("A public key, or a file that holds one.", "KEY")],
+    name: Annotated[str, typer.Option("--name", help="What to call its owner.", show_default=False, metavar="NAME")],
     json: o.Json = False,
 ) -> None:
     """Declare whose a public key is. Ask its owner for it, and compare fingerprints.
@@ -75,7 +77,7 @@ def trust(
     _show_key(trust(_public_key(key), name, passphrase), json)
 
 
-@keys.command(cls=Once)
+@keys.command(cls=Command)
 def export(name: Name, json: o.Json = False) -> None:
     """Print a public key, for others to trust."""
     from dplateau.certificate.keys import known_key
@@ -87,7 +89,7 @@ def export(name: Name, json: o.Json = False) -> None:
         print(found.public_key)
 
 
-@keys.command(cls=Once)
+@keys.command(cls=Command)
 def forget(name: Name, json: o.Json = False) -> None:
     """Forget a key: its signatures are those of an unknown key again.
 
@@ -110,13 +112,13 @@ def forget(name: Name, json: o.Json = False) -> None:
 
 
 def sign(
-    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)],
+    certificate: Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")],
     key: Annotated[str, typer.Option("--key", help="The name of the key to sign with.", show_default=False, metavar="NAME")],
     json: o.Json = False,
 ) -> None:
     """Sign a certificate, after it was recomputed: certificate.sig.json beside it.
 
-    [bold]Example[/]
+    For example:
 
     dplateau sign adult-model/certificate.json --key anna
     """

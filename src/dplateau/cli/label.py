@@ -6,21 +6,19 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dplateau.cli import options as o
 from dplateau.cli.output import printable, show, show_json
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 
 Text = str | None
 
 
 def label(
-    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)],
-    model: Annotated[Text, o.option("What the release is called.", o.RESULT, "--model", metavar="TEXT")] = None,
-    data: Annotated[Text, o.option("What the data are.", o.RESULT, "--data", metavar="TEXT")] = None,
+    certificate: Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")],
+    model: Annotated[Text, o.option("What the release is called.", o.RESULT, "--model", metavar="NAME")] = None,
+    data: Annotated[Text, o.option("What the data are.", o.RESULT, "--data", metavar="NAME")] = None,
     purpose: Annotated[Text, o.option("What the release is for.", o.RESULT, "--purpose", metavar="TEXT")] = None,
-    author: Annotated[Text, o.option("Who made it.", o.RESULT, "--author", metavar="TEXT")] = None,
+    author: Annotated[Text, o.option("Who made it.", o.RESULT, "--author", metavar="NAME")] = None,
     date: Annotated[Text, o.option("When, as 2026-01-31; today by default.", o.RESULT, "--date", metavar="DAY")] = None,
     json: o.Json = False,
 ) -> None:
@@ -29,9 +27,9 @@ def label(
     Label before you sign: a signature is about every byte. What was said
     before is replaced.
 
-    [bold]Example[/]
+    For example:
 
-    dplateau label adult-model --model "Income 3" --data "Census of 1994" --author "Ada"
+    dplateau label adult-model --model "Income 3" --author "Ada Example"
     """
     from dplateau.certificate import Label, read_certificate
     from dplateau.certificate.read import certificate_file

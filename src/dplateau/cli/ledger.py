@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dplateau.cli import options as o
-from dplateau.cli.once import Once
 from dplateau.cli.output import show as show_text
 from dplateau.cli.output import show_json
-from dplateau.spec import InputError
+from dplateau.cli.parser import Command, Commands
+from dplateau.spec.errors import InputError
+from dplateau.spec.names import UNITS
 
 if TYPE_CHECKING:
     from dplateau.ledger.entry import Head
@@ -21,7 +22,7 @@ PANEL: Final = "The ledger"
 BUDGET: Final = "The budget"
 NOTIONS: Final = ("renyi", "gaussian")
 
-ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="rich")
+ledger = typer.Typer(name="ledger", cls=Commands, rich_markup_mode=None)
 
 Url = Annotated[
     str,
@@ -34,8 +35,8 @@ Url = Annotated[
         help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; or set DPLATEAU_LEDGER.",
     ),
 ]
-Name = Annotated[str, typer.Argument(help="The account.", show_default=False)]
-AnyName = Annotated[str | None, typer.Argument(help="An account; all by default.", show_default=False)]
+Name = Annotated[str, o.argument("The account.", "NAME")]
+AnyName = Annotated[str | None, o.argument("An account; all by default.", "NAME")]
 DEFAULT: Final = "sqlite:///privacy.db"
 
 
@@ -49,16 +50,16 @@ def about() -> None:
     """
 
 
-@ledger.command(cls=Once)
+@ledger.command(cls=Command)
 def create(
     name: Name,
-    n: Annotated[int, o.option("Number of records (public).", BUDGET, "--n")],
+    n: Annotated[int, o.option("Number of records (public).", BUDGET, "--n", metavar="N")],
     epsilon: Annotated[float, o.option("What all trainings together may cost.", BUDGET, "--epsilon")],
     delta: Annotated[float, o.option("delta, well below 1/n.", BUDGET, "--delta")],
     *,
     adjacency: o.Adjacency = None,
-    unit: Annotated[str, o.option("What a record is: row, person.", BUDGET, "--unit")] = "row",
-    notion: Annotated[str, o.choice(NOTIONS, "In what the budget is kept.", BUDGET, "--notion")] = "renyi",
+    unit: Annotated[str, o.choice(UNITS, "What a record is.", BUDGET, "--unit")] = "row",
+    notion: Annotated[str, o.choice(NOTIONS, "Privacy notion that the budget is kept in.", BUDGET, "--notion")] = "renyi",
     order: Annotated[float | None, o.option("Order of the Renyi divergence (default: the best).", BUDGET, "--order")] = None,
     n_is: Annotated[str, o.option("Why n is public.", BUDGET, "--n-is", metavar="TEXT")] = "public by declaration",
     url: Url = DEFAULT,
@@ -68,7 +69,7 @@ def create(
 
     The first one makes the ledger.
 
-    [bold]Example[/]
+    For example:
 
     dplateau ledger create patients --n 60000 --epsilon 2 --delta 1e-6
     """
@@ -78,7 +79,7 @@ def create(
     _show_account(found, name, json)
 
 
-@ledger.command(cls=Once)
+@ledger.command(cls=Command)
 def show(name: AnyName = None, *, url: Url = DEFAULT, json: o.Json = False) -> None:
     """Show all accounts, or one with its entries: what is spent, and what is left."""
     from dplateau.report.ledger import accounts_text
@@ -94,13 +95,13 @@ def show(name: AnyName = None, *, url: Url = DEFAULT, json: o.Json = False) -> N
         show_text(accounts_text(states))
 
 
-@ledger.command(cls=Once)
+@ledger.command(cls=Command)
 def verify(
     head: Annotated[
         str | None, o.option("What verify printed earlier, NUMBER:DIGEST.", PANEL, "--head", metavar="NUMBER:DIGEST")
     ] = None,
     *,
-    costs: Annotated[bool, typer.Option("--costs", metavar="", help="Account for every run again.", rich_help_panel=PANEL)] = False,
+    costs: Annotated[bool, o.flag("Account for every run again.", PANEL, "--costs")] = False,
     url: Url = DEFAULT,
     json: o.Json = False,
 ) -> int:
@@ -123,13 +124,13 @@ def verify(
     return 1 if problems else 0
 
 
-@ledger.command(cls=Once)
+@ledger.command(cls=Command)
 def export(
     name: AnyName = None,
     *,
     url: Url = DEFAULT,
-    as_csv: Annotated[bool, typer.Option("--csv", metavar="", help="A table, one entry a line.", rich_help_panel=o.RESULT)] = False,
-    json: Annotated[bool, typer.Option("--json", metavar="", help="JSON (default).", rich_help_panel=o.RESULT)] = False,
+    as_csv: Annotated[bool, o.flag("A table, one entry a line.", o.RESULT, "--csv")] = False,
+    json: Annotated[bool, o.flag("JSON (default).", o.RESULT, "--json")] = False,
     output: Annotated[
         Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
@@ -151,7 +152,7 @@ def export(
     print(f"{len(entries):,} entries are written to {output}.")
 
 
-@ledger.command(cls=Once)
+@ledger.command(cls=Command)
 def close(name: Name, *, url: Url = DEFAULT, json: o.Json = False) -> None:
     """Close an account: nothing more can be reserved from it."""
     found = _ledger(url)

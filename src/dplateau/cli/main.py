@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from typing import Annotated, Any, Final
 
@@ -20,42 +19,46 @@ from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.label import label
 from dplateau.cli.ledger import ledger
-from dplateau.cli.once import Once
 from dplateau.cli.output import printable
+from dplateau.cli.parser import USAGE_ERROR, Command, Commands, not_understood
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
 from dplateau.cli.predict import predict
+from dplateau.cli.process import INTERRUPTED, STOPPED, Interrupts, patient
 from dplateau.cli.report import report
 from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
 from dplateau.cli.train import train
 from dplateau.cli.ui import ui
 from dplateau.cli.verify import verify
-from dplateau.spec import AccuracyWarning, ContradictionError, InputError, PrivacyWarning, UncertifiedError
+from dplateau.spec.errors import AccuracyWarning, ContradictionError, InputError, PrivacyWarning, UncertifiedError
 from dplateau.spec.missing import remedy
-
-USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]
-"""The base of what the parser raises; typer exports it under no name of its own."""
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
-INTERRUPTED: Final = 130
 
 app = typer.Typer(
     name="dplateau",
+    cls=Commands,
     help="Train with differential privacy, and say what it costs: every epsilon is proved and enclosed.",
-    epilog="Exit status: 0 done; 1 a check failed; 2 bad input, with one line on standard error.",
-    rich_markup_mode="rich",
-    no_args_is_help=True,
+    epilog="Exit status: 0 done; 1 a check failed; 2 bad input, with one line on standard error; 130 stopped by Ctrl-C.",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-_running = (train, predict, evaluate, demo, report, verify, label, sign, plan, account, calibrate)
-for command in (*_running, plot_plateau, plot_trade_off, audit, reproduce, schema, check, ui):
-    app.command(cls=Once)(command)
-app.add_typer(ledger)
-app.add_typer(keys, name="keys")
+COMMANDS: Final = {
+    "Models": (train, predict, evaluate, demo),
+    "Certificates": (report, verify, label, sign),
+    "What privacy costs, without data": (plan, account, calibrate, plot_plateau, plot_trade_off, ui),
+    "Files of rows": (schema, check),
+    "Tests of the bounds": (audit, reproduce),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=panel)(command)
+app.add_typer(keys, name="keys", rich_help_panel="Keys and ledgers")
+app.add_typer(ledger, rich_help_panel="Keys and ledgers")
 
 
 def _version(wanted: bool) -> None:
@@ -68,17 +71,21 @@ def _version(wanted: bool) -> None:
 def options(
     _: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, metavar="", help="Show the version and exit.", show_default=False
-        ),
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.", show_default=False),
     ] = False,
 ) -> None:
     """Train with differential privacy, and say what it costs: every epsilon is proved and enclosed."""
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 bad input (one line on standard error), 130 interrupted."""
-    code = status(arguments)
+    """Run the command line and exit: 0 done, 1 a check failed, 2 bad input (one line on standard error), 130 stopped by Ctrl-C.
+
+    Output that nobody reads any more is dropped: what the command does, and its exit status, do not depend on it.
+    """
+    sys.stdout, sys.stderr = patient(sys.stdout, 1), patient(sys.stderr, 2)
+    interrupts = Interrupts()
+    code = status(arguments, interrupts)
+    interrupts.ignore()
     if code == INTERRUPTED:
         # A compilation goes on in a thread of its own, and would crash if the interpreter were taken down under it.
         sys.stdout.flush()
@@ -87,7 +94,7 @@ def run(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
-def status(arguments: list[str] | None = None) -> int:
+def status(arguments: list[str] | None = None, interrupts: Interrupts | None = None) -> int:
     """Run the command line and return the exit status."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrivacyWarning)
@@ -96,41 +103,36 @@ def status(arguments: list[str] | None = None) -> int:
         try:
             result = app(arguments, prog_name="dplateau", standalone_mode=False)
             sys.stdout.flush()
-        except ContradictionError as error:
-            return _failed(str(error), CHECK_FAILED)
-        except (InputError, UncertifiedError) as error:
-            return _failed(str(error))
-        except ModuleNotFoundError as error:
-            return _crashed(error) if (said := remedy(error)) is None else _failed(said)
         except (KeyboardInterrupt, typer.Abort):
             result = INTERRUPTED
-        except BrokenPipeError:
-            # The reader, head for example, has seen enough. Python would complain once more when it closes standard output.
-            _drop_output()
-            return 1
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            return _failed(f"{where}{error.strerror or error}")
         except Exception as error:
-            if isinstance(error, USAGE_ERROR):
-                return _misused(error)
-            return _crashed(error)
+            if interrupts is None or not interrupts.seen:
+                return _told(error)
+            result = INTERRUPTED  # and the error is what a library made of it
     if result == INTERRUPTED:  # typer returns it, click raises
-        print("dplateau: interrupted; nothing was released.", file=sys.stderr)
+        print(STOPPED, file=sys.stderr)
     return result if isinstance(result, int) else 0
 
 
-def _misused(error: Any) -> int:
-    """What the parser did not understand. Without arguments it has printed the help already and has nothing to add."""
-    message = error.format_message()
-    if not message:
-        return 0
-    path = getattr(error.ctx, "command_path", "dplateau")
-    return _failed(f"{message.rstrip('.')}. Try '{path} --help'.")
+def _told(error: Exception) -> int:
+    """What went wrong, in one line; the exit status."""
+    if isinstance(error, ContradictionError):
+        return _failed(str(error), CHECK_FAILED)
+    if isinstance(error, InputError | UncertifiedError):
+        return _failed(str(error))
+    if isinstance(error, ModuleNotFoundError) and (said := remedy(error)) is not None:
+        return _failed(said)
+    if isinstance(error, OSError):
+        return _failed(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+    if isinstance(error, USAGE_ERROR):
+        return _failed(not_understood(error))
+    return _crashed(error)
 
 
 def _crashed(error: Exception) -> int:
     """A mistake of ours: where it happened. The message is left out, because those of libraries quote rows."""
+    import traceback
+
     traceback.print_tb(error.__traceback__)
     return _failed(f"{type(error).__name__}, a mistake in dplateau: please report the lines above.", CHECK_FAILED)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from dplateau.spec import ADJACENCIES, RELEASED, SAMPLINGS, FullBatch, InputError, Poisson, Run, Runs, Sampling
-from dplateau.spec.run import UNITS
-from dplateau.spec.sampling import sampling_from_dict
+from dplateau.spec.errors import InputError
+from dplateau.spec.names import ADJACENCIES, KINDS, RELEASED, UNITS
 
 if TYPE_CHECKING:
     from dplateau.certificate import Certificate
+    from dplateau.spec import Run, Runs, Sampling
 
 _Result = TypeVar("_Result")
 
@@ -30,31 +30,67 @@ LOSSES: Final = ("logistic", "smoothed-hinge", "hinge", "squared", "huber", "abs
 
 
 def choice(names: Iterable[str], help: str, panel: str, *flags: str) -> Any:
-    """An option with a few values. The library itself checks them, so that every error reads the same."""
+    """An option with a few values, which are checked before anything is loaded."""
     names = tuple(names)
+
+    def checked(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise InputError(f"{flags[0]} is {value!r}: expected one of {', '.join(names)}.")
+        return value
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
 
-    return typer.Option(
-        *flags, help=f"{help} One of: {', '.join(names)}.", rich_help_panel=panel, metavar="NAME", autocompletion=complete
-    )
+    listed = f"{help} One of: {', '.join(names)}."
+    return typer.Option(*flags, help=listed, rich_help_panel=panel, metavar="NAME", autocompletion=complete, callback=checked)
 
 
-def option(help: str, panel: str, *flags: str, metavar: str | None = None) -> Any:
-    """An option of a panel."""
+def option(help: str, panel: str, *flags: str, metavar: str = "NUMBER") -> Any:
+    """An option of a panel; ``metavar`` stands for its value in the help."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
 
 
-RunFile = Annotated[Path | None, option("A serialised run, in place of the options below.", RUN, "--run", metavar="FILE")]
+def path_option(help: str, panel: str, *flags: str) -> Any:
+    """An option with a file that has to be there."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, metavar="FILE", callback=there)
+
+
+def path_argument(help: str, metavar: str) -> Any:
+    """A file or a folder that has to be there."""
+    return argument(help, metavar, callback=there)
+
+
+def there(value: Any) -> Any:
+    """Refuse a path where nothing is, before what reads it is loaded."""
+    for path in value if isinstance(value, list | tuple) else [value] if value else ():
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{path}: there is no such file. Check the path.") from None
+        except OSError:
+            continue  # what reads it says why
+    return value
+
+
+def flag(help: str, panel: str, *flags: str) -> Any:
+    """An option without a value."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel)
+
+
+def argument(help: str, metavar: str, **given: Any) -> Any:
+    """What is given without the name of an option."""
+    return typer.Argument(help=help, metavar=metavar, show_default=False, **given)
+
+
+RunFile = Annotated[Path | None, path_option("A serialised run, in place of the options below.", RUN, "--run")]
 RunFiles = Annotated[
     list[Path] | None,
-    option("A run or certificate, in place of the options below; several are composed.", RUN, "--run", metavar="FILE"),
+    path_option("A run or certificate, in place of the options below; several are composed.", RUN, "--run"),
 ]
 SignedBy = Annotated[
     list[str] | None,
     option(
-        "Refuse what this known key has not signed, a name or fingerprint; of several: one of them.",
+        "Refuse a certificate that this known key, a name or fingerprint, has not signed. Of several keys one must have.",
         GUARANTEE,
         "--signed-by",
         metavar="NAME",
@@ -69,7 +105,7 @@ L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers nee
 ClassWeight = Annotated[
     str | None,
     option(
-        "[bold]Public[/] weights of classes in training, 1 where a class is not named.",
+        "Public weights of classes in training, 1 where a class is not named.",
         MODEL,
         "--class-weight",
         metavar="CLASS=NUMBER,...",
@@ -85,23 +121,23 @@ Cost = Annotated[
     ),
 ]
 DESCRIBES: Final[dict[str, Any]] = {
-    "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n")],
-    "sampling": Annotated[
-        str | None, choice(SAMPLINGS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")
-    ],
+    "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n", metavar="N")],
+    "sampling": Annotated[str | None, choice(KINDS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")],
     "batch_size": Annotated[
         float | None, option("Records in a batch; their mean number where sizes are random.", RUN, "--batch-size")
     ],
-    "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps")],
+    "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps", metavar="N")],
     "epochs": Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")],
     "noise_multiplier": Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")],
     "clip_norm": Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")],
     "step_size": Annotated[float | None, option("Step size.", LOSS, "--step-size")],
-    "smoothness": Annotated[float | None, option("Every row's loss is so smooth.", LOSS, "--smoothness")],
+    "smoothness": Annotated[float | None, option("Smoothness constant of every row's loss.", LOSS, "--smoothness")],
     "strong_convexity": Annotated[
-        float | None, option("Every row's loss is so strongly convex; 0: convex.", LOSS, "--strong-convexity")
+        float | None, option("Strong convexity constant of every row's loss; 0: convex.", LOSS, "--strong-convexity")
     ],
-    "l2": Annotated[float | None, option("Part of it from an l2 term that every step adds once.", LOSS, "--l2")],
+    "l2": Annotated[
+        float | None, option("The part of --strong-convexity that comes from an l2 term, which every step adds once.", LOSS, "--l2")
+    ],
     "diameter": Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")],
     "adjacency": Adjacency,
     "released": Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")],
@@ -109,8 +145,8 @@ DESCRIBES: Final[dict[str, Any]] = {
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[float | None, option("delta (default: 1e-5, or 1/(10 n) if that is less).", GUARANTEE, "--delta")]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.", rich_help_panel=RESULT)]
+Delta = Annotated[float | None, option("delta of the guarantee (default: 1e-5, or 1/(10n) if that is less).", GUARANTEE, "--delta")]
+Json = Annotated[bool, flag("Print JSON and nothing else.", RESULT, "--json")]
 
 
 def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
@@ -140,10 +176,12 @@ def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
 
 def run_in(file: Path | None) -> Run | Runs | None:
     """The run in the file of ``--run``, or the one that a certificate there is about."""
+    if file is None:
+        return None
     from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = None if file is None else read_run_or_certificate(file)
+    found = read_run_or_certificate(file)
     return found.run if isinstance(found, Certificate) else found
 
 
@@ -157,13 +195,15 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
     InputError
         A file cannot be read, one of several is a certificate that certifies nothing, or they are not about the same records.
     """
+    if not files:
+        return None, None
     from dplateau._account import compose
     from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files or ()]
+    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files]
     if len(found) < 2:
-        return (found[0][1] if found else None), None
+        return found[0][1], None
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
     for file, one in certificates:
         if not one.certifies:
@@ -190,6 +230,8 @@ def describes_a_run(command: Callable[..., _Result]) -> Callable[..., _Result]:
 
 def one_run_of(run: Run | Runs | None, **given: Any) -> Run:
     """As ``run_of``, for commands that want one run."""
+    from dplateau.spec import Runs
+
     found = run_of(run, **given)
     if isinstance(found, Runs):
         raise InputError(f"--run holds {len(found.runs)} runs that were composed: this command wants one run.")
@@ -214,7 +256,7 @@ def run_of(run: Run | Runs | None, **given: Any) -> Run | Runs:
 
 def _from_options(
     *,
-    sampling: str = Poisson.kind,
+    sampling: str = "poisson",
     batch_size: float | None = None,
     steps: int | None = None,
     epochs: float | None = None,
@@ -222,11 +264,14 @@ def _from_options(
 ) -> Run:
     if steps is not None and epochs is not None:
         raise InputError("--steps and --epochs are both given: give one of them.")
+    from dplateau.spec import Run
+
     missing = [name for name in ("n", "noise_multiplier") if name not in fields]
     if steps is None and epochs is None:
         missing.append("steps")
     if missing:
-        raise InputError(f"a run needs {_flags(missing)} as well (--epochs does in place of --steps); or give it as --run FILE.")
+        instead = " (--epochs does in place of --steps)" if "steps" in missing else ""
+        raise InputError(f"a run needs {_flags(missing)} as well{instead}; or give it as --run FILE.")
     scheme = _sampling(sampling, batch_size)
     return Run(sampling=scheme, steps=_steps(fields["n"], scheme, epochs) if epochs is not None else steps or 0, **fields)
 
@@ -236,18 +281,19 @@ def _flags(names: Iterable[str]) -> str:
 
 
 def _sampling(kind: str, batch_size: float | None) -> Sampling:
-    if kind not in SAMPLINGS:
-        raise InputError(f"--sampling is {kind!r}: expected one of {', '.join(SAMPLINGS)}.")
-    scheme = SAMPLINGS[kind]
-    if scheme is FullBatch and batch_size is not None:
+    from dplateau.spec.sampling import sampling_from_dict
+
+    if kind == "full" and batch_size is not None:
         raise InputError("--sampling full uses all rows in every step: leave out --batch-size.")
-    if scheme is not FullBatch and batch_size is None:
+    if kind != "full" and batch_size is None:
         raise InputError(f"--sampling {kind} needs --batch-size.")
     return sampling_from_dict({"kind": kind} if batch_size is None else {"kind": kind, "batch_size": batch_size})
 
 
 def _steps(n: int, scheme: Sampling, epochs: float) -> int:
     """The whole number of steps that is nearest to so many epochs."""
+    from dplateau.spec import Run
+
     Run(n=n, sampling=scheme, steps=1, noise_multiplier=1.0)  # so that n and the batch size are checked before they are used
     steps = epochs * scheme.epoch_steps(n)
     if not 0.5 <= steps < math.inf:

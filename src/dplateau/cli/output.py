@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WIDEST = 100
 
 
 def show(content: RenderableType) -> None:
     """Print for a person: in colour on a terminal that has any, never wider than is easy to read; plain text into a pipe."""
+    from rich.console import Console
+
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         from dplateau.report.text import as_text
@@ -20,6 +24,13 @@ def show(content: RenderableType) -> None:
         return
     console.width = min(console.width, WIDEST)
     console.print(content)
+
+
+def busy(what: str) -> AbstractContextManager[Any]:
+    """Say on a terminal what is being done, for as long as it takes."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
 
 
 def printable(text: object) -> str:

@@ -5,33 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.errors import InputError
 
 DATA = "Public facts"
 
 
 def plan(
-    n: Annotated[int, o.option("Number of rows.", DATA, "--n")],
-    d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d")],
+    n: Annotated[int, o.option("Number of rows.", DATA, "--n", metavar="N")],
+    d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d", metavar="N")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
     adjacency: o.Adjacency = None,
     model: Annotated[str, o.choice(o.MODELS, "What is to be fitted.", o.MODEL, "--model")] = "logistic",
     loss: o.Loss = None,
-    classes: Annotated[int, o.option("Number of classes.", DATA, "--classes")] = 2,
+    classes: Annotated[int, o.option("Number of classes.", DATA, "--classes", metavar="N")] = 2,
     feature_norm: Annotated[float, o.option("Bound on the norm of every row.", DATA, "--feature-norm")] = 1.0,
     l2: o.L2 = 0.0,
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", o.MODEL, "--solver")] = "auto",
-    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld.", o.MODEL, "--steps")] = 400,
-    one_pass: Annotated[
-        bool, typer.Option("--one-pass", metavar="", help="The rows can be read once only.", rich_help_panel=DATA)
-    ] = False,
+    steps: Annotated[int, o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld.", o.MODEL, "--steps", metavar="N")] = 400,
+    one_pass: Annotated[bool, o.flag("The rows can be read once only.", DATA, "--one-pass")] = False,
     output: Annotated[
         Path | None, o.option("A new file for the planned run, for account --run.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
@@ -41,17 +36,22 @@ def plan(
 
     It uses no private data.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau plan --n 32561 --d 108 --epsilon 1
 
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
     from dplateau.files import write_file
+    from dplateau.spec.schedule import integer, real
+
+    for name, count, low in (("n", n, 1), ("d", d, 1), ("classes", classes, 2)):
+        integer(name, count, low=low)
+    real("epsilon", epsilon)
     from dplateau.losses.named import loss_named
     from dplateau.planning import plan as make
 
-    chosen = loss_named(model, loss, integer("classes", classes, low=2), solver=solver)
+    chosen = loss_named(model, loss, classes, solver=solver)
     found = make(
         n,
         d,

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from dplateau.cli import options as o
-from dplateau.cli.output import show_json
-from dplateau.spec import InputError
+from dplateau.cli.output import busy, show_json
+from dplateau.spec.errors import InputError
 
 Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
-To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to")]
+To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to", metavar="N")]
 All = Annotated[
     bool,
-    o.option("Also the proved bounds that another one is never worse than.", o.RESULT, "--all", metavar=""),
+    o.flag("Also the proved bounds that another one is never worse than.", o.RESULT, "--all"),
 ]
 
 
@@ -34,7 +32,7 @@ def plot_plateau(
 
     Proved bounds are solid lines; what is no guarantee is thin and dashed.
 
-    [bold]Example[/]
+    For example:
 
     dplateau plot-plateau --n 60000 --sampling cyclic --batch-size 1500
     --steps 8000 --noise-multiplier 3 --step-size 0.05 --smoothness 0.25
@@ -50,7 +48,7 @@ def plot_plateau(
     numbers = step_numbers(described, to)
     if output is not None:
         check_picture(output)
-    with Console(stderr=True).status(f"accounting for {len(numbers)} numbers of steps"):
+    with busy(f"accounting for {len(numbers)} numbers of steps"):
         found = plateau(described, delta, numbers, dominated=all)
     if output is not None:
         plot_plateau(found, output)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from dplateau.cli import options as o
-from dplateau.cli.output import show, show_json
+from dplateau.cli.output import busy, show, show_json
 
 Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
 Log = Annotated[
     bool,
-    typer.Option("--log", metavar="", help="True against false positives, on logarithmic axes.", rich_help_panel=o.RESULT),
+    o.flag("True against false positives, on logarithmic axes.", o.RESULT, "--log"),
 ]
 
 
@@ -33,7 +30,7 @@ def plot_trade_off(
     The certified curve is thick; thin curves with markers are proved but say
     less; what is no guarantee is dashed.
 
-    [bold]Example[/]
+    For example:
 
     dplateau plot-trade-off --n 60000 --batch-size 256 --epochs 60
     --noise-multiplier 1.1 --output trade-off.svg
@@ -46,7 +43,7 @@ def plot_trade_off(
     described = o.run_of(o.run_in(run), **given)
     if output is not None:
         check_picture(output)
-    with Console(stderr=True).status("accounting for all false-positive rates"):
+    with busy("accounting for all false-positive rates"):
         found = trade_offs(described, delta)
     if output is not None:
         plot_trade_off(found, output, log=log)

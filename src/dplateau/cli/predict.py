@@ -10,27 +10,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO, TypeAlias
 
-import typer
-
 from dplateau.cli import options as o
 from dplateau.cli.output import printable, show
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 Columns: TypeAlias = dict[str, Any]
-Model = Annotated[Path, typer.Argument(help="The folder that dplateau train wrote.", show_default=False)]
+Model = Annotated[Path, o.path_argument("The folder that dplateau train wrote.", "MODEL")]
 
 
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(help="The rows: CSV, Parquet, LIBSVM or NumPy.", show_default=False)],
+    file: Annotated[Path, o.path_argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     output: Annotated[
         Path | None,
         o.option("New file, .csv or .parquet; - or nothing: CSV on standard output.", o.RESULT, "--output", "-o", metavar="FILE"),
     ] = None,
     proba: Annotated[
         bool,
-        typer.Option("--proba", metavar="", help="Add the probability of every class (logistic models).", rich_help_panel=o.RESULT),
+        o.flag("Add the probability of every class (logistic models).", o.RESULT, "--proba"),
     ] = False,
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
@@ -42,22 +40,24 @@ def predict(
     ignored. A prediction of a row that was trained on, or of any other, costs
     nothing more: the model is what was released.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau predict people-model new.csv -o predictions.csv
 
     dplateau predict people-model new.parquet --proba | head
     """
-    from dplateau.estimators.table_model import load_model
     from dplateau.files import check_new_file, new_file
 
+    costs = o.numbers_by_class("--cost", cost)
     to_file = None if output is None or str(output) == "-" else output
     kind = None if to_file is None else SUFFIXES.get(to_file.suffix.lower())
     if to_file is not None:
         if kind is None:
             raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending says how predictions are written.")
         check_new_file(to_file)
-    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=o.numbers_by_class("--cost", cost))
+    from dplateau.estimators.table_model import load_model
+
+    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=costs)
     if to_file is None:
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
             _write_csv(held, pieces)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console, Group
-from rich.text import Text
-
 from dplateau.cli import options as o
-from dplateau.cli.output import printable, show, show_json
-from dplateau.spec import ContradictionError, InputError
+from dplateau.cli.output import busy, printable, show, show_json
+from dplateau.spec.errors import ContradictionError, InputError
 
 if TYPE_CHECKING:
     from dplateau.certificate import Certificate
     from dplateau.ledger import Charge
 
-File = Annotated[Path, typer.Argument(help="A certificate.json, or a model's folder.", show_default=False)]
+File = Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
 Output = Annotated[
     Path | None,
     o.option(
@@ -35,7 +31,7 @@ Ledger = Annotated[
     o.option("Refuse what was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
 ]
 Verify = Annotated[
-    bool, o.option("Prove its epsilon again in ball arithmetic, and say so on the page: see dplateau verify.", o.RESULT, "--verify")
+    bool, o.flag("Prove its epsilon again in ball arithmetic, and say so on the page: see dplateau verify.", o.RESULT, "--verify")
 ]
 
 
@@ -57,10 +53,13 @@ def report(
     contradict each other gets none, nor one beside a model that it is not
     about, nor one without what --signed-by and --ledger demand.
 
-    [bold]Example[/]
+    For example:
 
     dplateau report adult-model/certificate.json --output certificate.html
     """
+    from rich.console import Group
+    from rich.text import Text
+
     from dplateau.certificate import prove, read_proof, read_signed
     from dplateau.certificate.keys import named_keys
     from dplateau.certificate.read import content_of
@@ -77,7 +76,7 @@ def report(
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
-    with Console(stderr=True).status("recomputing the certificate"):
+    with busy("recomputing the certificate"):
         proof = prove(read) if verify else read_proof(certificate, content_of(certificate))
         verdict = write_page(read, path, signed, proof, recorded=not verify)
     certifies = verdict.certifies and signed.matches and (proof is None or proof.outcome != "refuted")

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 TRAINING: Final = "What is trained"
 
 
 def _papers() -> Any:
     """The module with what there is to reproduce."""
+    from importlib.metadata import entry_points
+
     found = [point.load() for point in entry_points(group="dplateau.papers")]
     if not found:
         raise InputError("the papers are a package of their own: install dplateau-papers.")
@@ -39,9 +40,9 @@ def _names(incomplete: str) -> list[str]:
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(help="What to reproduce; without it: what there is.", show_default=False, autocompletion=_names),
+        o.argument("What to reproduce; without it: what there is.", "NAME", autocompletion=_names),
     ] = None,
-    list_all: Annotated[bool, typer.Option("--list", metavar="", help="Say what there is.", rich_help_panel=o.RESULT)] = False,
+    list_all: Annotated[bool, o.flag("Say what there is.", o.RESULT, "--list")] = False,
     data_dir: Annotated[
         Path | None,
         o.option("A folder with a folder for each data set: mnist, a9a, ...", TRAINING, "--data-dir", metavar="FOLDER"),
@@ -64,7 +65,7 @@ def reproduce(
 ) -> None:
     """Compute what the papers print, and say where they are right.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau reproduce --list
 
@@ -72,6 +73,8 @@ def reproduce(
 
     dplateau reproduce p2-table2 --data-dir data --records trained --seeds 3
     """
+    from dplateau.spec.schedule import integer
+
     papers = _papers()
     entries: dict[str, Any] = papers.ENTRIES
     if name is None or list_all:
@@ -106,6 +109,9 @@ def reproduce(
 @contextmanager
 def _progress(first: str) -> Iterator[Callable[[str], None]]:
     """Something that is told what is being done: beside a spinner on a terminal, in lines into a file."""
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     with console.status(first) as status:
 
@@ -137,6 +143,9 @@ def _told(entry: Any, records: Path | None) -> Iterator[None]:
 
 def _list(entries: Iterable[Any]) -> RenderableType:
     """What there is, paper by paper."""
+    from rich.console import Group
+    from rich.text import Text
+
     from dplateau.report.text import facts
 
     papers: dict[str, list[Any]] = {}

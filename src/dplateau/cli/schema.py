@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dplateau.cli import options as o
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
-    target: Annotated[str | None, o.option("The column to predict (default: the last one).", "The file", "--target")] = None,
+    file: Annotated[Path, o.path_argument("A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    target: Annotated[
+        str | None, o.option("The column to predict (default: the last one).", "The file", "--target", metavar="COLUMN")
+    ] = None,
     header: Annotated[
         bool,
-        typer.Option(
-            "--header/--no-header", metavar="", help="Whether a CSV file starts with column names.", rich_help_panel="The file"
-        ),
+        o.flag("Whether a CSV file starts with column names.", "The file", "--header/--no-header"),
     ] = True,
     output: Annotated[
         Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
@@ -29,7 +27,7 @@ def schema(
     private rows is a statistic of them, which one person can change and no
     guarantee covers. Take them from a form, a code book or common knowledge.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau schema visits.csv --target readmitted --output visits.toml
     """

@@ -7,15 +7,12 @@ from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.evaluate import brief, warn
 from dplateau.cli.keys import key_of
 from dplateau.cli.output import printable, show, show_json
-from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.errors import InputError
 
 if TYPE_CHECKING:
     from dplateau.data import Dataset, Schema
@@ -27,48 +24,62 @@ DATA = "The data"
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", show_default=False)],
-    schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema")],
+    file: Annotated[Path, o.path_argument("The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
     adjacency: o.Adjacency = None,
-    target: Annotated[str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target")] = None,
-    test: Annotated[
-        Path | None, o.option("A [bold]public[/] hold-out file to measure accuracy on.", DATA, "--test", metavar="FILE")
+    target: Annotated[
+        str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target", metavar="COLUMN")
     ] = None,
+    test: Annotated[Path | None, o.path_option("A public hold-out file to measure accuracy on.", DATA, "--test")] = None,
     private_test: Annotated[
         float | None,
-        o.option("Hold out this share of the rows and tell of them by a noisy histogram, inside epsilon.", DATA, "--private-test"),
+        o.option(
+            "Hold out this share of the rows and tell of them by a noisy histogram, inside epsilon.",
+            DATA,
+            "--private-test",
+            metavar="SHARE",
+        ),
     ] = None,
-    model: Annotated[str | None, o.choice(o.MODELS, "logistic by default, linear for a number.", o.MODEL, "--model")] = None,
+    model: Annotated[
+        str | None,
+        o.choice(o.MODELS, "What is fitted; by default logistic, or linear where the target is a number.", o.MODEL, "--model"),
+    ] = None,
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
     loss: o.Loss = None,
     l2: o.L2 = 0.0,
     class_weight: o.ClassWeight = None,
-    steps: Annotated[int, o.option("Steps of noisy-, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps")] = 400,
-    stream: Annotated[
-        bool, typer.Option("--stream", metavar="", help="Read the rows in pieces: for large files.", rich_help_panel=DATA)
-    ] = False,
+    steps: Annotated[
+        int,
+        o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps", metavar="N"),
+    ] = 400,
+    stream: Annotated[bool, o.flag("Read the rows in pieces: for large files.", DATA, "--stream")] = False,
     rows: Annotated[
-        int | None, o.option("The public number of rows, or persons; others are refused (default: the file's).", DATA, "--rows")
+        int | None,
+        o.option("The public number of rows, or persons; others are refused (default: the file's).", DATA, "--rows", metavar="N"),
     ] = None,
     person: Annotated[
         str | None,
-        o.option("The column that says whose a row is: [bold]persons[/] are protected, each with all rows.", DATA, "--person"),
+        o.option(
+            "The column that says whose a row is: persons are protected, each with all rows.", DATA, "--person", metavar="COLUMN"
+        ),
     ] = None,
     insecure_seed: Annotated[
-        int | None, o.option("Repeatable noise, which [bold]voids the guarantee[/]. For tests.", o.MODEL, "--insecure-seed")
+        int | None, o.option("Repeatable noise, which voids the guarantee. For tests.", o.MODEL, "--insecure-seed", metavar="N")
     ] = None,
     ledger: Annotated[
         str | None,
         o.option("The ledger that is charged, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
     ] = None,
-    dataset: Annotated[str | None, o.option("Its account.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
+    dataset: Annotated[str | None, o.option("The account in that ledger.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
     purpose: Annotated[str, o.option("What the model is for, for the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")] = "",
     output: Annotated[
         Path | None, o.option("New folder for the model (default: FILE-model).", o.RESULT, "--output", "-o", metavar="FOLDER")
     ] = None,
-    sign: Annotated[str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign")] = None,
+    sign: Annotated[
+        str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign", metavar="NAME")
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Train a model on private rows, and certify what it costs.
@@ -76,7 +87,7 @@ def train(
     Writes a new folder with the model and certificate.json, all or nothing.
     Nothing needs tuning: noise and step sizes follow from public facts.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau train adult.data --schema adult --test adult.test --epsilon 1
 
@@ -85,6 +96,7 @@ def train(
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
     output = output or Path(f"{Path(file.name.removesuffix('.gz')).stem}-model")
+    check_numbers(epsilon, delta, steps, l2)
     from dplateau.data import load_schema
     from dplateau.files import check_new_folder
 
@@ -136,6 +148,17 @@ def _account(url: str | None, dataset: str | None, purpose: str) -> Account | No
     return account
 
 
+def check_numbers(epsilon: float, delta: float | None, steps: int = 400, l2: float = 0.0) -> None:
+    """Refuse a number that is wrong by itself, before anything is loaded that reads or trains."""
+    from dplateau.spec.schedule import integer, real
+
+    real("epsilon", epsilon)
+    integer("steps", steps)
+    real("l2", l2, inclusive=True)
+    if delta is not None and not 0 < delta < 1:
+        raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
+
+
 def fit(
     file: Path,
     schema: Any,
@@ -158,11 +181,11 @@ def fit(
     ledger: Account | None = None,
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
-    real("epsilon", epsilon)
-    integer("steps", steps)
-    real("l2", l2, inclusive=True)
-    if delta is not None and not 0 < delta < 1:
-        raise InputError(f"delta is {delta:g}: expected a number > 0 and < 1, well below 1/n.")
+    from dplateau.data.files import existing_file
+
+    for rows_of in (file, test):
+        if rows_of is not None:
+            existing_file(rows_of)
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 

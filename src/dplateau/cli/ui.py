@@ -8,10 +8,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dplateau.cli import options as o
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 from dplateau.spec.missing import installing
 
 if TYPE_CHECKING:
@@ -23,8 +21,8 @@ UI = "'.[ui]'"
 
 
 def ui(
-    port: Annotated[int, o.option("Port; 0: any that is free.", PAGE, "--port")] = 8337,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.", rich_help_panel=PAGE)] = True,
+    port: Annotated[int, o.option("Port; 0: any that is free.", PAGE, "--port", metavar="N")] = 8337,
+    browser: Annotated[bool, o.flag("Open the browser.", PAGE, "--browser/--no-browser")] = True,
     ledger: Annotated[
         str | None,
         o.option("Show this ledger, too: see dplateau ledger. It is only read.", PAGE, "--ledger", metavar="URL"),
@@ -35,7 +33,7 @@ def ui(
     The page is for this computer only, reads no data and stores nothing.
     Ctrl-C ends it.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau ui
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from dplateau.cli import options as o
-from dplateau.cli.output import show, show_json
-from dplateau.spec import InputError, Run, Runs
+from dplateau.cli.output import busy, show, show_json
+from dplateau.spec.errors import InputError
 
 STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
-File = Annotated[
-    Path | None, typer.Argument(metavar="CERTIFICATE", help="A certificate.json, or a model's folder.", show_default=False)
-]
+File = Annotated[Path | None, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
 Epsilon = Annotated[float | None, o.option("The claim about a run: this epsilon at --delta.", o.GUARANTEE, "--epsilon")]
 Delta = Annotated[float | None, o.option("The delta of that claim.", o.GUARANTEE, "--delta")]
 RunFiles = Annotated[
     list[Path] | None,
-    o.option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run", metavar="FILE"),
+    o.path_option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run"),
 ]
 Save = Annotated[
-    bool, o.option("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
+    bool, o.flag("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
 ]
 
 
@@ -46,7 +41,7 @@ def verify(
     neither could be shown. It takes seconds for most runs, and needs
     python-flint, which is installed by its part verify.
 
-    [bold]Examples[/]
+    For example:
 
     dplateau verify adult-model/certificate.json
 
@@ -58,11 +53,12 @@ def verify(
     from dplateau.certificate.signed import UNSIGNED
     from dplateau.files import check_file, write_file
     from dplateau.report.text import proof_text
+    from dplateau.spec import Run, Runs
 
     if (certificate is None) == (not run):
         raise InputError("name a certificate, or give --run with --epsilon and --delta.")
     read, signed = None, UNSIGNED
-    with Console(stderr=True).status("proving it again"):
+    with busy("proving it again"):
         if certificate is None:
             if signed_by or save:
                 raise InputError("--signed-by and --save are for certificates: leave them out.")

@@ -9,13 +9,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from dplateau.spec.errors import InputError
+from dplateau.spec.names import ADJACENCIES, RELEASED, UNITS
 from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
 from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, smallest
 from dplateau.spec.steps import StepTable
 
-ADJACENCIES: Final = ("add-remove", "replace")
-RELEASED: Final = ("last", "all")
-UNITS: Final = ("row", "person")
 UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
 PHASED: Final = ("phased-sgd", "phased-erm")
 FORMAT: Final = 1
