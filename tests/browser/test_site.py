@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ SAMPLE = (
 """Pages that have everything that pages have: code, formulas, tables, pictures, options, an error. With DPLATEAU_ALL_PAGES=1 the
 rest is looked at as well, which takes minutes.
 """
+DOCS = Path(__file__).parents[2] / "docs"
 DARK = "document.body.setAttribute('data-md-color-scheme', 'slate')"
 LOADED_BY_ADDRESS = "404.html"
 """It names its style sheets by their place on a server, and so looks bare in a file."""
@@ -78,3 +80,20 @@ def test_theme_button_changes_the_theme(address, visit):
     page.locator("label[title=Dark]").click()
     page.wait_for_function(f"{ground} !== {light!r}")
     assert page.evaluate(ground) != light
+
+
+@pytest.mark.parametrize("name", ["tutorial", "benchmarks", "how-to/read-a-certificate"])
+def test_copied_commands_have_neither_prompt_nor_output(address, visit, name):
+    """Every console of the page, against its source; what the button copies is read from the clipboard."""
+    source = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    consoles = [
+        re.findall(r"^\$ (.*?)(?: +# .*)?$", text, re.M) for text in re.findall(r"^```console\n(.*?)^```$", source, re.M | re.S)
+    ]
+    page = visit(f"{address}/{name}.html", permissions=["clipboard-read", "clipboard-write"])
+    for number, lines in enumerate(consoles):
+        block = page.locator(".language-console").nth(number)
+        block.hover()
+        block.locator(".md-code__button").first.click()
+        page.wait_for_function("document.querySelector('.md-dialog--active') !== null")
+        assert page.evaluate("navigator.clipboard.readText()") == "\n".join(lines)
+    assert page.locator(".language-console").count() == len(consoles) > 0
