@@ -1,0 +1,53 @@
+"""Pages in which one looks things up show of every section what it is about; the rest is a line that opens.
+
+Links to what is folded open it, as does the search; on paper all is open. That is the theme's doing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from mkdocs.structure.pages import Page
+
+
+class Fold(NamedTuple):
+    """How the sections of a page are folded."""
+
+    level: int
+    """Of the headings of sections: 2 or 3."""
+    shown: str
+    """The last element of a section that stays open: its first one of this name."""
+    words: str
+    """What the line says."""
+    opened: int = 0
+    """How many sections, from the first one on, are open at first."""
+
+
+PAGES = {
+    "benchmarks.md": Fold(2, "p", "Figures"),
+    "changelog.md": Fold(3, "h3", "Changes", opened=1),
+    "reference/command-line.md": Fold(2, "p", "Options and output"),
+}
+SHORT = 500
+"""Characters of HTML: a section whose rest is shorter stays open."""
+
+
+def on_page_content(html: str, *, page: Page, **_: Any) -> str:
+    """Fold the sections of the pages above."""
+    fold = PAGES.get(page.file.src_uri)
+    if fold is None:
+        return html
+    head, *sections = re.split(rf"(?=<h{fold.level}[ >])", html)
+    return head + "".join(folded(section, fold, place < fold.opened) for place, section in enumerate(sections))
+
+
+def folded(section: str, fold: Fold, opened: bool) -> str:
+    """A section with all that follows its first words in a ``details``; a section of a higher level that begins in it stays out."""
+    own, *higher = re.split(rf"(?=<h[1-{fold.level - 1}][ >])", section, maxsplit=1)
+    shown, end, rest = own.partition(f"</{fold.shown}>")
+    if len(rest) < SHORT:
+        return section
+    state = " open" if opened else ""
+    return f'{shown}{end}\n<details class="more"{state}><summary>{fold.words}</summary>\n{rest}\n</details>\n{"".join(higher)}'
