@@ -29,6 +29,10 @@ PAGES = {
     "benchmarks.md": Fold(2, "p", "Figures"),
     "changelog.md": Fold(3, "h3", "Changes", opened=1),
     "reference/command-line.md": Fold(2, "p", "Options and output"),
+    "reproduced/networks.md": Fold(2, "h2", "Tables", opened=4),
+    "reproduced/p0.md": Fold(2, "h2", "Tables and pictures", opened=2),
+    "reproduced/p1.md": Fold(2, "h2", "Tables", opened=6),
+    "study.md": Fold(2, "p", "Tables and pictures", opened=2),
 }
 SHORT = 500
 """Characters of HTML: a section whose rest is shorter stays open."""

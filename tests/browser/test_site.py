@@ -23,8 +23,8 @@ rest is looked at as well, which takes minutes.
 """
 DOCS = Path(__file__).parents[2] / "docs"
 DARK = "document.body.setAttribute('data-md-color-scheme', 'slate')"
-HIGH = {"proofs/exact-composition.html", "reproduced/p0.html", "study.html"}
-"""Pages above 9,000 pixels: one proof or one experiment each, of which nothing can be looked up alone."""
+HIGH = {"proofs/exact-composition.html"}
+"""Pages above 9,000 pixels: one proof, of which nothing can be looked up alone."""
 LOADED_BY_ADDRESS = "404.html"
 """It names its style sheets by their place on a server, and so looks bare in a file."""
 
