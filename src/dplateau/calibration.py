@@ -48,6 +48,8 @@ _MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
+_SAME: Final = 1e-12
+"""Bounds that differ by no more than this share are the same one."""
 
 
 def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
@@ -105,11 +107,17 @@ class _Spent:
         self.leading, self.delta, self.vary = leading, delta, vary
         self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
         self.known: dict[Run | Runs, float] = {}
+        self.by: dict[Run, dict[str, float]] = {}
 
     def __call__(self, candidate: Run | Runs) -> float:
         if candidate not in self.known:
             self.known[candidate] = self._composed(candidate) if isinstance(candidate, Runs) else self._least(candidate)
         return self.known[candidate]
+
+    def best(self, candidate: Run) -> Analysis:
+        """The analysis that said the least, once a run is known; of closed forms that differ by a rounding the first."""
+        read = self.by[candidate]
+        return next(one for one in self.leading if read.get(one.name, math.inf) <= self.known[candidate] * (1 + _SAME))
 
     def about(self, candidate: Run) -> float:
         """About what it costs; found faster, to search with."""
@@ -123,6 +131,7 @@ class _Spent:
 
     def _least(self, candidate: Run, *, about: bool = False) -> float:
         level, best = math.log(largest(candidate.noise_multiplier)), math.inf
+        by: dict[str, float] = {}
         # The last one that was least comes first.
         for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
             said = self.said[analysis.name]
@@ -130,9 +139,11 @@ class _Spent:
                 continue
             if analysis.why_not(candidate) is None:
                 read = analysis.about(candidate, self.delta) if about else analysis.guarantee(candidate).upper(self.delta)
-                best = min(best, read)
+                best, by[analysis.name] = min(best, read), read
                 if not about or (candidate.steps >= _MANY and read >= _TOLD):
                     said.append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
+        if not about:
+            self.by[candidate] = by
         return best
 
 
@@ -184,6 +195,20 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
             x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor)
     x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
     return _scaled(run, math.exp(x))
+
+
+def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Analysis]:
+    """``calibrate(run, epsilon=epsilon, delta=delta)`` with what it found on the way, so that nobody need ask again.
+
+    Returns
+    -------
+    tuple of Run, float and Analysis
+        The run, its certified epsilon, and the proved analysis that says so.
+    """
+    leading = leading_analyses()
+    spent = _Spent(leading, delta, "noise_multiplier")
+    found = _calibrate_noise(run, epsilon, spent, *_start(run, leading, spent, epsilon))
+    return found, spent(found), spent.best(found)  # type: ignore[return-value, arg-type]
 
 
 def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run], most: int, what: str) -> Run:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from dplateau._account import account, leading_analyses
+from dplateau._account import leading_analyses
 from dplateau.accounting import Bound, NotApplicable, gdp_mu
 from dplateau.analyses import FixedOrderBound
-from dplateau.calibration import calibrate
+from dplateau.calibration import least_noise
 from dplateau.spec import Cyclic, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
@@ -48,15 +48,15 @@ class Calibrated:
 
 @lru_cache(maxsize=256)
 def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
-    """What ``calibrate`` makes of ``run``, and what ``account`` says of that.
+    """What ``calibrate`` makes of ``run``, and what the leading bounds say of that.
 
     Raises
     ------
     InputError
         No noise reaches the target, or hardly any is needed.
     """
-    report = account(calibrate(run, epsilon=epsilon, delta=delta), delta)
-    return Calibrated(report.run, report.epsilon, report.best.bound)  # type: ignore[union-attr, arg-type]
+    found, spent, analysis = least_noise(run, epsilon, delta)
+    return Calibrated(found, spent, analysis.bound(found))  # type: ignore[arg-type]  # It applies: it said the least.
 
 
 def spent_by(run: Run, delta: float) -> list[tuple[Bound, float]]:
