@@ -197,6 +197,13 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
     return _scaled(run, math.exp(x))
 
 
+def rough_noise(run: Run, epsilon: float, delta: float) -> float:
+    """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
+    floor = math.log(1e-5 / largest(run.noise_multiplier))
+    x, _ = _reached(lambda x: ExactCompositionBound().about(_louder(run, math.exp(x)), delta), epsilon, 0.0, _SLOPE, _ROUGH, floor)
+    return largest(_louder(run, math.exp(x)).noise_multiplier)
+
+
 def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Analysis]:
     """``calibrate(run, epsilon=epsilon, delta=delta)`` with what it found on the way, so that nobody need ask again.
 

@@ -10,7 +10,7 @@ from typing import Final
 from dplateau._account import leading_analyses
 from dplateau.accounting import Bound, NotApplicable, gdp_mu
 from dplateau.analyses import FixedOrderBound
-from dplateau.calibration import least_noise
+from dplateau.calibration import least_noise, rough_noise
 from dplateau.spec import Cyclic, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
@@ -104,9 +104,14 @@ def composition(settings: Settings) -> Calibrated:
     return calibrated(settings.without(last=False).run(1.0), settings.epsilon, settings.delta)
 
 
+def rough(settings: Settings) -> float:
+    """About the noise that composition needs, within some hundredths of a second. Nothing is certified by it."""
+    return rough_noise(settings.without(last=False).run(1.0), settings.epsilon, settings.delta)
+
+
 def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> float:
     """About what the excess risk is, to compare step sizes with: no bound."""
-    if settings.counts_on_last and settings.scheme.random_size:
+    if settings.counts_on_last and settings.by_lot:
         noise *= math.sqrt(min(1.0, _remembered(settings, eta) / settings.steps))
     elif settings.counts_on_last:
         order = settings.without(sampling=Cyclic.kind) if settings.scheme.shuffled else settings
