@@ -34,6 +34,8 @@ _ALLOCATED: Final = 1e-4
 """The same under random allocation, whose enclosures are up to so wide."""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
+_LONG, _SHORT = 200, 12
+"""Most values of a curve that are looked at; of one to search with fewer, since it may jump back and forth."""
 _BESIDE: Final = 0.2
 """What a bound said at noise whose log is smaller by no more than this tells whether it may be the least."""
 _STEEPEST: Final = 6.0
@@ -156,14 +158,14 @@ def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
     return lowest
 
 
-def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
+def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, most: int) -> tuple[float, float]:
     """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
     Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket.
     """
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     above = below = 0.0
-    for attempt in range(200):
+    for attempt in range(most):
         value = max(min(30.0, math.log(max(curve(x), _LEAST) / epsilon)), -30.0)  # What is not a number counts as infinite.
         if -near <= value <= 0:
             return x, slope
@@ -184,6 +186,8 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
         if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
             x = (low + high) / 2
         reach *= 2
+    if most < _LONG and high < math.inf:
+        return high, slope
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
@@ -192,15 +196,19 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
     slope, floor = _SLOPE, math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
-            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor)
-    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
+            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor, _SHORT)
+    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor, _LONG)
     return _scaled(run, math.exp(x))
 
 
 def rough_noise(run: Run, epsilon: float, delta: float) -> float:
     """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
     floor = math.log(1e-5 / largest(run.noise_multiplier))
-    x, _ = _reached(lambda x: ExactCompositionBound().about(_louder(run, math.exp(x)), delta), epsilon, 0.0, _SLOPE, _ROUGH, floor)
+
+    def by_composition(x: float) -> float:
+        return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
+
+    x, _ = _reached(by_composition, epsilon, 0.0, _SLOPE, _ROUGH, floor, _SHORT)
     return largest(_louder(run, math.exp(x)).noise_multiplier)
 
 

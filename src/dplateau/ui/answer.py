@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -130,9 +130,11 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
 
 def _first(settings: Settings, _: int) -> dict[str, Any]:
     """What can be said within a tenth of a second: the answer itself, or about what composition needs."""
-    if not settings.takes_long:
+    about = None
+    with suppress(InputError):  # What no rough number is told of may have a certified one.
+        about = rough(settings) if settings.takes_long else None
+    if about is None:
         return {"certified": True, **_noise(settings, 0)}
-    about = rough(settings)
     last = " The last iterate, which may need less, is looked at, too." if settings.counts_on_last else ""
     words = f"About what composition needs, and not certified: the certified number is on its way.{last}"
     return {"certified": False, "noise": about, "shown": f"about {about:.3g}", "words": words}

@@ -57,6 +57,7 @@
 
   function enable() {
     const set = (name, on) => { byId(name).disabled = !on; byId(`${name}-slider`).disabled = !on; };
+    byId("sampling-hint").textContent = byId("sampling").selectedOptions[0].dataset.hint;
     set("batch", value("sampling") !== "full");
     set("epochs", value("sampling") !== "one-pass");
     set("l2", value("shrunk") === "1" && value("convex") === "1");
@@ -267,13 +268,15 @@
       rows.sort((a, b) => a[0] - b[0]);
       const steps = rows.map((one) => one[0]);
       const all = rows.flatMap((one) => [one[1], one[2]]).filter((one) => one > 0);
+      // Where nothing changes, rounding must not fill the figure.
+      const low = Math.min(...all, first.target / 2) / 1.2, high = Math.max(...all, 2 * first.target) * 1.2;
       const certified = { name: "certified", x: steps, y: rows.map((one) => one[2]), colour: "series-1", width: 3, hover: "%{x:,} steps: %{y:.4g}" };
       const composition = { name: "composition alone", x: steps, y: rows.map((one) => one[1]), colour: "series-2", dash: "dash", hover: "%{x:,} steps: %{y:.4g} by composition" };
       const target = { name: "the target", x: [steps[0], steps.at(-1)], y: [first.target, first.target], colour: "quiet", width: 1, dash: "dot", hover: "%{y:.4g}" };
       const lines = [certified, ...(first.has_last ? [composition] : []), target, marked("these settings", first.chosen, first.target, "%{x:,} steps: %{y:.4g}")];
       dplateau.draw(byId("plateau"), {
         x: { title: "steps", log: true, range: [steps[0], steps.at(-1)], ...ticks(steps[0], steps.at(-1)) },
-        y: { title: "epsilon at this noise", log: true, ...ticks(Math.min(...all), Math.max(...all)) },
+        y: { title: "epsilon at this noise", log: true, range: [low, high], ...ticks(low, high) },
         lines,
       });
       byId("plateau-table").tBodies[0].replaceChildren(...rows.map((one) => row(grouped(one[0]), one[1] === null ? "none" : up(one[1]), one[2] === null ? "none" : up(one[2]))));
