@@ -2,11 +2,11 @@
 
     python experiments/planner_page.py [--settings 400] [--seed 0] [--json FILE]
 
-Settings are drawn uniformly from the page: every choice and every box with equal chances, numbers uniform on their sliders (which are
-logarithmic). Those that the page refuses are drawn again. For each the page's two answers are timed in a warm process: the first
-number, and the certified one; then ``calibrate`` is asked on its own for what the page says would run, and ``account`` for what that
-costs. Times are of the processor, so that other work on the machine does not count; use OPENBLAS_NUM_THREADS=1 for one thread.
-Results are kept in FILE after every setting; started again, the command goes on where it stopped.
+Settings are drawn uniformly from the page: every choice and every box with equal chances, numbers uniform on their sliders (which
+are logarithmic). Those that the page refuses are drawn again. For each the page's two answers are timed in a warm process: the first
+number, and the certified one; then ``calibrate`` is asked on its own for what the page says would run. Times are of the processor,
+so that other work on the machine does not count; use OPENBLAS_NUM_THREADS=1 for one thread. Results are kept in FILE after every
+setting; started again, the command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 
 import dplateau as dp
 from dplateau.ui.answer import answer, warm_up
-from dplateau.ui.noise import calibrated, found, step_size_of
+from dplateau.ui.noise import step_size_of
 from dplateau.ui.settings import CHOICES, NUMBERS, Settings, SettingsError
 
 SOON: Final = 0.1
@@ -63,13 +63,10 @@ def compared(settings: Settings) -> dict[str, Any]:
     """One setting: the page's noise, the library's, what account says of it, and the times."""
     said, first = seconds(lambda: answer(settings, "first"))
     full, more = seconds(lambda: answer(settings, "noise"))
-    row = {"settings": settings.to_query(), "first": first, "certified": first + more}
+    row: dict[str, Any] = {"settings": settings.to_query(), "first": first, "certified": first + more}
     if isinstance(full, str):
         return row | {"refused": full}
-    run, least = found(settings).run, None
-    # Where the same steps release only what composition covers, nothing else is certified: see Settings.counts_on_last.
-    plan = run if settings.counts_on_last else settings.without(last=False).run(step_size_of(settings))
-    calibrated.cache_clear()
+    plan = settings.run(step_size_of(settings))
     least = dp.calibrate(plan, epsilon=settings.epsilon, delta=settings.delta).noise_multiplier
     row["kind"] = settings.sampling + (", last iterate" if settings.counts_on_last else "")
     row["progressive"] = not said["certified"]
@@ -83,7 +80,9 @@ def table(rows: list[dict[str, Any]]) -> None:
     same = sum(f"{row['noise']:.6g}" == f"{row['calibrate']:.6g}" for row in answered)
     above = sum(row["epsilon"] > row["target"] for row in answered)
     print(f"{len(rows)} settings, {len(rows) - len(answered)} that need hardly any noise and are refused")
-    print(f"{same} of {len(answered)} agree with calibrate to six digits; largest difference {off:.1e}; {above} cost more than asked")
+    print(
+        f"{same} of {len(answered)} agree with calibrate to six digits; largest difference {off:.1e}; {above} cost more than asked"
+    )
     print("\n| | settings | first number: median | 95 % | certified: median | 95 % | within 100 ms: first | certified |")
     print("|---|---|---|---|---|---|---|---|")
     for kind in ("all", *sorted({row["kind"] for row in answered})):

@@ -261,8 +261,8 @@ class Settings:
     @property
     def takes_long(self) -> bool:
         """Whether the certified noise may take longer than a tenth of a second."""
-        rare = self.batches_an_epoch > MOST_RARE
-        return self.by_lot and (self.counts_on_last or self.scheme.allocated or rare)
+        few = isinstance(self.scheme, FixedSize) or self.batches_an_epoch > MOST_RARE
+        return self.by_lot and (self.counts_on_last or self.scheme.allocated or few)
 
     @property
     def last_takes_long(self) -> bool:
