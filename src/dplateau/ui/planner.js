@@ -73,7 +73,7 @@
     const given = new URLSearchParams(settings);
     if (part !== "ledger") for (const name of OF_LEDGER) given.delete(name);
     const where = part === "ledger" ? "/forecast?quiet=1" : `/answer?quiet=1&part=${part}&piece=${piece}`;
-    const reply = await fetch(`${where}&${given}`, { signal: AbortSignal.timeout(60000) });
+    const reply = await fetch(`${where}&${given}`, { signal: AbortSignal.timeout(300000) });
     return reply.json();
   }
 

@@ -3,8 +3,8 @@
 Every bound is on the last iterate of projected steps along gradients that are unbiased given the past. That holds for full batches
 and those that are drawn afresh (Poisson, fixed size) and the mean loss on the rows; for batches in a fixed or a shuffled order it
 holds in the first epoch, for the mean loss in the population that the rows are independent draws of; under random allocation it
-does not hold. Proofs: ``docs/explanation/utility.md``, ``docs/explanation/dp-sgld.md``. Gradients are clipped to their largest norm,
-so never shortened; rounding, and the little room that the training loop leaves for it, are left out.
+does not hold. Proofs: ``docs/explanation/utility.md``, ``docs/explanation/dp-sgld.md``. Gradients are clipped to their largest
+norm, so never shortened; rounding, and the little room that the training loop leaves for it, are left out.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def excess_risk(settings: Settings, run: Run) -> Risk:
         return Risk(
             None,
             why_not="under random allocation, batches are not unbiased given the past: a row that was used waits for the next "
-            "epoch. No theorem of this library covers them. Full batches, Poisson and fixed-size batches, and one epoch in order are.",
+            "epoch. No theorem of this library covers them. Full batches, batches drawn afresh, and one epoch in order are.",
         )
     in_order = settings.scheme.ordered or settings.scheme.shuffled
     if in_order and run.steps > settings.batches_an_epoch:
