@@ -3,7 +3,7 @@
     python experiments/planner_page.py [--settings 400] [--seed 0] [--json FILE]
 
 Settings are drawn uniformly from the page: every choice and every box with equal chances, numbers uniform on their sliders (which
-are logarithmic). Those that the page refuses are drawn again. For each the page's two answers are timed in a warm process: the first
+are logarithmic). Those that the page refuses are drawn again. For each, the two answers are timed in a warm process: the first
 number, and the certified one; then ``calibrate`` is asked on its own for what the page says would run. Times are of the processor,
 so that other work on the machine does not count; use OPENBLAS_NUM_THREADS=1 for one thread. Results are kept in FILE after every
 setting; started again, the command goes on where it stopped.
