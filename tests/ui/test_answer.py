@@ -12,13 +12,15 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import gdp_mu
 from dplateau.accounting.trade_offs import Gaussian
+from dplateau.analyses import ExactCompositionBound
+from dplateau.calibration import _LONG, _SHORT
 from dplateau.cli.main import status
 from dplateau.losses import Logistic
 from dplateau.planning import MOST_WEIGHTS as PLANNED
 from dplateau.report.trade_off import trade_offs
 from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
 from dplateau.ui.curves import _rows
-from dplateau.ui.noise import at_step_size, calibrated, composition, found, step_size_of
+from dplateau.ui.noise import at_step_size, calibrated, composition, found, rough, step_size_of
 from dplateau.ui.settings import LIPSCHITZ, NUMBERS, PRESETS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
 
 FULL = Settings()
@@ -370,6 +372,24 @@ def test_the_first_answer_is_rough_only_where_the_certified_one_takes_time(monke
     # What no rough number is told of is answered as always.
     monkeypatch.setattr("dplateau.ui.answer.rough", lambda _: (_ for _ in ()).throw(dp.InputError("none")))
     assert answer(FIXED.without(d=7), "first")["certified"] is True
+
+
+def test_a_rough_search_that_finds_nothing_ends_soon(monkeypatch):
+    """Where few draws decide, the saddle point jumps back and forth: 200 values were asked for nothing."""
+    asked: list[float] = []
+
+    def counted(self, run, delta):
+        asked.append(run.noise_multiplier)
+        return about(self, run, delta)
+
+    about = ExactCompositionBound.about
+    monkeypatch.setattr(ExactCompositionBound, "about", counted)
+    settings = Settings(
+        n=17_487_133, sampling="fixed-size", batch=604, epochs=8.9, epsilon=0.01, delta=1.8e-8, adjacency="replace", last=False
+    )
+    with pytest.raises(dp.InputError):
+        rough(settings)
+    assert len(asked) <= _SHORT < _LONG
 
 
 def test_one_pass_uses_every_row_once():
