@@ -34,6 +34,8 @@ _ALLOCATED: Final = 1e-4
 """The same under random allocation, whose enclosures are up to so wide."""
 _ROUGH: Final = 1e-3
 """The same in a search, and the width of its enclosures."""
+_LONG, _SHORT = 200, 12
+"""Most values of a curve that are looked at; of one to search with fewer, since it may jump back and forth."""
 _BESIDE: Final = 0.2
 """What a bound said at noise whose log is smaller by no more than this tells whether it may be the least."""
 _STEEPEST: Final = 6.0
@@ -48,6 +50,8 @@ _MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
+_SAME: Final = 1e-12
+"""Bounds that differ by no more than this share are the same one."""
 
 
 def _scaled(run: Run | Runs, factor: float) -> Run | Runs:
@@ -105,11 +109,17 @@ class _Spent:
         self.leading, self.delta, self.vary = leading, delta, vary
         self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
         self.known: dict[Run | Runs, float] = {}
+        self.by: dict[Run, dict[str, float]] = {}
 
     def __call__(self, candidate: Run | Runs) -> float:
         if candidate not in self.known:
             self.known[candidate] = self._composed(candidate) if isinstance(candidate, Runs) else self._least(candidate)
         return self.known[candidate]
+
+    def best(self, candidate: Run) -> Analysis:
+        """The analysis that said the least, once a run is known; of closed forms that differ by a rounding the first."""
+        read = self.by[candidate]
+        return next(one for one in self.leading if read.get(one.name, math.inf) <= self.known[candidate] * (1 + _SAME))
 
     def about(self, candidate: Run) -> float:
         """About what it costs; found faster, to search with."""
@@ -123,6 +133,7 @@ class _Spent:
 
     def _least(self, candidate: Run, *, about: bool = False) -> float:
         level, best = math.log(largest(candidate.noise_multiplier)), math.inf
+        by: dict[str, float] = {}
         # The last one that was least comes first.
         for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
             said = self.said[analysis.name]
@@ -130,9 +141,11 @@ class _Spent:
                 continue
             if analysis.why_not(candidate) is None:
                 read = analysis.about(candidate, self.delta) if about else analysis.guarantee(candidate).upper(self.delta)
-                best = min(best, read)
+                best, by[analysis.name] = min(best, read), read
                 if not about or (candidate.steps >= _MANY and read >= _TOLD):
                     said.append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
+        if not about:
+            self.by[candidate] = by
         return best
 
 
@@ -145,14 +158,14 @@ def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
     return lowest
 
 
-def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float) -> tuple[float, float]:
+def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, most: int) -> tuple[float, float]:
     """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
     Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket.
     """
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     above = below = 0.0
-    for attempt in range(200):
+    for attempt in range(most):
         value = max(min(30.0, math.log(max(curve(x), _LEAST) / epsilon)), -30.0)  # What is not a number counts as infinite.
         if -near <= value <= 0:
             return x, slope
@@ -173,6 +186,8 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
         if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
             x = (low + high) / 2
         reach *= 2
+    if most < _LONG and high < math.inf:
+        return high, slope
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
@@ -181,9 +196,34 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
     slope, floor = _SLOPE, math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
-            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor)
-    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
+            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor, _SHORT)
+    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor, _LONG)
     return _scaled(run, math.exp(x))
+
+
+def rough_noise(run: Run, epsilon: float, delta: float) -> float:
+    """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
+    floor = math.log(1e-5 / largest(run.noise_multiplier))
+
+    def by_composition(x: float) -> float:
+        return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
+
+    x, _ = _reached(by_composition, epsilon, 0.0, _SLOPE, _ROUGH, floor, _SHORT)
+    return largest(_louder(run, math.exp(x)).noise_multiplier)
+
+
+def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Analysis]:
+    """``calibrate(run, epsilon=epsilon, delta=delta)`` with what it found on the way, so that nobody need ask again.
+
+    Returns
+    -------
+    tuple of Run, float and Analysis
+        The run, its certified epsilon, and the proved analysis that says so.
+    """
+    leading = leading_analyses()
+    spent = _Spent(leading, delta, "noise_multiplier")
+    found = _calibrate_noise(run, epsilon, spent, *_start(run, leading, spent, epsilon))
+    return found, spent(found), spent.best(found)  # type: ignore[return-value, arg-type]
 
 
 def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run], most: int, what: str) -> Run:

@@ -8,8 +8,8 @@ import time
 import pytest
 from tests.browser.conftest import DESKTOP, PHONE, THEMES
 
-from dplateau.ui.answer import answer, warm_up
-from dplateau.ui.settings import Settings
+from dplateau.ui.answer import WORTH, answer, warm_up
+from dplateau.ui.settings import PRESETS, Settings
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
@@ -42,7 +42,7 @@ def open_page(visit, address):
 
 def settled(page):
     """Wait until every part of the answer is that of the settings."""
-    page.wait_for_selector("#answers[data-settled]", timeout=20_000)
+    page.wait_for_selector("#answers[data-settled]", timeout=60_000)
 
 
 def noise_of(page):
@@ -65,26 +65,105 @@ def test_it_shows_what_the_library_says(open_page):
     assert said["composition_shown"] in page.text_content("#noise-words")
     assert page.text_content("#risk") == "no bound"
     assert re.search(r"begins at about [\d,]+ steps", page.text_content("#plateau-words"))
-    assert "1 % false alarms" in page.text_content("#trade-off-words")
-    assert page.locator("#plateau .scatterlayer .trace").count() == 3
-    assert page.locator("#trade-off .scatterlayer .trace").count() == 3
+    detects = dict(map(tuple, answer(settings, "trade-off")["readings"]))
+    found = float(
+        re.search(r"With 1 % false alarms, the best attacker detects at most ([\d.]+) %", page.text_content("#attacker"))[1]
+    )
+    assert 100 * detects[0.01] <= found < 100 * detects[0.01] + 0.1
+    assert page.locator("#attacker-table tbody tr").count() == len(detects)
 
 
-@pytest.mark.parametrize("scheme", ["random-allocation", "poisson"])
+def test_both_figures_have_one_convention(open_page):
+    page = open_page()
+    traces = "id => document.getElementById(id).data.map(one => [one.name, one.line.dash, one.mode, one.line.color])"
+    epsilons, detections = (page.evaluate(traces, name) for name in ("plateau", "trade-off"))
+    assert [one[0] for one in epsilons] == ["certified", "composition alone", "the target", "these settings"]
+    assert [one[0] for one in detections] == ["certified", "epsilon, delta alone", "guessing", "at 1 % false alarms"]
+    assert [one[1:] for one in epsilons] == [one[1:] for one in detections]
+    # Higher is worse in both: the certified line never lies above the one without what it counts on.
+    for name in ("plateau", "trade-off"):
+        certified, alone = page.evaluate("id => document.getElementById(id).data.slice(0, 2).map(one => [...one.y])", name)
+        assert all(a <= b * (1 + 1e-6) + 1e-12 for a, b in zip(certified, alone, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["random-allocation", "poisson", "fixed-size"])
 def test_random_batches_are_answered_like_all_others(open_page, scheme):
     page = open_page("?n=6000&batch=100&epochs=20&delta=1e-5&d=10")
     first = page.text_content("#noise")
-    page.click(f"label[for=sampling-{scheme}]")
-    changed(page, first)
-    said = answer(Settings(n=6000, d=10, sampling=scheme, batch=100, epochs=20, delta=1e-5), "noise")
+    page.select_option("#sampling", scheme)
+    settled(page)
+    assert page.text_content("#noise") != first
+    assert page.text_content("#took").startswith("First number in ")
+    settings = Settings(n=6000, d=10, sampling=scheme, batch=100, epochs=20, delta=1e-5)
+    said = answer(settings, "noise")
     assert page.text_content("#noise") == said["shown"]
     assert f"--sampling {scheme} " in page.text_content("#command") == said["command"]
     allocated = scheme == "random-allocation"
     assert (page.text_content("#risk") == "no bound") is allocated
-    assert page.locator("#plateau .scatterlayer .trace").count() == 3
+    assert page.locator("#plateau .scatterlayer .trace").count() == 4
     assert "grows with every step" in page.text_content("#plateau-words")
     assert ("Poisson batches of the same size" in page.text_content("#worth-words")) is allocated
-    assert "Nothing" not in page.text_content("#worth")
+    for piece, name in enumerate(WORTH):
+        worth = answer(settings, "worth", piece)
+        same = worth["shown"] in (None, said["shown"])
+        words = "the same" if same else f"{'without' if worth['there'] else 'with'} it {worth['shown']}"
+        assert page.text_content(f"#worth-{name}") == words
+
+
+def test_a_number_that_is_not_certified_says_so(open_page):
+    page = open_page()
+    # The certified number waits until the page was looked at.
+    held = []
+    page.route("**/answer?*part=noise&*", lambda route: held.append(route))
+    with page.expect_request("**/answer?*part=noise&*"):
+        page.select_option("#sampling", "poisson")
+    page.wait_for_selector("#noise-box.pending")
+    rough = answer(Settings(sampling="poisson"), "first")
+    assert page.text_content("#noise") == page.text_content("#bar-noise") == rough["shown"]
+    assert "not certified" in page.text_content("#noise-words")
+    held[0].continue_()
+    page.wait_for_selector("#noise-box.good")
+    settled(page)
+    assert page.text_content("#noise") == answer(Settings(sampling="poisson"), "noise")["shown"]
+
+
+def test_presets_fill_in_everything(open_page):
+    page = open_page("?n=777&ball=1&delta=1e-5")
+    assert page.locator("[data-preset][aria-pressed=true]").count() == 0
+    for label, _, settings in PRESETS.values():
+        before = page.url
+        page.click(f"button:has-text('{label}')")
+        page.wait_for_url(lambda url, before=before: url != before)
+        settled(page)
+        assert page.text_content("#noise") == answer(settings, "noise")["shown"]
+        assert page.text_content("[data-preset][aria-pressed=true]") == label
+        assert page.text_content("#python") == answer(settings, "noise")["python"]
+        assert page.text_content("#train") == (answer(settings, "noise")["train"] or "")
+        assert page.is_visible("#train") is (answer(settings, "noise")["train"] is not None)
+        assert page.is_disabled("#epochs") is settings.scheme.once
+    page.fill("#n", "5000")
+    settled(page)
+    assert page.locator("[data-preset][aria-pressed=true]").count() == 0
+
+
+def test_the_assumptions_are_above_the_fold(open_page):
+    page = open_page()
+    for name in ("last", "convex", "shrunk", "ball"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box["y"] + box["height"] <= DESKTOP[1]
+    rests, answers = page.locator("#rests").bounding_box(), page.locator("#noise-box").bounding_box()
+    form = page.locator("#form").bounding_box()
+    assert form["x"] + form["width"] <= answers["x"] < rests["x"] + rests["width"]
+    assert answers["y"] + answers["height"] <= rests["y"]
+    assert rests["y"] + rests["height"] <= DESKTOP[1]
+
+
+def test_disabled_boxes_look_disabled(open_page):
+    page = open_page()  # all rows in every step: no batch size
+    style = "id => (one => [one.borderStyle, one.backgroundColor, one.color])(getComputedStyle(document.getElementById(id)))"
+    off, on = (page.evaluate(style, name) for name in ("batch", "epochs"))
+    assert page.is_disabled("#batch")
+    assert all(a != b for a, b in zip(off, on, strict=True))
 
 
 def test_sliders_move_the_answer(open_page):
@@ -119,9 +198,9 @@ def test_the_keyboard_is_enough(open_page):
     page.keyboard.press("Space")
     second = changed(page, first)
     assert second > float(first)
-    page.focus("#sampling-full")
+    page.focus("#sampling")
     page.keyboard.press("ArrowDown")
-    assert page.is_checked("#sampling-cyclic")
+    assert page.input_value("#sampling") == "cyclic"
     settled(page)
     page.wait_for_selector("#command:has-text('--sampling cyclic')")
     page.focus("#epsilon")
@@ -185,17 +264,17 @@ def test_without_a_clipboard_the_text_is_selected(open_page):
 def test_a_bookmark_brings_the_plan_back(open_page, address):
     page = open_page()
     first = page.text_content("#noise")
-    page.click("label[for=sampling-shuffled]")
+    page.select_option("#sampling", "shuffled")
     page.fill("#epochs", "40")
     page.click("label[for=adjacency-replace]")
     noise = changed(page, first)
     page.wait_for_url("**adjacency=replace**")
     again = open_page(page.url.removeprefix(address))
     assert noise_of(again) == noise
-    assert again.is_checked("#sampling-shuffled")
+    assert again.input_value("#sampling") == "shuffled"
     assert again.is_checked("#adjacency-replace")
     assert again.input_value("#epochs") == "40"
-    again.click("#defaults")
+    again.click("button:has-text('A table')")
     settled(again)
     assert again.text_content("#noise") == first
 
@@ -241,3 +320,9 @@ def test_on_a_phone_settings_stand_above_answers(open_page):
     assert form["y"] + form["height"] <= answers["y"]
     assert page.locator(".bar").is_visible()
     assert page.text_content("#bar-noise") == page.text_content("#noise")
+    page.locator("#epochs").scroll_into_view_if_needed()
+    bar = page.locator(".bar").bounding_box()
+    assert bar["y"] + bar["height"] <= PHONE[1] + 1
+    page.click(".bar")
+    assert abs(page.locator("#answers").bounding_box()["y"]) < 5
+    assert page.url.endswith("#answers")

@@ -12,24 +12,28 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import gdp_mu
 from dplateau.accounting.trade_offs import Gaussian
+from dplateau.analyses import ExactCompositionBound
+from dplateau.calibration import _LONG, _SHORT
 from dplateau.cli.main import status
 from dplateau.losses import Logistic
 from dplateau.planning import MOST_WEIGHTS as PLANNED
 from dplateau.report.trade_off import trade_offs
 from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
 from dplateau.ui.curves import _rows
-from dplateau.ui.noise import at_step_size, calibrated, composition, found, step_size_of
-from dplateau.ui.settings import LIPSCHITZ, NUMBERS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
+from dplateau.ui.noise import at_step_size, calibrated, composition, found, rough, step_size_of
+from dplateau.ui.settings import LIPSCHITZ, NUMBERS, PRESETS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
 
 FULL = Settings()
 CYCLIC = Settings(sampling="cyclic", epochs=50)
 SHUFFLED = Settings(sampling="shuffled", epochs=50, adjacency="replace")
 ALLOCATED = Settings(sampling="random-allocation", epochs=50)
 POISSON = Settings(sampling="poisson", epochs=50)
-EVERY = (FULL, CYCLIC, SHUFFLED, ALLOCATED, POISSON)
+ONCE = Settings(sampling="one-pass")
+FIXED = Settings(sampling="fixed-size", epochs=50)
+EVERY = (FULL, CYCLIC, SHUFFLED, ONCE, FIXED, ALLOCATED, POISSON)
 MORE = 2e-5
 """Noise of bounds that take their time is found to this share, and never too small."""
-NEAR = {"random-allocation": 1e-4, "poisson": 1e-5}
+NEAR = {"random-allocation": 1e-4, "poisson": 1e-5, "fixed-size": 1e-5}
 """How far below the target ``calibrate`` may come, where it is not 1e-6."""
 names = [settings.sampling for settings in EVERY]
 
@@ -45,7 +49,7 @@ def test_the_noise_is_that_of_calibrate(settings):
     best = found(settings)
     run = settings.run(step_size_of(settings))
     exact = dp.calibrate(run, epsilon=settings.epsilon, delta=settings.delta)
-    less = MORE if settings.scheme.random_size else 1e-8  # calibrate itself is as near as that
+    less = MORE if settings.by_lot else 1e-8  # calibrate itself is as near as that
     assert exact.noise_multiplier * (1 - less) <= best.noise <= exact.noise_multiplier * (1 + MORE)
     assert settings.scheme.allocated or best.noise == exact.noise_multiplier
     assert dp.account(best.run, settings.delta).epsilon <= settings.epsilon
@@ -153,6 +157,7 @@ def test_more_epsilon_needs_less_noise_and_more_epochs_more(settings):
     assert all(a > b for a, b in pairwise(noises))
     longer = [found(fixed.without(epochs=epochs)).noise for epochs in (20, 50, 200)]
     assert all(a <= b * (1 + MORE) for a, b in pairwise(longer))
+    assert settings.scheme.once is (longer[0] == longer[-1])  # which has one epoch, whatever the field says
     assert found(fixed.without(delta=1e-9)).noise > found(fixed).noise
 
 
@@ -162,15 +167,15 @@ def test_command_and_python_find_the_same_noise(settings, capsys):
     program, *arguments = shlex.split(said["command"])
     assert program == "dplateau"
     assert status([*arguments, "--json"]) == 0
-    least = said["noise"] * (1 - (MORE if settings.scheme.random_size else 3e-8))
-    most = said["noise"] * (1 + (MORE if settings.scheme.random_size else 3e-8))
+    least = said["noise"] * (1 - (MORE if settings.by_lot else 3e-8))
+    most = said["noise"] * (1 + (MORE if settings.by_lot else 3e-8))
     assert least <= json.loads(capsys.readouterr().out)["noise_multiplier"] <= most
     namespace: dict[str, object] = {}
     exec(said["python"], namespace)
     assert least <= float(capsys.readouterr().out) <= most
 
 
-@pytest.mark.parametrize("scheme", ["cyclic", "random-allocation"])
+@pytest.mark.parametrize("scheme", ["full", "cyclic", "one-pass", "fixed-size", "random-allocation"])
 def test_python_trains_as_its_comment_says(scheme):
     small = Settings(n=200, d=3, sampling=scheme, batch=50, epochs=5, epsilon=5, delta=1e-4, shrunk=True, ball=True)
     lines = answer(small, "noise")["python"].splitlines()
@@ -231,7 +236,7 @@ def test_the_plateau_begins_where_more_steps_cost_little():
 
 
 @pytest.mark.filterwarnings("ignore::dplateau.spec.PrivacyWarning")
-@pytest.mark.parametrize("settings", [ALLOCATED, POISSON], ids=["random-allocation", "poisson"])
+@pytest.mark.parametrize("settings", [ALLOCATED, POISSON, FIXED], ids=["random-allocation", "poisson", "fixed-size"])
 def test_trade_off_of_slow_bounds_is_certified_and_close(settings):
     run, last = found(settings).run, pieces(settings, "trade-off") - 1
     rows = [row for piece in range(last + 1) for row in _rows(settings, piece)]
@@ -311,7 +316,7 @@ def test_notes_warn_of_what_promises_little():
         ("n", "10.5", "whole"),
         ("epsilon", "0", "from 0.01 to 100"),
         ("delta", "-1", "expected a number"),
-        ("sampling", "one-pass", "expected one of"),
+        ("sampling", "two-passes", "expected one of"),
         ("last", "yes", "expected one of"),
         ("colour", "red", "no such field"),
     ],
@@ -353,3 +358,108 @@ def test_a_step_size_is_rounded_down():
         eta = step_size_of(settings)
         assert eta <= share * 2 / settings.smoothness * (1 + 1e-11)
         assert eta > 0.999 * share * 2 / settings.smoothness
+
+
+def test_the_first_answer_is_rough_only_where_the_certified_one_takes_time(monkeypatch):
+    for settings in (FULL, CYCLIC, SHUFFLED, ONCE, POISSON.without(last=False)):
+        assert answer(settings, "first") == {**answer(settings, "noise"), "part": "first", "certified": True}
+    for settings in (POISSON, FIXED, FIXED.without(convex=False), ALLOCATED, ALLOCATED.without(last=False)):
+        said = answer(settings, "first")
+        assert (said["certified"], said["shown"]) == (False, f"about {said['noise']:.3g}")
+        assert "not certified" in said["words"]
+        assert ("last iterate" in said["words"]) is settings.counts_on_last
+        assert said["noise"] == pytest.approx(composition(settings).noise, rel=0.1)
+    # What no rough number is told of is answered as always.
+    monkeypatch.setattr("dplateau.ui.answer.rough", lambda _: (_ for _ in ()).throw(dp.InputError("none")))
+    assert answer(FIXED.without(d=7), "first")["certified"] is True
+
+
+def test_a_rough_search_that_finds_nothing_ends_soon(monkeypatch):
+    """Where few draws decide, the saddle point jumps back and forth: 200 values were asked for nothing."""
+    asked: list[float] = []
+
+    def counted(self, run, delta):
+        asked.append(run.noise_multiplier)
+        return about(self, run, delta)
+
+    about = ExactCompositionBound.about
+    monkeypatch.setattr(ExactCompositionBound, "about", counted)
+    settings = Settings(
+        n=17_487_133, sampling="fixed-size", batch=604, epochs=8.9, epsilon=0.01, delta=1.8e-8, adjacency="replace", last=False
+    )
+    with pytest.raises(dp.InputError):
+        rough(settings)
+    assert len(asked) <= _SHORT < _LONG
+
+
+def test_one_pass_uses_every_row_once():
+    settings = Settings(n=1003, sampling="one-pass", batch=100, epochs=7, delta=1e-5)
+    said = answer(settings, "noise")
+    run = found(settings).run
+    assert (said["rows"], said["steps"], said["notes"]) == (1003, 10, [])
+    assert run.sampling == dp.OnePass(100)
+    assert said["noise"] == pytest.approx(found(Settings(n=1003, delta=1e-5, epochs=1, last=False)).noise)  # as one step
+    assert "does not grow" in answer(settings, "begins")["words"]
+    steps = [steps for piece in range(2) for steps in answer(settings, "plateau", piece)["steps"]]
+    assert max(steps) == 10
+    assert answer(settings, "risk")["of"] == "population"
+
+
+def test_batches_of_a_fixed_size_have_a_risk_like_poisson_batches():
+    fixed, poisson = (answer(one, "risk") for one in (FIXED, POISSON))
+    assert (fixed["of"], fixed["against"]) == (poisson["of"], poisson["against"]) == ("rows", "all")
+    assert 0.5 < fixed["bound"] / poisson["bound"] < 2
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_can_be_set_and_says_how_to_train(name):
+    settings = PRESETS[name][2]
+    assert Settings.parse(settings.to_query()) == settings
+    said = answer(settings, "first")
+    assert (said["certified"], said["notes"], said["doubtful"]) == (True, [], False)
+    assert ("train_network" in said["python"]) is (name == "network")
+    assert (said["train"] is None) is (name == "network")
+
+
+def test_the_first_settings_are_a_preset():
+    assert PRESETS["table"][2] == Settings()
+
+
+def test_the_network_of_the_python_trains(capsys):
+    small = PRESETS["network"][2].without(n=60, batch=20, epochs=1.0, delta=1e-3)
+    code = "\n".join(line.removeprefix("# ") for line in answer(small, "noise")["python"].splitlines() if "To train" not in line)
+    random = np.random.default_rng(0)
+    namespace: dict[str, object] = {
+        "loss": lambda params, example: (params["w"] @ example[0] - example[1]) ** 2,
+        "params": {"w": np.zeros(2, np.float32)},
+        "examples": (random.normal(size=(60, 2)).astype(np.float32), random.normal(size=60).astype(np.float32)),
+    }
+    exec(code, namespace)
+    assert float(capsys.readouterr().out) == found(small).noise
+    assert np.linalg.norm(namespace["params"]["w"]) > 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [FULL, FULL.without(last=False, shrunk=False), FULL.without(last=False), ONCE.without(shrunk=False)],
+    ids=["last iterate", "composition", "composition with l2", "one pass"],
+)
+def test_the_training_command_trains(settings, tmp_path, monkeypatch, capsys):
+    small = settings.without(n=200, d=3, epochs=5.0, batch=20, delta=1e-4, epsilon=2.0, adjacency="replace")
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    lines = ["a,b,good", *(f"{a:.3f},{b:.3f},{'yes' if a > 0 else 'no'}" for a, b in rows)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    bounds = "".join(f'[columns.{name}]\ntype = "number"\nlow = -1\nhigh = 1\n' for name in "ab")
+    (tmp_path / "rows.toml").write_text(f'{bounds}[columns.good]\ntype = "target"\nclasses = ["no", "yes"]\n')
+    said = answer(small, "noise")
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(said["train"].replace("ROWS", "rows.csv").replace("SCHEMA", "rows.toml"))
+    assert program == "dplateau"
+    assert status([*arguments, "--json", "-o", "model"]) == 0
+    run = json.loads((tmp_path / "model" / "certificate.json").read_text())["run"]
+    assert json.loads(capsys.readouterr().out)["epsilon"] <= 2.0
+    assert (run["n"], run["sampling"]["kind"], run["adjacency"]) == (200, small.sampling, "replace")
+    if not small.scheme.once:
+        assert run["steps"] == said["steps"]
+    if not small.counts_on_last:
+        assert run["noise_multiplier"] == pytest.approx(said["noise"], rel=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ from dplateau.accounting.trade_offs import epsilon_delta
 from dplateau.certificate.words import RELEASED, batches_of, protects
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
-from dplateau.ui.commands import command, python
-from dplateau.ui.noise import Calibrated, at_step_size, composition, found, step_size_of
+from dplateau.ui.commands import command, python, train_command
+from dplateau.ui.noise import Calibrated, at_step_size, composition, found, rough, step_size_of
 from dplateau.ui.risk import drift, excess_risk
 from dplateau.ui.settings import MOST_COST, MOST_DRAWN, MOST_RARE, NUMBERS, RISK_AT_START, Settings, SettingsError
 
@@ -29,8 +29,8 @@ _BOUNDS: Final = {
     "sampled-last-iterate": "the last iterate of random batches",
     "reflection-coupling": "the last iterate of random batches, by reflection",
 }
-WORTH: Final = ("last", "shrunk", "ball")
-"""Assumptions of which the page says what they are worth; "last" stands for all that last-iterate bounds cannot do without."""
+WORTH: Final = ("last", "convex", "shrunk", "ball")
+"""Assumptions of which the page says what they are worth."""
 
 
 def answer(settings: Settings, part: str, piece: int = 0) -> dict[str, Any]:
@@ -124,7 +124,20 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
         "doubtful": settings.delta >= 1 / settings.n or settings.epsilon > MOST_COST,
         "command": command(run, settings.epsilon, settings.delta),
         "python": python(settings, run),
+        "train": train_command(settings, run),
     }
+
+
+def _first(settings: Settings, _: int) -> dict[str, Any]:
+    """What can be said within a tenth of a second: the answer itself, or about what composition needs."""
+    about = None
+    with suppress(InputError):  # What no rough number is told of may have a certified one.
+        about = rough(settings) if settings.takes_long else None
+    if about is None:
+        return {"certified": True, **_noise(settings, 0)}
+    last = " The last iterate, which may need less, is looked at, too." if settings.counts_on_last else ""
+    words = f"About what composition needs, and not certified: the certified number is on its way.{last}"
+    return {"certified": False, "noise": about, "shown": f"about {about:.3g}", "words": words}
 
 
 def _batches(run: Run) -> str:
@@ -211,19 +224,21 @@ def _finite(value: float) -> float | None:
 def _begins(settings: Settings, _: int) -> dict[str, Any]:
     run = found(settings).run
     ends = settings.counts_on_last and bool(run.diameter or run.strong_convexity)
-    steps = curves.begins(run, settings.delta) if ends and not run.sampling.random_size else None
+    steps = curves.begins(run, settings.delta) if ends and not settings.by_lot and not run.sampling.once else None
     epochs = None if steps is None else steps / settings.batches_an_epoch
     return {"steps": steps, "epochs": epochs, "ends": ends, "words": _plateau_words(settings, ends, steps, epochs)}
 
 
 def _plateau_words(settings: Settings, ends: bool, steps: int | None, epochs: float | None) -> str:
     """What becomes of the cost as steps are added."""
+    if settings.scheme.once:
+        return "Every row is in one step only, so the cost does not grow with the steps."
     if not ends and settings.last and settings.convex and not settings.counts_on_last:
         return "Composition grows with every step."
     if not ends:
         released = "with only the last iterate of a convex loss released"
         return f"The cost grows with every step. An l2 term or a ball, {released}, lets it stop."
-    if settings.scheme.random_size:
+    if settings.by_lot:
         return "Composition grows with every step; the last-iterate bound, once it is below, hardly does."
     if steps is None or epochs is None:
         nearer = "a larger l2 coefficient, a smaller ball or longer steps bring it nearer"
@@ -246,17 +261,11 @@ def _trade_off(settings: Settings, piece: int) -> dict[str, Any]:
 
 
 def _worth(settings: Settings, piece: int) -> dict[str, Any]:
-    """The noise with one assumption changed and nothing else: the step size stays."""
+    """The noise with one assumption changed and nothing else: the step size stays. None where it changes nothing."""
     name = WORTH[piece]
-    if name == "last":
-        there = settings.last and settings.convex
-        other = settings.without(last=not there, convex=True)
-        counts = other.counts_on_last is not settings.counts_on_last
-    else:
-        there = bool(getattr(settings, name))
-        other = settings.without(**{name: not there})
-        counts = settings.counts_on_last
-    if not counts:
+    there = bool(getattr(settings, name))
+    other = settings.without(**{name: not there})
+    if not settings.counts_on_last and not other.counts_on_last:
         return {"assumption": name, "there": there, "noise": None, "shown": None}
     step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
     try:
@@ -282,6 +291,7 @@ def _plateau_pieces(settings: Settings) -> int:
 
 
 PARTS: Final[dict[str, tuple[int | Callable[[Settings], int], Callable[[Settings, int], dict[str, Any]]]]] = {
+    "first": (1, _first),
     "noise": (1, _noise),
     "risk": (1, _risk),
     "trade-off": (curves.trade_off_pieces, _trade_off),

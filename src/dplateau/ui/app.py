@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dplateau.report.pages import asset, render
 from dplateau.ui.answer import answer
-from dplateau.ui.settings import NUMBERS, Settings, SettingsError
+from dplateau.ui.settings import NUMBERS, PRESETS, Settings, SettingsError
 
 if TYPE_CHECKING:
     from dplateau.ledger import Ledger
@@ -62,7 +62,8 @@ class _Headers:
 def page(_: Request, ledger: LedgerPages | None = None) -> Response:
     """``/``: the planner, which knows the ranges and the defaults of all settings, and the accounts of a ledger."""
     known = ledger.known() if ledger else {"accounts": None, "trouble": ""}
-    text = render("planner.html", FOLDER, numbers=NUMBERS, query=Settings().to_query(), **known)
+    presets = {name: (label, words, settings.to_query()) for name, (label, words, settings) in PRESETS.items()}
+    text = render("planner.html", FOLDER, numbers=NUMBERS, query=Settings().to_query(), presets=presets, **known)
     return HTMLResponse(text, headers={"Cache-Control": "no-cache"})
 
 

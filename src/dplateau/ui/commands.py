@@ -39,10 +39,27 @@ def command(run: Run, epsilon: float, delta: float) -> str:
     return f"dplateau calibrate --epsilon {epsilon:.12g} --delta {delta:.12g} {' '.join(parts)}"
 
 
+def train_command(settings: Settings, run: Run) -> str | None:
+    """``dplateau train`` where one of its solvers makes such steps; it plans them itself, for the same epsilon."""
+    if not settings.convex or not (run.is_full_batch or run.sampling.once):
+        return None
+    l2 = f" --l2 {settings.l2:.12g}" if settings.shrunk else ""
+    other = "" if run.adjacency == "add-remove" else f" --adjacency {run.adjacency}"
+    cost = f"--epsilon {settings.epsilon:.12g} --delta {settings.delta:.12g}{other}"
+    how = "--solver pnsgd --stream" if run.sampling.once else f"--solver {_full_batch_solver(run)} --steps {run.steps}"
+    return f"dplateau train ROWS --schema SCHEMA {cost} {how}{l2}"
+
+
+def _full_batch_solver(run: Run) -> str:
+    """Langevin steps release the last iterate of a strongly convex loss; the other solver counts on composition."""
+    return "dp-sgld" if run.released == "last" and run.l2 else "noisy-sgd"
+
+
 def python(settings: Settings, run: Run) -> str:
     """Python that finds the noise, with the lines that would train."""
     batch = "" if run.is_full_batch else f"batch_size={_size(run)}"
     stated = [f"    {name}={_literal(value)}," for name, value in _stated(run).items()]
+    stated += [] if settings.convex else ['    update="post-processed",']
     lines = [
         "import dplateau as dp",
         "",
@@ -66,5 +83,12 @@ def python(settings: Settings, run: Run) -> str:
             "# from dplateau.losses import Logistic",
             "# from dplateau.training import train",
             f"# weights = train(run, Logistic(), features, target{options}).weights",
+        ]
+    else:
+        lines += [
+            "",
+            "# To train a network with it, whose loss(params, example) is of one example:",
+            "# from dplateau.networks import noisy_sgd, train_network",
+            "# params = train_network(run, loss, params, examples, optimizer=noisy_sgd(1.0)).params",
         ]
     return "\n".join(lines) + "\n"

@@ -52,9 +52,10 @@ def step_numbers(run: Run, points: int) -> tuple[int, ...]:
     """Numbers of steps around those of the run, evenly spaced in the logarithm; whole epochs where the order has any."""
     unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= run.steps else 1
-    far = 2 * MOST_DRAWN if run.sampling.random_size and run.released == "last" else 10 * MOST_STEPS
-    most = max(min(30 * run.steps, far) // unit, 2)
-    least = max(1.0, run.steps / unit / 300)
+    by_lot = run.sampling.drawn or run.sampling.allocated
+    far = 2 * MOST_DRAWN if by_lot and run.released == "last" else 10 * MOST_STEPS
+    most = min(max(min(30 * run.steps, far) // unit, 2), run.sampling.most_steps(run.n))
+    least = min(max(1.0, run.steps / unit / 300), most)
     return tuple(sorted({unit * round(count) for count in np.geomspace(least, most, points)} | {run.steps}))
 
 
@@ -75,7 +76,7 @@ def begins(run: Run, delta: float) -> int | None:
 
 def trade_off_pieces(settings: Settings) -> int:
     """In how many pieces the trade-off curve comes, each sharper than the one before."""
-    return len(_SHARES) if settings.scheme.random_size else 1
+    return len(_SHARES) if settings.by_lot else 1
 
 
 def trade_off(settings: Settings, piece: int) -> TradeOff:
@@ -83,7 +84,7 @@ def trade_off(settings: Settings, piece: int) -> TradeOff:
     guarantee = found(settings).best.guarantee
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu)
-    known = range(piece + 1) if settings.scheme.random_size else range(len(_SHARES))
+    known = range(piece + 1) if settings.by_lot else range(len(_SHARES))
     return of_table(*np.array([row for each in known for row in _rows(settings, each)]).T)
 
 

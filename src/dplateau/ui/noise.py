@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from dplateau._account import account, leading_analyses
+from dplateau._account import leading_analyses
 from dplateau.accounting import Bound, NotApplicable, gdp_mu
 from dplateau.analyses import FixedOrderBound
-from dplateau.calibration import calibrate
+from dplateau.calibration import least_noise, rough_noise
 from dplateau.spec import Cyclic, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
@@ -48,15 +48,15 @@ class Calibrated:
 
 @lru_cache(maxsize=256)
 def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
-    """What ``calibrate`` makes of ``run``, and what ``account`` says of that.
+    """What ``calibrate`` makes of ``run``, and what the leading bounds say of that.
 
     Raises
     ------
     InputError
         No noise reaches the target, or hardly any is needed.
     """
-    report = account(calibrate(run, epsilon=epsilon, delta=delta), delta)
-    return Calibrated(report.run, report.epsilon, report.best.bound)  # type: ignore[union-attr, arg-type]
+    found, spent, analysis = least_noise(run, epsilon, delta)
+    return Calibrated(found, spent, analysis.bound(found))  # type: ignore[arg-type]  # It applies: it said the least.
 
 
 def spent_by(run: Run, delta: float) -> list[tuple[Bound, float]]:
@@ -104,9 +104,14 @@ def composition(settings: Settings) -> Calibrated:
     return calibrated(settings.without(last=False).run(1.0), settings.epsilon, settings.delta)
 
 
+def rough(settings: Settings) -> float:
+    """About the noise that composition needs, within some hundredths of a second. Nothing is certified by it."""
+    return rough_noise(settings.without(last=False).run(1.0), settings.epsilon, settings.delta)
+
+
 def _rough_risk(settings: Settings, eta: float, mu: float, noise: float) -> float:
     """About what the excess risk is, to compare step sizes with: no bound."""
-    if settings.counts_on_last and settings.scheme.random_size:
+    if settings.counts_on_last and settings.by_lot:
         noise *= math.sqrt(min(1.0, _remembered(settings, eta) / settings.steps))
     elif settings.counts_on_last:
         order = settings.without(sampling=Cyclic.kind) if settings.scheme.shuffled else settings

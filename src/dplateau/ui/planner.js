@@ -7,7 +7,8 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const form = byId("form");
-  const numbers = [...form.querySelectorAll('input[type="number"]')];
+  const numbers = [...form.elements].filter((one) => one.type === "number");
+  const presets = [...document.querySelectorAll("[data-preset]")];
   const names = [...new Set([...form.elements].map((one) => one.name).filter(Boolean))];
   const SLIDER = 1000;
   // Fields that are there where a ledger is.
@@ -56,11 +57,14 @@
 
   function enable() {
     const set = (name, on) => { byId(name).disabled = !on; byId(`${name}-slider`).disabled = !on; };
+    byId("sampling-hint").textContent = byId("sampling").selectedOptions[0].dataset.hint;
     set("batch", value("sampling") !== "full");
+    set("epochs", value("sampling") !== "one-pass");
     set("l2", value("shrunk") === "1" && value("convex") === "1");
     set("step", value("automatic") === "0" && value("convex") === "1");
     set("radius", value("convex") === "1");
     for (const name of ["shrunk", "ball", "inside", "automatic"]) byId(name).disabled = value("convex") !== "1";
+    for (const button of presets) button.setAttribute("aria-pressed", Object.entries(JSON.parse(button.dataset.preset)).every(([name, text]) => value(name) === text));
   }
 
   // Answers.
@@ -69,7 +73,7 @@
     const given = new URLSearchParams(settings);
     if (part !== "ledger") for (const name of OF_LEDGER) given.delete(name);
     const where = part === "ledger" ? "/forecast?quiet=1" : `/answer?quiet=1&part=${part}&piece=${piece}`;
-    const reply = await fetch(`${where}&${given}`, { signal: AbortSignal.timeout(60000) });
+    const reply = await fetch(`${where}&${given}`, { signal: AbortSignal.timeout(300000) });
     return reply.json();
   }
 
@@ -97,11 +101,20 @@
         if (wanted !== asked) {
           asked = wanted;
           const begun = performance.now();
-          const noise = await ask("noise", wanted, 0);
+          const since = () => `${grouped(performance.now() - begun)} ms`;
+          let noise = await ask("first", wanted, 0);
+          let first = "";
+          if (!noise.errors && !noise.certified) {
+            complain();
+            showFirst(noise);
+            first = `First number in ${since()}. `;
+            byId("took").textContent = `${first}Certifying …`;
+            if (query() !== wanted) continue;
+            noise = await ask("noise", wanted, 0);
+          }
           complain(noise.errors);
           if (noise.errors) { shown = null; task = null; continue; }
-          const took = Math.round(performance.now() - begun);
-          byId("took").textContent = `${took} ms, of which ${Math.round(noise.milliseconds ?? 0)} ms are computation`;
+          byId("took").textContent = `${first}${first ? "Certified" : "Answered"} in ${since()}, of which ${grouped(noise.milliseconds ?? 0)} ms are computation.`;
           shown = wanted;
           showNoise(noise);
         }
@@ -172,8 +185,20 @@
 
   let latest = null;
 
+  // What is there before the certified number is.
+  function showFirst(first) {
+    byId("noise").textContent = first.shown;
+    byId("bar-noise").textContent = first.shown;
+    byId("bar-epsilon").textContent = value("epsilon");
+    byId("noise-words").textContent = first.words;
+    byId("noise-box").className = "verdict pending";
+    byId("bar").classList.add("pending");
+  }
+
   function showNoise(noise) {
     latest = noise;
+    byId("bar").classList.remove("pending");
+    byId("bar-epsilon").textContent = value("epsilon");
     byId("noise").textContent = noise.shown;
     byId("bar-noise").textContent = noise.shown;
     const words = [];
@@ -195,6 +220,9 @@
     byId("facts").replaceChildren(...facts.flatMap(([name, words]) => [text("dt", name), text("dd", words)]));
     byId("command").textContent = noise.command;
     byId("python").textContent = noise.python;
+    byId("train-part").hidden = !noise.train;
+    byId("train").textContent = noise.train ?? "";
+    byId("train-words").textContent = noise.train ? "For the same epsilon; it plans its steps and its noise itself, from public facts." : "";
   }
 
   const show = {
@@ -210,8 +238,9 @@
         const added = risk.l2 ? " with the l2 term" : "";
         const best = risk.against === "all" ? "the best weights of all" : `the best weights of norm at most ${value("radius")}`;
         byId("risk-words").textContent = risk.says_something
-          ? `Proved: in expectation, the ${whose}${added} exceeds that of ${best} by no more; that is ${percent(risk.share)} of the loss at the start (log 2 = 0.693). Theorem: ${risk.theorem}.`
-          : `The bound, ${risk.shown}, is above the loss at the start (log 2 = 0.693): it says nothing, which does not mean that the model is bad.`;
+          ? `Proved: the ${whose}${added} exceeds that of ${best} by no more, ${percent(risk.share)} of the loss at the start (0.693).`
+          : `The bound, ${risk.shown}, is above the loss at the start (0.693): it says nothing, which does not mean that the model is bad.`;
+        byId("risk-words").title = risk.theorem;
       }
       byId("bar-risk").textContent = risk.bound === null ? "no bound" : risk.says_something ? `≤ ${risk.shown}` : "not proved";
     },
@@ -239,12 +268,15 @@
       rows.sort((a, b) => a[0] - b[0]);
       const steps = rows.map((one) => one[0]);
       const all = rows.flatMap((one) => [one[1], one[2]]).filter((one) => one > 0);
-      const lines = [{ name: first.has_last ? "composition" : "composition, certified", x: steps, y: rows.map((one) => one[1]), colour: first.has_last ? "series-2" : "series-1", width: first.has_last ? 2 : 3, dash: first.has_last ? "dash" : "solid", hover: "%{x:,} steps: %{y:.4g} by composition" }];
-      if (first.has_last) lines.push({ name: "last iterate, certified", x: steps, y: rows.map((one) => one[2]), colour: "series-1", width: 3, markers: true, size: 5, hover: "%{x:,} steps: %{y:.4g}" });
-      lines.push({ name: "these settings", x: [first.chosen], y: [first.target], colour: "series-5", only: "markers", size: 12, symbol: "diamond", hover: "%{x:,} steps: %{y:.4g}" });
+      // Where nothing changes, rounding must not fill the figure.
+      const low = Math.min(...all, first.target / 2) / 1.2, high = Math.max(...all, 2 * first.target) * 1.2;
+      const certified = { name: "certified", x: steps, y: rows.map((one) => one[2]), colour: "series-1", width: 3, hover: "%{x:,} steps: %{y:.4g}" };
+      const composition = { name: "composition alone", x: steps, y: rows.map((one) => one[1]), colour: "series-2", dash: "dash", hover: "%{x:,} steps: %{y:.4g} by composition" };
+      const target = { name: "the target", x: [steps[0], steps.at(-1)], y: [first.target, first.target], colour: "quiet", width: 1, dash: "dot", hover: "%{y:.4g}" };
+      const lines = [certified, ...(first.has_last ? [composition] : []), target, marked("these settings", first.chosen, first.target, "%{x:,} steps: %{y:.4g}")];
       dplateau.draw(byId("plateau"), {
         x: { title: "steps", log: true, range: [steps[0], steps.at(-1)], ...ticks(steps[0], steps.at(-1)) },
-        y: { title: "epsilon at this noise", log: true, ...ticks(Math.min(...all), Math.max(...all)) },
+        y: { title: "epsilon at this noise", log: true, range: [low, high], ...ticks(low, high) },
         lines,
       });
       byId("plateau-table").tBodies[0].replaceChildren(...rows.map((one) => row(grouped(one[0]), one[1] === null ? "none" : up(one[1]), one[2] === null ? "none" : up(one[2]))));
@@ -257,30 +289,29 @@
 
     "trade-off"(pieces) {
       const trade = pieces.at(-1);
+      const detected = (misses) => misses.map((one) => 1 - one);
+      const [alarms, detects] = trade.readings.find(([rate]) => rate === 0.01);
       dplateau.draw(byId("trade-off"), {
         x: { title: "false alarms", range: [0, 1] },
-        y: { title: "misses", range: [0, 1] },
+        y: { title: "detected at most", range: [0, 1] },
         lines: [
-          { name: "no attack does better", x: trade.false_alarms, y: trade.misses, colour: "series-1", width: 3, fill: "below", hover: "%{x:.3f} false alarms: at least %{y:.4f} misses" },
-          { name: "this epsilon and delta alone", x: trade.false_alarms, y: trade.one_point, colour: "series-2", width: 1.5, dash: "dash", hover: "%{x:.3f}: %{y:.4f}" },
-          { name: "guessing", x: [0, 1], y: [1, 0], colour: "quiet", width: 1, dash: "dot", hover: "guessing" },
+          { name: "certified", x: trade.false_alarms, y: detected(trade.misses), colour: "series-1", width: 3, hover: "%{x:.3f} false alarms: at most %{y:.4f} detected" },
+          { name: "epsilon, delta alone", x: trade.false_alarms, y: detected(trade.one_point), colour: "series-2", dash: "dash", hover: "%{x:.3f}: %{y:.4f} by epsilon and delta" },
+          { name: "guessing", x: [0, 1], y: [0, 1], colour: "quiet", width: 1, dash: "dot", hover: "guessing" },
+          marked("at 1 % false alarms", alarms, detects, "%{x:.2f}: %{y:.4g}"),
         ],
       });
-      const read = trade.readings.map(([alarms, detects]) => `with ${short(100 * alarms)} % false alarms an attack detects at most ${percent(detects)}`);
-      byId("trade-off-words").textContent = `Whether one row was in the data: ${read.join("; ")}. Its rates differ by at most ${percent(trade.advantage)}. ${trade.mu !== null ? `The release is ${up(trade.mu, 4)}-GDP.` : "The curve is certified: the true one is nowhere below it."}`;
+      const what = value("adjacency") === "replace" ? "rows that were replaced" : "rows that were in the data";
+      byId("attacker").textContent = `With ${short(100 * alarms)} % false alarms, the best attacker detects at most ${percent(detects)} of ${what}; a blind guess detects ${short(100 * alarms)} %.`;
+      byId("attacker-table").tBodies[0].replaceChildren(...trade.readings.map(([rate, found]) => row(`${short(100 * rate)} %`, percent(found), `${short(100 * rate)} %`)));
+      byId("trade-off-words").textContent = `Detections and false alarms differ by at most ${percent(trade.advantage)}.${trade.mu !== null ? ` The release is ${up(trade.mu, 4)}-GDP.` : ""}`;
     },
 
     worth(pieces) {
-      const words = {
-        last: ["Only the last iterate is released, of a convex loss", "All iterates are released, or the loss is not convex"],
-        shrunk: ["With the l2 term", "Without an l2 term"],
-        ball: ["Projected on the ball", "Without a ball"],
-      };
-      const lines = pieces.filter((one) => one.noise !== null).map((one) => {
-        const name = words[one.assumption][one.there ? 0 : 1];
-        return row(name, latest.shown, one.shown);
-      });
-      byId("worth").tBodies[0].replaceChildren(...(lines.length ? lines : [row("Nothing: composition counts on no assumption", latest.shown, "")]));
+      for (const one of pieces) {
+        const same = one.noise === null || one.shown === latest.shown;
+        byId(`worth-${one.assumption}`).textContent = same ? "the same" : `${one.there ? "without" : "with"} it ${one.shown}`;
+      }
     },
 
     poisson([poisson]) {
@@ -288,6 +319,8 @@
         : `Poisson batches of the same size and composition alone, with all iterates released, would need ${poisson.shown}.`;
     },
   };
+
+  const marked = (name, x, y, hover) => ({ name, x: [x], y: [y], colour: "series-5", only: "markers", size: 11, symbol: "diamond", hover });
 
   function ticks(from, to) {
     const found = [], labels = [];
@@ -317,7 +350,8 @@
     work();
   }
 
-  form.addEventListener("input", (event) => {
+  // The assumptions stand beside the answer, outside the form.
+  byId("planner").addEventListener("input", (event) => {
     const field = event.target;
     if (field.type === "range") fromSlider(field, byId(field.id.replace("-slider", "")));
     if (field.type === "number") toSlider(field);
@@ -325,6 +359,14 @@
     changed();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
+
+  for (const button of presets) {
+    button.addEventListener("click", () => {
+      for (const [name, text] of Object.entries(JSON.parse(button.dataset.preset))) put(name, text);
+      numbers.forEach(toSlider);
+      changed();
+    });
+  }
 
   for (const what of ["command", "python"]) {
     byId(`copy-${what}`).addEventListener("click", async () => {

@@ -1,10 +1,10 @@
 """How good the model is at least: a proved bound on the expected excess risk of exactly these steps, where there is one.
 
-Every bound is on the last iterate of projected steps along gradients that are unbiased given the past. That holds for full and for
-Poisson batches and the mean loss on the rows; for batches in a fixed or a shuffled order it holds in the first epoch, for the mean
-loss in the population that the rows are independent draws of; under random allocation it does not hold. Proofs:
-``docs/explanation/utility.md``, ``docs/explanation/dp-sgld.md``. Gradients are clipped to their largest norm, so never shortened;
-rounding, and the little room that the training loop leaves for it, are left out.
+Every bound is on the last iterate of projected steps along gradients that are unbiased given the past. That holds for full batches
+and those that are drawn afresh (Poisson, fixed size) and the mean loss on the rows; for batches in a fixed or a shuffled order it
+holds in the first epoch, for the mean loss in the population that the rows are independent draws of; under random allocation it
+does not hold. Proofs: ``docs/explanation/utility.md``, ``docs/explanation/dp-sgld.md``. Gradients are clipped to their largest
+norm, so never shortened; rounding, and the little room that the training loop leaves for it, are left out.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ def excess_risk(settings: Settings, run: Run) -> Risk:
         return Risk(
             None,
             why_not="under random allocation, batches are not unbiased given the past: a row that was used waits for the next "
-            "epoch. No theorem of this library covers them. Full batches, Poisson batches, and one epoch in order are covered.",
+            "epoch. No theorem of this library covers them. Full batches, batches drawn afresh, and one epoch in order are.",
         )
     in_order = settings.scheme.ordered or settings.scheme.shuffled
     if in_order and run.steps > settings.batches_an_epoch:
         return Risk(
             None,
             why_not="from the second epoch on, batches in a fixed or shuffled order are not unbiased given the past, and no "
-            "theorem of this library covers them. One epoch, full batches and Poisson batches are covered.",
+            "theorem of this library covers them. One epoch, full batches, Poisson and fixed-size batches are covered.",
         )
     of = "population" if in_order else "rows"
     steps = _steps_of(settings, run)
@@ -120,14 +120,15 @@ def _up(value: float) -> float:
 
 
 def _steps_of(settings: Settings, run: Run) -> _Steps:
+    poisson = settings.scheme.drawn and settings.scheme.random_size
     if settings.scheme.full:
         variance = 0.0
-    elif settings.scheme.drawn:
+    elif poisson:
         variance = poisson_gradient_variance(settings.n, settings.batch, LIPSCHITZ)
     else:
-        variance = LIPSCHITZ**2 / settings.batch
+        variance = LIPSCHITZ**2 / settings.batch  # Of a subset without replacement it is less by a factor (n - batch)/(n - 1).
     m, smooth = settings.strong_convexity, settings.smoothness
-    spread = poisson_smoothness(settings.n, settings.batch, smooth, m) if settings.scheme.drawn and m else smooth
+    spread = poisson_smoothness(settings.n, settings.batch, smooth, m) if poisson and m else smooth
     eta, sigma = float(run.step_size or 0.0), float(run.noise_multiplier) * LIPSCHITZ / settings.size  # type: ignore[arg-type]
     return _Steps(run.steps, eta, variance, distance_of(settings), smooth, spread, m, settings.d, sigma)
 
@@ -172,7 +173,7 @@ def _lipschitz(settings: Settings, steps: _Steps) -> float:
     """For the best weights within the radius; the gradient of the l2 term is at most l2 times the radius of the ball."""
     slope = LIPSCHITZ + (settings.l2 * settings.radius if settings.shrunk else 0.0)
     # A batch of fixed size has a mean gradient, which is no longer than one row's; a Poisson batch may be larger than its divisor.
-    second = slope**2 + (steps.noisy if settings.scheme.drawn else steps.d * steps.sigma**2)
+    second = slope**2 + (steps.noisy if settings.scheme.random_size else steps.d * steps.sigma**2)
     closed = _equal_steps(steps.count, steps.eta, second, steps.distance, slope)
     if steps.count > _MANY:
         return closed

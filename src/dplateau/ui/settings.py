@@ -11,8 +11,10 @@ from dplateau.spec import (
     ADJACENCIES,
     SAMPLINGS,
     Cyclic,
+    FixedSize,
     FullBatch,
     InputError,
+    OnePass,
     Poisson,
     RandomAllocation,
     Run,
@@ -27,7 +29,7 @@ SMOOTHNESS: Final = 0.25
 """The same of ``smoothness(1)``."""
 RISK_AT_START: Final = math.log(2)
 """The logistic loss of every row at zero weights."""
-SCHEMES: Final = (FullBatch.kind, Cyclic.kind, Shuffled.kind, RandomAllocation.kind, Poisson.kind)
+SCHEMES: Final = tuple(one.kind for one in (FullBatch, Cyclic, Shuffled, OnePass, FixedSize, RandomAllocation, Poisson))
 MOST_STEPS: Final = 10**7
 MOST_SHUFFLED: Final = 20_000
 """Most shuffled batches of an epoch: their bound looks at the places in one."""
@@ -104,12 +106,12 @@ class Settings:
         What the release may cost.
     adjacency : {"add-remove", "replace"}
         What neighbouring data sets are; see ``Run``.
-    sampling : {"full", "cyclic", "shuffled", "random-allocation", "poisson"}
+    sampling : {"full", "cyclic", "shuffled", "one-pass", "fixed-size", "random-allocation", "poisson"}
         How the rows of a step are chosen.
     batch : int
         Batch size; not used for full batches.
     epochs : float
-        Passes over the data; for full batches the number of steps.
+        Passes over the data; for full batches the number of steps. Not used for one pass.
     last : bool
         Only the last iterate is released.
     convex : bool
@@ -194,7 +196,7 @@ class Settings:
                 f"batches of at least {least:,}, or dplateau calibrate, which takes any."
             )
             raise SettingsError({"batch": message})
-        steps = self.epochs * self.batches_an_epoch
+        steps = self.passes * self.batches_an_epoch
         if steps < 0.5:
             least = 0.5 / self.batches_an_epoch
             raise SettingsError({"epochs": f"that is not one step: at least {least:.3g} epochs, or smaller batches."})
@@ -217,13 +219,19 @@ class Settings:
 
     @property
     def rows(self) -> int:
-        """The rows that are used: with a fixed or a shuffled order those that do not fill a batch are left out."""
-        return int(self.batches_an_epoch) * self.batch if self.scheme.ordered or self.scheme.shuffled else self.n
+        """The rows of the run: in epochs of a fixed or a shuffled order those that do not fill a batch are left out."""
+        epochs = (self.scheme.ordered and not self.scheme.once) or self.scheme.shuffled
+        return int(self.batches_an_epoch) * self.batch if epochs else self.n
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data."""
+        return 1.0 if self.scheme.once else self.epochs
 
     @property
     def steps(self) -> int:
         """Number of gradient steps."""
-        return max(1, round(self.epochs * self.batches_an_epoch))
+        return max(1, round(self.passes * self.batches_an_epoch))
 
     @property
     def size(self) -> float:
@@ -246,10 +254,21 @@ class Settings:
         return self.last and self.convex and not self.last_takes_long
 
     @property
+    def by_lot(self) -> bool:
+        """Whether lots decide which rows are in a step: such bounds have no closed form."""
+        return self.scheme.drawn or self.scheme.allocated
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether the certified noise may take longer than a tenth of a second."""
+        few = isinstance(self.scheme, FixedSize) or self.batches_an_epoch > MOST_RARE
+        return self.by_lot and (self.counts_on_last or self.scheme.allocated or few)
+
+    @property
     def last_takes_long(self) -> bool:
         """Whether a last-iterate bound would take seconds: that of many random batches, or of replacement in allocated ones."""
         many = self.steps > MOST_DRAWN or self.batches_an_epoch > MOST_RARE or self.epsilon > MOST_COST
-        return self.scheme.random_size and (many or (self.scheme.allocated and self.adjacency == "replace"))
+        return self.by_lot and (many or (self.scheme.allocated and self.adjacency == "replace"))
 
     def without(self, **changes: Any) -> Settings:
         """The same with other assumptions."""
@@ -272,3 +291,19 @@ class Settings:
             adjacency=self.adjacency,
             released="last" if last else "all",
         )
+
+
+PRESETS: Final = {
+    "table": ("A table", "logistic regression, many passes", Settings()),
+    "network": (
+        "A network",
+        "Poisson batches, every step released",
+        Settings(d=10_000, epsilon=3.0, sampling=Poisson.kind, batch=512, epochs=30.0, last=False, convex=False, shrunk=False),
+    ),
+    "one-pass": (
+        "One pass over a large file",
+        "every row once, in its order",
+        Settings(n=5_000_000, d=50, delta=1e-8, sampling=OnePass.kind, batch=5_000, epochs=1.0, shrunk=False, radius=5.0),
+    ),
+}
+"""Plans that the training loops carry out: their names, what they are, the settings."""
