@@ -109,3 +109,9 @@ def test_help_loads_neither_scipy_nor_what_reports():
     done = command("--help", missing=[*TRAINING, "scipy"])
     assert done.returncode == 0, done.stderr
     assert "account" in done.stdout
+
+
+def test_a_star_import_gives_runs_and_loads_nothing_heavy():
+    code = "import sys\nfrom dplateau import *\nprint(Run.__name__, Poisson.__name__, {'jax', 'scipy', 'rich'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split(maxsplit=2) == ["Run", "Poisson", "set()\n"]

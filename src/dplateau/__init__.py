@@ -79,4 +79,5 @@ __getattr__, __dir__ = loaded(
             "Shuffled",
         ),
     },
+    star=("spec",),
 )

@@ -227,11 +227,13 @@ def test_a_tree_that_is_not_that_of_the_arrays_is_refused(copy, tree):
     same(dp.load_network(copy, like=PARAMS).params["frozen"], dp.load_network(copy, like=PARAMS).params["frozen"])
 
 
-def test_a_folder_of_another_kind_is_named(copy, capsys):
+def test_a_folder_of_another_kind_is_named(copy, capsys, tmp_path):
     for wrong in (dp.load_model, dp.load_estimator):
         with pytest.raises(InputError, match="holds a dplateau network: load_network reads it"):
             wrong(copy)
-    assert status(["predict", str(copy), "rows.csv", "-o", "out.csv"]) == 2
+    rows = tmp_path / "rows.csv"
+    rows.write_text("age\n40\n")
+    assert status(["predict", str(copy), str(rows), "-o", str(tmp_path / "out.csv")]) == 2
     assert "load_network" in capsys.readouterr().err
     with pytest.raises(InputError, match="no such file"):
         dp.load_network(copy / "nowhere")

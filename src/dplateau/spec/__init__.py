@@ -64,4 +64,5 @@ __getattr__, __dir__ = loaded(
         "selection": ("Selection",),
         "steps": ("StepTable",),
     },
+    star=("assumption", "facts", "run", "runs", "sampling", "schedule", "selection", "steps"),
 )
