@@ -12,6 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their place: those of a packed file hold the second it was made in, which differs between workers."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
     """The documentation, built strictly: a warning fails every test that looks at it."""
