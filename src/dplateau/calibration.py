@@ -10,6 +10,7 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
+from dplateau.accounting.mechanism import drawn
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
@@ -87,15 +88,13 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
     near = _ALLOCATED if run.sampling.allocated else _LOOKING
     if any(one.family for one in said):  # They need no more noise than composition does, and are slow where there is too little.
         return 0.0, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
-    if run.sampling.allocated:
-        return 0.0, [by_composition], near
     if not all(isinstance(one, ExactComposition) for one in said):
         return 0.0, [], _NEAR
 
     def wide(x: float) -> float:
-        return ExactComposition(compositions(_louder(run, math.exp(x)))[0], width=_ROUGH * epsilon).upper(delta)
+        return ExactComposition(compositions(drawn(_louder(run, math.exp(x))))[0], width=_ROUGH * epsilon).upper(delta)
 
-    return 0.0, [by_composition, wide], _COMPOSED
+    return 0.0, [by_composition, wide], near if run.sampling.allocated else _COMPOSED
 
 
 class _Spent:

@@ -15,7 +15,7 @@ import numpy as np
 from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon, contour_nodes
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
-from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
+from dplateau.accounting.lattice import lattice_at_most, lattice_delta, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.profile_table import profile_table
 from dplateau.accounting.roots import root
@@ -250,7 +250,8 @@ class ExactComposition(Guarantee):
         result = Enclosure(0.0, 0.0)
         for composition in directions:
             known = result.upper if upper else result.lower
-            if known > 0 and composition.terms and at_most(composition, known, delta):
+            below = lattice_at_most if composition.on_points else at_most
+            if known > 0 and composition.terms and below(composition, known, delta):
                 continue
             result = result | self._direction(composition, delta, upper)
         return result

@@ -100,6 +100,10 @@ class Block:
         moved = np.ldexp(self.excess, self.scale - scale) + self.mass * between
         return Block(scale, first, np.bincount(index, self.mass), np.bincount(index, moved))
 
+    def doubled(self) -> Block:
+        """Twice the masses."""
+        return Block(self.scale, self.first, 2 * self.mass, None if self.excess is None else 2 * self.excess)
+
     def __add__(self, other: Block) -> Block:
         """The law of the sum of two independent variables."""
         scale = max(self.scale, other.scale)
@@ -148,8 +152,11 @@ class Law:
         for scale in scales:
             mine, others = ([b for b in law.blocks if b.scale == scale] for law in (self, other))
             fine, other_fine = ([b.coarser(scale) for b in finer] for finer in (fine, other_fine))
-            pairs += product(mine, (*others, *_joined(other_fine)))
-            pairs += product(_joined(fine), others)
+            if self is other:  # Each pair of two spacings occurs twice.
+                pairs += product(mine, (*others, *(block.doubled() for block in _joined(fine))))
+            else:
+                pairs += product(mine, (*others, *_joined(other_fine)))
+                pairs += product(_joined(fine), others)
             fine, other_fine = _joined([*fine, *mine]), _joined([*other_fine, *others])
         # Whoever is at 0 adds to a mass there what the other one adds to the mean.
         infinite = self.infinite + other.infinite
@@ -170,7 +177,7 @@ class Law:
         """Where the masses lie, in ascending order, and the masses, but for those at 0 and infinity."""
         value = np.concatenate([block.value for block in self.blocks])
         mass = np.concatenate([block.mass for block in self.blocks])
-        order = np.argsort(value)
+        order = np.argsort(value, kind="stable")
         order = order[mass[order] > 0]
         return value[order], mass[order]
 
@@ -258,7 +265,7 @@ def _up(index: int, shift: int) -> int:
 def _placed(blocks: list[Block], law: Law) -> Law:
     """What lies on many overlapping blocks, on lattices that suit it, in a law that is otherwise the given one."""
     value, mass = (np.concatenate(parts) for parts in zip(*((block.place, block.mass) for block in blocks), strict=True))
-    order = np.argsort(value)
+    order = np.argsort(value, kind="stable")  # It merges rows that are sorted.
     value, mass = value[order], mass[order]
     share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])[::-1]
     left, middle, right = (float(value[min(np.searchsorted(share, q), value.size - 1)]) for q in (0.16, 0.5, 0.84))

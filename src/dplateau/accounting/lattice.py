@@ -30,8 +30,12 @@ from dplateau.accounting.terms import Composition
 Profile = Callable[[Array], Array]
 _SIZES: Final = (2**14, 2**17, 2**20)
 _FEWEST: Final = 2**13
-_LITTLE: Final = 4.0
-"""An upper end that has gained so many widths will hardly gain another one."""
+_GROWING: Final = tuple(2**k for k in range(14, 21))
+"""Sizes for laws on points, whose only method this is."""
+_LITTLE: Final = 4 / 3
+"""An upper end that can gain no more than so many widths is near enough."""
+_SMALL: Final = 0.25
+"""Widths are shares of epsilons between this and 1."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
 _TINY: Final = 1e-300
@@ -338,10 +342,12 @@ def around(rough: Convolution, epsilon: float) -> float:
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(steps_of(composition), delta, width, upper=upper)
+    return convolved_epsilon(steps_of(composition), delta, width, _GROWING if composition.on_points else _SIZES, upper=upper)
 
 
-def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
+def convolved_epsilon(
+    steps: list[Step], delta: float, width: float = WIDTH, sizes: Sequence[int] = _SIZES, *, upper: bool = False
+) -> Enclosure:
     """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone."""
     lattices, target = Lattices(steps, width), math.log(delta)
     lattices.aim(target)
@@ -350,24 +356,44 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, 
         rough = lattices.laws(dots, lattices.coarse)
         c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
         lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
-    best = Enclosure(0.0, math.inf)
-    for size in (_FEWEST, *_SIZES):
+    best, before, wanted = Enclosure(0.0, math.inf), 0, 0.0
+    for size in (_FEWEST, *sizes):
         if size * len(lattices.steps) > _MOST:
             break
+        if size < min(wanted, sizes[-1]):
+            continue
         try:
             low = 0.0 if upper or size == _FEWEST else lattices.below(size).epsilon(delta)
             high = max(lattices.above(size).epsilon(delta), 0.0)
         except (TooSlowError, OverflowError):
             continue
         gained, best = best.upper - high, Enclosure(max(best.lower, low, 0.0), min(best.upper, high))
-        if gained <= _LITTLE * width and (upper or best.width <= width):
+        # What is missed falls as the square of the size: so much is still to gain, or lies between the ends.
+        left = max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0 if upper else _LITTLE * best.width)
+        near = width * min(max(best.upper, _SMALL), 1.0)
+        if left <= _LITTLE * near:
             break
         if best.upper < 0.9 * lattices.epsilon:
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)
                 lattices.tune(rough, around(rough, best.upper), best.upper, target)
+        # Not too far at once: where rounding counts a middle size is the best.
+        before, wanted = size, size * min(math.sqrt(left / near), 8.0) if before else 0.0
     return best
+
+
+def lattice_at_most(composition: Composition, epsilon: float, delta: float) -> bool:
+    """Whether a small lattice shows that the composition has no more than this delta at ``epsilon`` > 0."""
+    lattices = Lattices(steps_of(composition), WIDTH)
+    try:
+        lattices.aim(math.log(delta))
+        for _ in range(2):
+            rough = lattices.laws(dots, lattices.coarse)
+            lattices.tune(rough, around(rough, epsilon), epsilon, math.log(delta))
+        return lattices.above(_FEWEST).delta(epsilon) <= delta
+    except (ArithmeticError, ValueError):
+        return False
 
 
 def lattice_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:

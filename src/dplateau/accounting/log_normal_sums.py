@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -89,12 +90,12 @@ def _split(
 
 
 @lru_cache(maxsize=256)
-def _log_normals(mu: float, count: int, *, above: bool) -> Law:
-    """The law of the sum of ``count`` independent ones."""
-    if count == 1:
+def _log_normals(mu: float, doublings: int, *, above: bool) -> Law:
+    """The law of the sum of 2^doublings independent ones."""
+    if not doublings:
         return _log_normal(mu, above=above)
-    half = _log_normals(mu, count // 2, above=above)
-    return half + half + _log_normal(mu, above=above) if count % 2 else half + half
+    half = _log_normals(mu, doublings - 1, above=above)
+    return half + half
 
 
 def _sinh(mu: float, shift: float) -> Law:
@@ -124,12 +125,18 @@ def _sinh(mu: float, shift: float) -> Law:
     return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), error=_ERROR, signed=True)
 
 
-def _repeated(law: Law, count: int) -> Law:
-    """The law of the sum of ``count`` independent ones."""
-    if count == 1:
-        return law
-    half = _repeated(law, count // 2)
-    return half + half + law if count % 2 else half + half
+@lru_cache(maxsize=32)
+def _sinhs(mu: float, shift: float, doublings: int) -> Law:
+    """A law above that of the sum of 2^doublings independent ones."""
+    if not doublings:
+        return _sinh(mu, shift)
+    half = _sinhs(mu, shift, doublings - 1)
+    return half + half
+
+
+def _repeated(doubled: Callable[[int], Law], count: int) -> Law:
+    """The law of the sum of ``count`` independent variables, by those of 2^k of them."""
+    return reduce(add, (doubled(k) for k in range(count.bit_length()) if count >> k & 1))
 
 
 def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float) -> float:
@@ -147,10 +154,7 @@ def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    laws = [_repeated(_sinh(mu, shift), count) for mu, count in parts]
-    total = laws[0]
-    for law in laws[1:]:
-        total = total + law
+    total = reduce(add, (_repeated(partial(_sinhs, mu, shift), count) for mu, count in parts))
     value, mass = total.table()
     excess = total.infinite + float(mass @ np.maximum(value - least, 0.0))
     return math.log(excess) + total.error + 1e-12 if excess > 0 else -math.inf
@@ -174,11 +178,8 @@ def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, a
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    laws = [_log_normals(mu, count, above=above) for mu, count in parts]
+    laws = [_repeated(partial(_log_normals, mu, above=above), count) for mu, count in parts]
     if constant:
         scale = min(0, *(block.scale for law in laws for block in law.blocks))  # Coarser lattices have the point, too.
         laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0))
-    total = laws[0]
-    for law in laws[1:]:
-        total = total + law
-    return total
+    return reduce(add, laws)

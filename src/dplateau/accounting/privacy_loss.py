@@ -63,6 +63,8 @@ class StepLaw(ABC):
     mu: float
     shift: float = 0.0
     turns: ClassVar[int] = 1
+    on_points: ClassVar[bool] = False
+    """Whether it lies on points, so that it has no contour."""
 
     @abstractmethod
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:

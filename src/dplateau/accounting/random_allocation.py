@@ -15,38 +15,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from functools import cached_property, lru_cache, partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, symmetric_log_delta
-from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
+from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
+from dplateau.accounting.log_normal_sums import sum_of_log_normals
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
+from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
 from dplateau.spec.steps import on_grid
 
-Parts: TypeAlias = tuple[tuple[float, int], ...]
-"""The 1/z of an epoch's batches, each with the number of batches that have it."""
 _LEVELS: Final = (48, 24, 12, 8, 4)
 """To how many noise levels a run's are rounded, the first that makes few enough laws."""
-_CHORDS: Final = 40
-"""Points of the profile of a replacement."""
-_SMALLEST: Final = -60.0
-"""Log delta at which it ends."""
-_WEIGHT: Final = 0.3
 ALLOCATED: Final = 2e-5
 """Aim for the width of an enclosure of epsilon: the laws of S have a width of this order."""
 _POWERS: Final = 64
 """Most whole powers of S whose means are computed."""
 _LARGE: Final = 300.0
 """Their logs stay below this."""
+_PLENTY, _CUT = 200, 12
+"""Beside so many whole epochs one that is cut short has so many points under replacement."""
 _LAWS: Final = 40
 """Greatest number of pairs of a noise level and an epoch that has it, equal epochs counted once."""
 
@@ -90,6 +86,7 @@ class _Allocated(StepLaw):
     with it. ``safe`` says whether the law dominates the epoch, or is dominated by it.
     """
 
+    on_points = True
     parts: Parts = ()
     batches: int = 1
     safe: bool = True
@@ -249,45 +246,19 @@ class AllocationAdd(_Allocated):
         return math.inf
 
 
-@lru_cache(maxsize=64)
-def _replaced(parts: Parts, batches: int) -> tuple[Array, Array]:
-    """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up.
-
-    They lie where the chords of delta miss most: where it falls steeply and is not small.
-    """
-    constant = batches - sum(count for _, count in parts)
-
-    greatest = max(mu for mu, _ in parts)
-
-    def log_delta(epsilon: float) -> float:
-        whole = float(log_gdp_delta(2 * greatest, np.array(epsilon)))
-        with suppress(ArithmeticError):
-            excess = sinh_excess(parts, epsilon / 2, constant * 2 * math.sinh(epsilon / 2))
-            return min(epsilon / 2 + excess - math.log(batches), whole)
-        return whole
-
-    found, last = {0.0: log_delta(0.0)}, greatest / math.sqrt(batches)
-    while not found or min(found.values()) > _SMALLEST:
-        found[last] = log_delta(last)
-        last *= 2
-    while len(found) < _CHORDS:
-        epsilon = sorted(found)
-        fall = [found[e] - found[f] for e, f in pairwise(epsilon)]
-        worst = int(np.argmax([drop**2 * math.exp(_WEIGHT * found[e]) for drop, e in zip(fall, epsilon, strict=False)]))
-        middle = (epsilon[worst] + epsilon[worst + 1]) / 2
-        found[middle] = log_delta(middle)
-    epsilon = sorted(found)
-    return np.array(epsilon), np.array([found[e] for e in epsilon])
-
-
+@dataclass(frozen=True)
 class AllocationReplace(_Allocated):
-    """P is the mixture with centres e_j, Q the one with their opposites; symmetric. Delta is that of chords: it dominates only."""
+    """P is the mixture with centres e_j, Q the one with their opposites; symmetric. Delta is that of chords: it dominates only.
+
+    ``points`` says how many if the epoch is cut short.
+    """
 
     turns = 2
+    points: int = MOST
 
     def _chord(self, size: Array) -> tuple[Array, Array]:
         """Delta at ``size`` >= 0, and minus its slope in exp(epsilon)."""
-        epsilon, log_delta = _replaced(self.parts, self.batches)
+        epsilon, log_delta = replaced(self.parts, self.batches, self.points)
         y, delta = np.exp(epsilon), np.exp(log_delta)
         j = np.searchsorted(epsilon, size, side="right") - 1
         k = np.minimum(j, epsilon.size - 2)
@@ -321,23 +292,30 @@ class AllocationReplace(_Allocated):
 
     @property
     def farthest(self) -> float:
-        return float(_replaced(self.parts, self.batches)[0][-1])
+        return float(replaced(self.parts, self.batches, self.points)[0][-1])
 
 
 def allocations(run: Run, *, safe: bool) -> tuple[Composition, ...]:
     """What the epochs of ``run`` compose to, in each direction.
 
-    ``safe`` says whether the result dominates the run, or is dominated by it; a replacement dominates a presence. Of many noise
-    levels both are rounded to few.
+    ``safe`` says whether the result dominates the run, or is dominated by it. A replacement dominates a presence, and the sums of
+    its whole epochs' noisy gradients. Of many noise levels both are rounded to few.
     """
     batches = run.sampling.epoch_length(run.n)
-    terms, replaced = _epochs(run, batches, safe=safe), run.adjacency == "replace"
+    terms, replacing = _epochs(run, batches, safe=safe), run.adjacency == "replace"
 
-    def composed(kind: type[_Allocated]) -> Composition:
+    whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
+
+    def composed(kind: Callable[..., _Allocated]) -> Composition:
         laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe), count) for parts, count in terms)
         return Composition(tuple(Repeated(law, count) for law, count in laws))
 
-    return (composed(AllocationReplace),) if replaced and safe else (composed(AllocationRemove), composed(AllocationAdd))
+    if replacing and safe:
+        few = sum(count for _, count in whole) >= _PLENTY
+        return (composed(partial(AllocationReplace, points=_CUT) if few else AllocationReplace),)
+    square = math.fsum(count * gaussian_part(parts) ** 2 for parts, count in whole)
+    sums = (Composition((), math.sqrt(square)),) if replacing and square else ()
+    return composed(AllocationRemove), composed(AllocationAdd), *sums
 
 
 def _epochs(run: Run, batches: int, *, safe: bool) -> list[tuple[Parts, int]]:

@@ -217,6 +217,11 @@ class Composition:
         return math.sqrt(self.gaussian**2 + sum(term.unsampled for term in self.terms))
 
     @property
+    def on_points(self) -> bool:
+        """Whether a law has no contour."""
+        return any(one.law.on_points for term in self.terms for one in term.repeated)
+
+    @property
     def rate(self) -> float:
         """The largest rate."""
         return max((one.law.q for term in self.terms for one in term.repeated), default=1.0)

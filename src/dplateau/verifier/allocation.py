@@ -33,6 +33,10 @@ _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
 _CHORDS, _SMALLEST, _GREATEST = 48, 1e-36, 6
 """Points of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
+_FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 2e-3, 1e-20
+"""The first of these points, in units of J's mu; when there are enough; the least share of J that is taken to be above it."""
+_AROUND, _DENSE, _FEW = 5.0, 120, 60
+"""Up to so many mus of J there are so many points in each; in a wider piece beyond so many."""
 
 
 def _present(mu: Fraction, low: float) -> Sum:
@@ -134,16 +138,9 @@ def _at(parts: Parts, batches: int, epsilon: float) -> arb:
 
 @lru_cache(maxsize=64)
 def _points(parts: Parts, batches: int) -> list[tuple[float, arb, arb]]:
-    """Epsilons from 0 on, exp(epsilon), and bounds on delta there, on a convex line; where it bends most there are most of them."""
-    last = float(parts[-1][0]) / math.sqrt(batches)
-    found = {0.0: _at(parts, batches, 0.0)}
-    while found[max(found)] > _SMALLEST:
-        found[last] = _at(parts, batches, last)
-        last *= 2
-    while len(found) < _CHORDS:
-        log = {epsilon: float(found[epsilon].log()) for epsilon in sorted(found)}
-        start, end = max(pairwise(log), key=lambda pair: (log[pair[0]] - log[pair[1]]) ** 2 * math.exp(0.3 * log[pair[0]]))
-        found[(start + end) / 2] = _at(parts, batches, (start + end) / 2)
+    """Epsilons from 0 on, exp(epsilon), and bounds on delta there, on a convex line."""
+    whole = sum(times for _, times in parts) == batches
+    found = _beside_gaussian(parts, batches) if whole else _where_it_bends(parts, batches)
     line = list[tuple[float, arb, arb]]()
     for epsilon in sorted(found):
         y, delta = exact(epsilon).exp(), found[epsilon]
@@ -154,6 +151,61 @@ def _points(parts: Parts, batches: int) -> list[tuple[float, arb, arb]]:
             line.pop()
         line.append((epsilon, y, delta))
     return line
+
+
+def _where_it_bends(parts: Parts, batches: int) -> dict[float, arb]:
+    """Bounds on delta by epsilon; where it bends most there are most of them."""
+    last = float(parts[-1][0]) / math.sqrt(batches)
+    found = {0.0: _at(parts, batches, 0.0)}
+    while found[max(found)] > _SMALLEST:
+        found[last] = _at(parts, batches, last)
+        last *= 2
+    while len(found) < _CHORDS:
+        log = {epsilon: float(found[epsilon].log()) for epsilon in sorted(found)}
+        start, end = max(pairwise(log), key=lambda pair: (log[pair[0]] - log[pair[1]]) ** 2 * math.exp(0.3 * log[pair[0]]))
+        found[(start + end) / 2] = _at(parts, batches, (start + end) / 2)
+    return found
+
+
+def _beside_gaussian(parts: Parts, batches: int) -> dict[float, arb]:
+    """Bounds on delta by epsilon, for an epoch with all batches: those of a few epsilons, and many that follow from them.
+
+    The epoch is no less than a Gaussian mechanism J with ``mu = 2 / sqrt(z_1^2 + ... + z_l^2)``, and the logarithm of
+    ``(delta - J) exp(epsilon^2 / (2 mu^2) - epsilon / 2)`` is convex in epsilon: below its chords (section 6).
+    """
+    mu = 2 / exact(sum((times / each**2 for each, times in parts), Fraction(0))).sqrt()
+    unit = float(mu)
+
+    def falling(epsilon: arb) -> arb:
+        return epsilon**2 / (2 * mu**2) - epsilon / 2
+
+    known, excess = dict[float, arb](), dict[float, arb]()
+
+    def look(at: float) -> None:
+        least = gaussian_delta(mu, exact(at))
+        known[at] = _at(parts, batches, at).upper()
+        excess[at] = (known[at] - least).max(least * _LITTLE).log() + falling(exact(at))
+
+    for k in _FIRST:
+        look(k * unit)
+    while known[max(known)] > _SMALLEST:
+        look(2 * max(known))
+    while len(known) < _CHORDS:
+        share = {at: float((excess[at] - falling(exact(at))).exp() / known[at] * known[at] ** 0.3) for at in known}
+        worth = {pair: max(share[at] for at in pair) * ((pair[1] - pair[0]) / unit) ** 2 for pair in pairwise(sorted(known))}
+        start, end = max(worth, key=worth.__getitem__)
+        if worth[start, end] < _NEAR:
+            break
+        look((start + end) / 2)
+    found = dict(known)
+    for start, end in pairwise(sorted(known)):
+        count = math.ceil((end - start) / unit * _DENSE) if start < _AROUND * unit else _FEW
+        for i in range(1, count):
+            at = start + (end - start) * i / count
+            share = (exact(at) - exact(start)) / (exact(end) - exact(start))
+            chord = excess[start] * (1 - share) + excess[end] * share - falling(exact(at))
+            found[at] = (gaussian_delta(mu, exact(at)) + chord.exp()).upper()
+    return found
 
 
 def composed(run: Run) -> Statement:
