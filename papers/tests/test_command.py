@@ -81,10 +81,10 @@ def test_a_folder(dplateau, entries, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("p9",), "there is no 'p9' to reproduce: expected one of p2-privacy"),
+        (("p9",), "'p9' cannot be reproduced: expected one of p2-privacy"),
         (("p2-privacy", "--list"), "--list takes no name"),
         (("--output", "x"), "--list takes no name"),
-        (("--list", "--seeds", "3"), "--list takes no name and no option but --json"),
+        (("--list", "--seeds", "3"), "--list takes no name and no option except --json"),
         (("p2-table2",), "the data set a9a is needed: give --data-dir"),
         (("p2-table2", "--seeds", "0"), "p2-table2 trains, and keeps what is finished: give --records"),
         (("p2-table2", "--seeds", "-1"), "--seeds is -1: expected a whole number >= 0"),
@@ -168,7 +168,7 @@ def test_an_interruption_keeps_what_is_finished(dplateau, monkeypatch, tmp_path,
     monkeypatch.setitem(reproduce.ENTRIES, "small", Trains(trouble).entry())
     code, out, err = dplateau("reproduce", "small", "--records", tmp_path / "records", "--output", tmp_path / "page")
     assert (code, out) == (130, "")
-    assert f"dplateau: finished trainings are kept in {tmp_path / 'records'}; the same command goes on from there.\n" in err
+    assert f"dplateau: finished trainings are kept in {tmp_path / 'records'}; the same command continues from there.\n" in err
     assert [path.name for path in tmp_path.iterdir()] == ["records"]
     monkeypatch.setitem(reproduce.ENTRIES, "small", Trains().entry())
     code, _, err = dplateau("reproduce", "small", "--records", tmp_path / "records")
@@ -183,5 +183,5 @@ def test_a_training_that_diverges_is_one_line(dplateau, monkeypatch, tmp_path):
     monkeypatch.setitem(reproduce.ENTRIES, "small", Trains(RuntimeError("a mistake of ours")).entry())
     code, _, err = dplateau("reproduce", "small", "--records", tmp_path)
     assert code == 1
-    assert "RuntimeError, a mistake in dplateau" in err
+    assert "RuntimeError, a bug in dplateau" in err
     assert "a mistake of ours" not in err  # messages of libraries quote rows

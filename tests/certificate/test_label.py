@@ -68,7 +68,7 @@ def test_the_command(dplateau, certificate, tmp_path):
     certificate.write(path)
     before = path.read_bytes()
     code, _, err = dplateau("label", path)
-    assert (code, "nothing to say" in err) == (2, True)
+    assert (code, "no label was given" in err) == (2, True)
     code, _, err = dplateau("label", path, "--model", 300 * "x")
     assert (code, "label: model" in err, path.read_bytes()) == (2, True, before)
     code, out, _ = dplateau("label", path, "--model", "Income 3", "--author", "Ada", "--date", "2026-01-31", "--json")

@@ -231,7 +231,7 @@ def test_several_files_are_composed(dplateau, tmp_path, certificates, names):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("a seeded", "seeded.json certifies nothing, so its run is not what was protected"),
+        ("a seeded", "seeded.json certifies nothing, so its run was not protected"),
         ("a other", "the runs differ in n (999 and 1000)"),
         ("a none", "none.json: there is no such file"),
     ],
@@ -245,7 +245,7 @@ def test_several_files_that_do_not_compose(dplateau, tmp_path, certificates, nam
     code, _, err = dplateau("account", "--run", tmp_path / "a.json", "--run", tmp_path / "b.json", "--n", 3)
     assert (code, err) == (
         2,
-        "dplateau: --run and --n are both given: the file says everything about the run, leave the rest out.\n",
+        "dplateau: --run and --n are both given: the file says everything about the run, so leave the rest out.\n",
     )
 
 

@@ -56,7 +56,7 @@ def test_right_ones_pass(dplateau, groups):
     assert 0 < float(found_mu) <= 1
     assert lines[2].split() == ["refusing", "one", "record", "4.38", "-", "-", "-", "refused"]
     assert "No certificate is refuted." in out
-    assert "refused: the solver takes no such data" in out
+    assert "refused: the solver does not accept such data" in out
 
 
 def test_a_wrong_one_is_a_failure(dplateau, groups):
@@ -79,8 +79,8 @@ def test_json(dplateau, groups):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--black-box", "--seed", 1), "--seed goes not with --black-box"),
-        (("--black-box", "--analysis", "gdp-clt"), "--analysis goes not with --black-box"),
+        (("--black-box", "--seed", 1), "--seed cannot be combined with --black-box"),
+        (("--black-box", "--analysis", "gdp-clt"), "--analysis cannot be combined with --black-box"),
         (("--trainings", 100), "--trainings needs --black-box"),
         (("--solver", "pnsgd"), "--solver needs --black-box"),
         (("--black-box", "--solver", "no-such"), "solver is 'no-such': expected one of noisy-sgd"),

@@ -93,8 +93,14 @@ def test_only_the_noise_of_composed_runs(dplateau, phases, vary):
         ("--epsilon 0 --n 100 --sampling full --steps 3", "epsilon is 0"),
         ("--epsilon -1 --n 100 --sampling full --steps 3", "epsilon is -1"),
         ("--epsilon nan --n 100 --sampling full --steps 3", "epsilon is nan"),
-        ("--epsilon 1 --n 100 --sampling full --steps 3 --noise-multiplier 2", "--noise-multiplier is what is looked for"),
-        ("--epsilon 1 --n 100 --sampling full --vary steps --epochs 2 --noise-multiplier 2", "--steps is what is looked for"),
+        (
+            "--epsilon 1 --n 100 --sampling full --steps 3 --noise-multiplier 2",
+            "--noise-multiplier is what the command searches for",
+        ),
+        (
+            "--epsilon 1 --n 100 --sampling full --vary steps --epochs 2 --noise-multiplier 2",
+            "--steps is what the command searches for",
+        ),
         ("--epsilon 1 --n 100 --vary batch-size --epochs 2 --noise-multiplier 2", "give --steps"),
         (
             "--epsilon 1 --n 100 --vary batch-size --sampling full --steps 2 --noise-multiplier 2",

@@ -40,7 +40,7 @@ def test_json(check):
     [
         (ROWS.replace("blue", "Blue").replace("\n,red", "\n,RED"), "LOST"),
         (ROWS.replace("yes", "Yes"), "REFUSED"),
-        (ROWS.replace("50", "many"), "33.3% no finite number"),
+        (ROWS.replace("50", "many"), "33.3% not a finite number"),
     ],
 )
 def test_a_column_that_is_lost_or_refused_is_status_1(check, text, said):

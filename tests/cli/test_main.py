@@ -63,7 +63,7 @@ def test_a_bug_is_no_bad_input(dplateau, monkeypatch):
     monkeypatch.setattr(import_module("dplateau._account"), "account", broken)
     code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (1, "")
-    assert err.endswith("dplateau: ZeroDivisionError, a mistake in dplateau: please report the lines above.\n")
+    assert err.endswith("dplateau: ZeroDivisionError, a bug in dplateau: please report the lines above.\n")
     assert "in broken" in err  # where it happened
     assert "1000001" not in err
 

@@ -105,7 +105,7 @@ def test_forget(dplateau, folder):
     code, out, err = dplateau("keys", "forget", "ben")
     assert (code, err) == (0, "")
     assert "private key" not in out
-    assert out.endswith(f"To know it again:\ndplateau keys trust {STRANGER} --name ben\n")
+    assert out.endswith(f"To trust it again:\ndplateau keys trust {STRANGER} --name ben\n")
     code, out, err = dplateau("keys", "forget", "anna")
     assert (code, err) == (0, "")
     assert "and can still sign" in out

@@ -20,7 +20,8 @@ def test_a_port_in_use_is_one_clear_line(dplateau):
         port = taken.getsockname()[1]
         code, out, err = dplateau("ui", "--port", port, "--no-browser")
     assert (code, out) == (2, "")
-    assert err == f"dplateau: port {port} is in use: end what uses it, or choose another --port (0: any that is free).\n"
+    remedy = "stop the program that uses it, or choose another --port (0 for any free port)"
+    assert err == f"dplateau: port {port} is in use: {remedy}.\n"
 
 
 @pytest.mark.parametrize("port", [-1, 65536])

@@ -121,15 +121,15 @@ def test_what_is_not_decided_is_status_2(dplateau, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name a certificate"),
-        (("FILE", "--run", "RUN"), "name a certificate"),
+        ((), "give a certificate, or --run"),
+        (("FILE", "--run", "RUN"), "give a certificate, or --run"),
         (("--run", "RUN"), "give epsilon and delta"),
         (("--run", "RUN", "--epsilon", "1"), "give epsilon and delta"),
         (("--run", "RUN", "--epsilon", "-1", "--delta", "1e-6"), "epsilon is -1"),
         (("--run", "RUN", "--epsilon", "1", "--delta", "2"), "delta is 2"),
         (("--run", "RUN", "--epsilon", "nan", "--delta", "1e-6"), "epsilon is nan"),
         (("--run", "RUN", "--epsilon", "1", "--delta", "1e-6", "--save"), "for certificates"),
-        (("--run", "FILE", "--epsilon", "1", "--delta", "1e-6"), "is no run"),
+        (("--run", "FILE", "--epsilon", "1", "--delta", "1e-6"), "is not a run"),
         (("FILE", "--epsilon", "1"), "states its own"),
         (("nowhere.json",), "there is no such file"),
     ],

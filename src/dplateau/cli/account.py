@@ -18,12 +18,12 @@ def account(
     signed_by: o.SignedBy = None,
     json: o.Json = False,
 ) -> int:
-    """Say what a run costs: every bound, its status, and the least proved epsilon.
+    """Say what a run costs: every bound, its status, and the smallest proved epsilon.
 
     With --run and a certificate, recompute it, and say whether it agrees and
-    who has signed it: exit status 1 if not, or if its signature does not match.
-    With several, say what all of them cost together, at the least of their
-    deltas.
+    who signed it: exit status 1 if it does not agree, or if its signature does
+    not match. With several, say what they cost together, at the smallest of
+    their deltas.
 
     For example:
 
@@ -45,7 +45,7 @@ def account(
     if isinstance(start, Certificate):
         if delta is not None or any(value is not None for value in given.values()):
             raise InputError(
-                "a certificate says everything about its run: leave out all options but --run, --signed-by and --json."
+                "a certificate says everything about its run: leave out all options except --run, --signed-by and --json."
             )
         return _verify((run or [])[0], signed_by, json)
     report = account(described or o.run_of(start, **given), usual if delta is None else delta)

@@ -26,13 +26,15 @@ def audit(
     ] = None,
     seed: Annotated[int | None, o.option("Seed of the random runs (default: 0).", WHAT, "--seed", metavar="N")] = None,
     analysis: Annotated[
-        list[str] | None, o.option("Only this analysis; may be repeated.", WHAT, "--analysis", metavar="NAME")
+        list[str] | None, o.option("Test only this analysis; can be repeated.", WHAT, "--analysis", metavar="NAME")
     ] = None,
     output: Annotated[
         Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
     black_box: Annotated[bool, o.flag("Train solvers, and audit what they release.", TRAINED, "--black-box")] = False,
-    solver: Annotated[list[str] | None, o.option("Only this solver; may be repeated.", TRAINED, "--solver", metavar="NAME")] = None,
+    solver: Annotated[
+        list[str] | None, o.option("Train only this solver; can be repeated.", TRAINED, "--solver", metavar="NAME")
+    ] = None,
     trainings: Annotated[
         int | None, o.option("Trainings on each of two data sets (default: 1000).", TRAINED, "--trainings", metavar="N")
     ] = None,
@@ -42,16 +44,16 @@ def audit(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Try to break every bound on random runs; exit status 1 if a proved one does.
+    """Try to refute every bound on random runs; exit status 1 if a proved one is refuted.
 
-    On an interval, with losses of affine gradient, the law of the last iterate
-    is known exactly. A search picks data sets that are bad for privacy; no
-    bound may then say less than their exact epsilon. An analysis that ends with
-    an error is a failure too.
+    In one dimension, with losses whose gradients are affine, the distribution
+    of the last iterate is known exactly. A search finds data sets that are bad
+    for privacy; no bound may be smaller than their exact epsilon. An analysis
+    that ends with an error is a failure too.
 
-    With --black-box every solver is trained some thousand times on neighbouring
-    data sets, the worst that are known for it. What can be told apart is a lower
-    bound on epsilon, and may not exceed the certified one.
+    With --black-box, every solver is trained thousands of times on neighbouring
+    data sets, the worst that are known for it. How well they can be told apart
+    gives a lower bound on epsilon, which must not exceed the certified one.
 
     For example:
 
@@ -69,7 +71,7 @@ def audit(
     drawn = {"settings": settings, "seed": seed, "analysis": analysis, "output": output}
     for name, value in (drawn if black_box else trained).items():
         if value is not None:
-            there = "goes not with --black-box: leave it out" if black_box else "needs --black-box: add it"
+            there = "cannot be combined with --black-box: leave it out" if black_box else "needs --black-box: add it"
             raise InputError(f"--{name} {there}.")
     if black_box:
         from dplateau.cli.black_box import black_box_audit
@@ -133,12 +135,12 @@ def _page(rows: Sequence[Summary], findings: Sequence[dict[str, Any]], seed: int
         style = "bold red" if row.broken and row.status == "Proved" else "" if row.status == "Proved" else "dim"
         table.add_row(row.analysis, row.status, f"{row.settings:,}", *numbers, verdict, style=style)
     failed = sum(finding["epsilon"] is None for finding in findings)
-    notes = [f"{len(findings):,} settings of seed {seed}; largest and median: exact epsilon over the bound's, 1 is tight."]
+    notes = [f"{len(findings):,} settings of seed {seed}; largest and median: exact epsilon divided by the bound's, 1 is tight."]
     for row in rows:
         if row.broken:
             notes.append(f"{row.analysis} is refuted {len(row.broken):,} times, first in setting {row.broken[0]}.")
         if row.failed:
             notes.append(f"{row.analysis} ended with an error {len(row.failed):,} times, first in setting {row.failed[0]}.")
     if failed:
-        notes.append(f"{failed:,} of them without exact laws: there the noise is too small for double precision.")
+        notes.append(f"{failed:,} of them have no exact distribution: their noise is too small for double precision.")
     return Group(table, "", *(Text(note, "dim") for note in notes))

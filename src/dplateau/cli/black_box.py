@@ -59,9 +59,9 @@ def _page(findings: Sequence[Finding], confidence: float) -> RenderableType:
     wrong = sum(one.wrong for one in findings)
     notes = [
         f"{trainings:,} trainings or more on each data set, confidence {confidence!r}, epsilon at delta {delta:g}.",
-        "found: so much at least. mu: standard deviations that the certified trade-off allows.",
+        "found: a lower bound. mu: standard deviations that the certified trade-off allows.",
         f"{wrong} of {len(findings)} certificates are refuted." if wrong else "No certificate is refuted.",
     ]
     if any(one.found is None for one in findings):
-        notes.append("refused: the solver takes no such data, and released nothing.")
+        notes.append("refused: the solver does not accept such data, and released nothing.")
     return Group(table, "", *(Text(note, "dim") for note in notes))

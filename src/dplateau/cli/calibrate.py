@@ -16,14 +16,16 @@ ANYTHING = {"noise_multiplier": 1.0, "steps": 1, "batch_size": 1.0}
 @o.describes_a_run
 def calibrate(
     epsilon: Annotated[float, o.option("What the run may cost, at most.", o.GUARANTEE, "--epsilon")],
-    vary: Annotated[str, o.choice(VARY, "What to find: least noise, most steps, largest batch.", o.RESULT, "--vary")] = VARY[0],
+    vary: Annotated[
+        str, o.choice(VARY, "What to find: the smallest noise, the most steps or the largest batch.", o.RESULT, "--vary")
+    ] = VARY[0],
     run: o.RunFile = None,
     *,
     given: o.Given,
     delta: o.Delta = None,
     json: o.Json = False,
 ) -> None:
-    """Find the noise, the steps or the batch size that meets an epsilon; the answer is certified.
+    """Find the noise, the number of steps or the batch size that meets an epsilon; the answer is certified.
 
     Leave out the option that --vary names. The noise of a run from a file is
     scaled as a whole.
@@ -41,9 +43,9 @@ def calibrate(
     start = o.run_in(run)
     if start is None:
         if given[name] is not None or (name == "steps" and given["epochs"] is not None):
-            raise InputError(f"--{vary} is what is looked for: leave it out, or --vary something else.")
+            raise InputError(f"--{vary} is what the command searches for: leave it out, or --vary something else.")
         if name == "batch_size" and given["epochs"] is not None:
-            raise InputError("--epochs has another number of steps for every batch size: give --steps.")
+            raise InputError("--epochs means a different number of steps for every batch size: give --steps.")
         if name == "batch_size" and given["sampling"] not in (None, *SIZED):
             raise InputError(f"--vary batch-size needs --sampling {', '.join(SIZED[:-1])} or {SIZED[-1]}.")
         given[name] = ANYTHING[name]

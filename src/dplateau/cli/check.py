@@ -28,9 +28,9 @@ def check(
 ) -> None:
     """Count what a schema clips, drops or refuses in a file: for the owner's eyes only.
 
-    What it prints is computed from the records without noise, and no epsilon
-    covers it. Do not pass it on. Nothing is written to disk. The exit status is 1
-    if nothing of some column fits the schema, or if train would refuse the file.
+    The output is computed from the records without noise, and no epsilon covers
+    it. Do not pass it on. Nothing is written to disk. The exit status is 1 if no
+    entry of some column fits the schema, or if train would refuse the file.
 
     For example:
 
@@ -64,9 +64,9 @@ def _lines(column: ColumnFindings) -> Iterator[str]:
     if column.refused:
         yield "REFUSED: train stops at this column."
     for count, said in (
-        (column.unreadable, "no finite number"),
+        (column.unreadable, "not a finite number"),
         (column.outside, "outside the range, and clipped to it"),
-        (column.undeclared, f"no declared {what}"),
+        (column.undeclared, f"not a declared {what}"),
         (column.empty, "empty"),
     ):
         if count:
@@ -79,7 +79,7 @@ def _lines(column: ColumnFindings) -> Iterator[str]:
     if column.spellings:
         yield "  Repair the file, or declare these as aliases of the column."
     if column.constant:
-        yield "the same in every row, once it is encoded"
+        yield "the same in every row after encoding"
 
 
 def _share(count: int, entries: int) -> str:

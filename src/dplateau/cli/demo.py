@@ -13,13 +13,13 @@ def demo(
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")] = 1.0,
     delta: o.Delta = None,
     report: Annotated[
-        Path | None, o.option("Write the certificate as a page, .html; one that exists is replaced.", o.RESULT, metavar="FILE")
+        Path | None, o.option("Write the certificate as a page, .html; an existing one is replaced.", o.RESULT, metavar="FILE")
     ] = None,
     json: o.Json = False,
 ) -> None:
     """Train on the 32,561 rows of UCI Adult that come with the package, and print accuracy and certificate.
 
-    Nothing is written but the page that --report asks for.
+    Writes only a page, and only with --report.
 
     The rows: Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0.
     """

@@ -21,11 +21,11 @@ def evaluate(
     signed_by: o.SignedBy = None,
     json: o.Json = False,
 ) -> None:
-    """Say how good a saved model is on public rows, beside an answer without a model.
+    """Say how good a saved model is on public rows, compared with a constant answer.
 
-    What is printed is a statistic of these rows that nothing protects, so they
-    must be public. Private rows, those of the training among them, would cost
-    privacy that no certificate counts.
+    The output is a statistic of these rows that nothing protects, so the rows
+    must be public. On private rows, including those of the training, it would
+    cost privacy that no certificate counts.
 
     For example:
 
@@ -71,20 +71,20 @@ def show_evaluation(found: ClassEvaluation | NumberEvaluation, *about: tuple[str
         show(_recalls(found))
         return
     lines = [
-        ("RMSE", f"{found.rmse:.4g}; of always predicting the mean, {found.mean:.4g}: {found.mean_rmse:.4g}"),
-        ("MAE", f"{found.mae:.4g}; of the mean: {found.mean_mae:.4g}"),
-        ("R2", "not defined: all targets are equal" if found.r2 is None else f"{found.r2:.4f}; of the mean: 0"),
+        ("RMSE", f"{found.rmse:.4g}; always predicting the mean, {found.mean:.4g}: {found.mean_rmse:.4g}"),
+        ("MAE", f"{found.mae:.4g}; predicting the mean: {found.mean_mae:.4g}"),
+        ("R2", "not defined: all targets are equal" if found.r2 is None else f"{found.r2:.4f}; predicting the mean: 0"),
     ]
     show(facts(*about, *lines))
 
 
 def _class_lines(found: ClassEvaluation) -> list[tuple[str, str]]:
     lines = [
-        ("accuracy", f"{found.accuracy:.2%}; of always predicting {printable(found.majority)}: {found.majority_accuracy:.2%}"),
+        ("accuracy", f"{found.accuracy:.2%}; always predicting {printable(found.majority)}: {found.majority_accuracy:.2%}"),
         ("balanced", f"{found.balanced_accuracy:.2%}, the mean recall of the classes"),
     ]
     if found.auc is not None:
-        lines.append(("AUC", f"{found.auc:.4f}; of chance: 0.5"))
+        lines.append(("AUC", f"{found.auc:.4f}; chance: 0.5"))
     if found.log_loss is not None:
         lines.append(("log loss", f"{found.log_loss:.4f}"))
     return lines

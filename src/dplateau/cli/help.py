@@ -116,10 +116,10 @@ def _table(rows: Iterable[tuple[str, str]], left: int, width: int) -> Iterator[s
         shown = _styled(name, NAME)
         if len(name) > left:
             yield f"  {shown}"
-            yield f"  {'':{left}}  {first}"
+            yield f"  {'':{left}}  {first}".rstrip()
         else:
             yield f"  {shown}{' ' * (left - len(name))}  {first}".rstrip()
-        yield from (f"  {'':{left}}  {line}" for line in rest)
+        yield from (f"  {'':{left}}  {line}".rstrip() for line in rest)
 
 
 def _styled(text: str, style: str) -> str:

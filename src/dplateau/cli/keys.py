@@ -26,17 +26,19 @@ Name = Annotated[str, o.argument("The name of the key.", "NAME")]
 keys = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,
-    help="Make keys to sign certificates with, and say whose keys you know.",
+    help="Make keys to sign certificates, and declare whose keys you know.",
 )
 
 
 @keys.command(cls=Command)
 def create(
     name: Name,
-    passphrase: Annotated[bool, typer.Option("--passphrase", help=f"Encrypt it: asked for, or from {PASSPHRASE}.")] = False,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help=f"Encrypt the key; asks for a passphrase, or takes {PASSPHRASE}.")
+    ] = False,
     json: o.Json = False,
 ) -> None:
-    """Make a key to sign with. Its public half is among the known ones from then on."""
+    """Make a key to sign with, and add its public half to the known keys."""
     from dplateau.certificate import create_key
 
     _show_key(create_key(name, _passphrase(f"A passphrase for {name}", new=True) if passphrase else None), json)
@@ -44,7 +46,7 @@ def create(
 
 @keys.command("list", cls=Command)
 def list_(json: o.Json = False) -> None:
-    """Name the keys that are known, and since when."""
+    """List the known keys, and since when they are known."""
     from rich.table import Table
 
     from dplateau.certificate import known_keys
@@ -62,11 +64,11 @@ def list_(json: o.Json = False) -> None:
 
 @keys.command(cls=Command)
 def trust(
-    key: Annotated[str, o.argument("A public key, or a file that holds one.", "KEY")],
-    name: Annotated[str, typer.Option("--name", help="What to call its owner.", show_default=False, metavar="NAME")],
+    key: Annotated[str, o.argument("A public key, or a file that contains one.", "KEY")],
+    name: Annotated[str, typer.Option("--name", help="Your name for its owner.", show_default=False, metavar="NAME")],
     json: o.Json = False,
 ) -> None:
-    """Declare whose a public key is. Ask its owner for it, and compare fingerprints.
+    """Declare who owns a public key. Ask the owner for it, and compare fingerprints.
 
     A key that came with a certificate proves nothing: anybody can make one.
     """
@@ -91,7 +93,7 @@ def export(name: Name, json: o.Json = False) -> None:
 
 @keys.command(cls=Command)
 def forget(name: Name, json: o.Json = False) -> None:
-    """Forget a key: its signatures are those of an unknown key again.
+    """Forget a key: its signatures count again as those of an unknown key.
 
     A private key is not deleted: it stays where it is, and can still sign.
     """
@@ -107,7 +109,7 @@ def forget(name: Name, json: o.Json = False) -> None:
     rows = [("forgotten", name), ("fingerprint", forgotten.fingerprint), ("was known", f"since {forgotten.known_since}")]
     if has_private(name):
         rows.append(("private key", f"stays at {printable(private_path(name))}, and can still sign"))
-    show(Group(facts(*rows), "", "Its signatures are those of an unknown key from now on. To know it again:"))
+    show(Group(facts(*rows), "", "Its signatures now count as those of an unknown key. To trust it again:"))
     print(f"dplateau keys trust {forgotten.public_key} --name {name}")
 
 
@@ -116,7 +118,7 @@ def sign(
     key: Annotated[str, typer.Option("--key", help="The name of the key to sign with.", show_default=False, metavar="NAME")],
     json: o.Json = False,
 ) -> None:
-    """Sign a certificate, after it was recomputed: certificate.sig.json beside it.
+    """Recompute a certificate and sign it: writes certificate.sig.json beside it.
 
     For example:
 
@@ -147,7 +149,7 @@ def _passphrase(question: str, *, new: bool = False) -> str:
     if (found := os.environ.get(PASSPHRASE)) is not None:
         return found
     if not sys.stdin.isatty():
-        raise InputError(f"a passphrase is needed, and there is no terminal to ask on: set {PASSPHRASE}.")
+        raise InputError(f"a passphrase is needed, but there is no terminal to ask for it: set {PASSPHRASE}.")
     return typer.prompt(question, hide_input=True, confirmation_prompt=new, err=True)
 
 

@@ -19,13 +19,13 @@ def label(
     data: Annotated[Text, o.option("What the data are.", o.RESULT, "--data", metavar="NAME")] = None,
     purpose: Annotated[Text, o.option("What the release is for.", o.RESULT, "--purpose", metavar="TEXT")] = None,
     author: Annotated[Text, o.option("Who made it.", o.RESULT, "--author", metavar="NAME")] = None,
-    date: Annotated[Text, o.option("When, as 2026-01-31; today by default.", o.RESULT, "--date", metavar="DAY")] = None,
+    date: Annotated[Text, o.option("The date, such as 2026-01-31 (default: today).", o.RESULT, "--date", metavar="DAY")] = None,
     json: o.Json = False,
 ) -> None:
-    """Say in a certificate what it is about, for its page. Everybody can read it.
+    """Write into a certificate what it is about, for its page. Everybody can read it.
 
-    Label before you sign: a signature is about every byte. What was said
-    before is replaced.
+    Label before you sign: a signature covers every byte. An earlier label is
+    replaced.
 
     For example:
 
@@ -36,11 +36,11 @@ def label(
     from dplateau.certificate.signed import signature_path
 
     if not any((model, data, purpose, author)):
-        raise InputError("nothing to say: give --model, --data, --purpose or --author.")
+        raise InputError("no label was given: give --model, --data, --purpose or --author.")
     path = certificate_file(certificate)
     if os.path.lexists(beside := signature_path(path)):
         raise InputError(
-            f"{printable(path)} is signed, and would no longer match: remove {printable(beside)} first, and sign again."
+            f"{printable(path)} is signed, and the signature would not match: remove {printable(beside)} first, and sign again."
         )
     said = Label(model, data, purpose, author, date or "")
     read_certificate(path).labelled(said).write(path)

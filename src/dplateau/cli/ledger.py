@@ -36,7 +36,7 @@ Url = Annotated[
     ),
 ]
 Name = Annotated[str, o.argument("The account.", "NAME")]
-AnyName = Annotated[str | None, o.argument("An account; all by default.", "NAME")]
+AnyName = Annotated[str | None, o.argument("An account (default: all).", "NAME")]
 DEFAULT: Final = "sqlite:///privacy.db"
 
 
@@ -44,9 +44,9 @@ DEFAULT: Final = "sqlite:///privacy.db"
 def about() -> None:
     """Keep a ledger: what all trainings on the same people have cost.
 
-    The account of a data set has a budget. Each training takes its share out of
-    it before it starts; what is taken stays spent. Entries are added, never
-    changed, and each holds the digest of the one before.
+    The account of a data set has a budget. Each training takes its share before
+    it starts, and what is taken stays spent. Entries are added but never
+    changed, and each contains the digest of the one before.
     """
 
 
@@ -59,7 +59,7 @@ def create(
     *,
     adjacency: o.Adjacency = None,
     unit: Annotated[str, o.choice(UNITS, "What a record is.", BUDGET, "--unit")] = "row",
-    notion: Annotated[str, o.choice(NOTIONS, "Privacy notion that the budget is kept in.", BUDGET, "--notion")] = "renyi",
+    notion: Annotated[str, o.choice(NOTIONS, "Privacy notion of the budget.", BUDGET, "--notion")] = "renyi",
     order: Annotated[float | None, o.option("Order of the Renyi divergence (default: the best).", BUDGET, "--order")] = None,
     n_is: Annotated[str, o.option("Why n is public.", BUDGET, "--n-is", metavar="TEXT")] = "public by declaration",
     url: Url = DEFAULT,
@@ -67,7 +67,7 @@ def create(
 ) -> None:
     """Open the account of a data set, with a budget.
 
-    The first one makes the ledger.
+    If there is no ledger yet, it is created.
 
     For example:
 
@@ -97,9 +97,7 @@ def show(name: AnyName = None, *, url: Url = DEFAULT, json: o.Json = False) -> N
 
 @ledger.command(cls=Command)
 def verify(
-    head: Annotated[
-        str | None, o.option("What verify printed earlier, NUMBER:DIGEST.", PANEL, "--head", metavar="NUMBER:DIGEST")
-    ] = None,
+    head: Annotated[str | None, o.option("The head that verify printed earlier.", PANEL, "--head", metavar="NUMBER:DIGEST")] = None,
     *,
     costs: Annotated[bool, o.flag("Account for every run again.", PANEL, "--costs")] = False,
     url: Url = DEFAULT,
@@ -107,9 +105,10 @@ def verify(
 ) -> int:
     """Look for entries that were changed, moved, inserted or removed, and for wrong sums.
 
-    Exit status 1 if there are any. It prints the head, the number and digest of
-    the last entry: keep it elsewhere and give it as --head the next time. Without
-    one, nobody can tell whether the end was cut off or all was written again.
+    Exit status 1 if there are any. It prints the head, which is the number and
+    digest of the last entry: keep it elsewhere, and give it as --head the next
+    time. Without it, nobody can tell whether the end was cut off or everything
+    was rewritten.
     """
     from dplateau.report.ledger import verified_text
 
@@ -129,10 +128,10 @@ def export(
     name: AnyName = None,
     *,
     url: Url = DEFAULT,
-    as_csv: Annotated[bool, o.flag("A table, one entry a line.", o.RESULT, "--csv")] = False,
+    as_csv: Annotated[bool, o.flag("A table, one entry per line.", o.RESULT, "--csv")] = False,
     json: Annotated[bool, o.flag("JSON (default).", o.RESULT, "--json")] = False,
     output: Annotated[
-        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
+        Path | None, o.option("Write to a new file instead of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
 ) -> None:
     """Write all entries, or those of an account, as JSON or CSV."""

@@ -134,7 +134,7 @@ def _crashed(error: Exception) -> int:
     import traceback
 
     traceback.print_tb(error.__traceback__)
-    return _failed(f"{type(error).__name__}, a mistake in dplateau: please report the lines above.", CHECK_FAILED)
+    return _failed(f"{type(error).__name__}, a bug in dplateau: please report the lines above.", CHECK_FAILED)
 
 
 def _drop_output() -> None:

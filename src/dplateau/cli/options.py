@@ -90,7 +90,7 @@ RunFiles = Annotated[
 SignedBy = Annotated[
     list[str] | None,
     option(
-        "Refuse a certificate that this known key, a name or fingerprint, has not signed. Of several keys one must have.",
+        "Require a signature by this known key (a name or fingerprint). If repeated, one of the keys must have signed.",
         GUARANTEE,
         "--signed-by",
         metavar="NAME",
@@ -98,14 +98,14 @@ SignedBy = Annotated[
 ]
 Adjacency = Annotated[
     str | None,
-    choice(ADJACENCIES, "What is protected: that a row is there (default), or its value.", GUARANTEE, "--adjacency"),
+    choice(ADJACENCIES, "What is protected: whether a row is there (default), or its value.", GUARANTEE, "--adjacency"),
 ]
-Loss = Annotated[str | None, choice(LOSSES, "The loss; by default the model's usual one.", MODEL, "--loss")]
+Loss = Annotated[str | None, choice(LOSSES, "The loss (default: the usual one of the model).", MODEL, "--loss")]
 L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers need.", MODEL, "--l2")]
 ClassWeight = Annotated[
     str | None,
     option(
-        "Public weights of classes in training, 1 where a class is not named.",
+        "Public weights of classes in training; a class that is not named has weight 1.",
         MODEL,
         "--class-weight",
         metavar="CLASS=NUMBER,...",
@@ -114,7 +114,7 @@ ClassWeight = Annotated[
 Cost = Annotated[
     str | None,
     option(
-        "What it costs to miss a row of a class; the least expected cost is predicted.",
+        "What it costs to miss a row of a class; the class with the smallest expected cost is predicted.",
         RESULT,
         "--cost",
         metavar="CLASS=NUMBER,...",
@@ -122,14 +122,14 @@ Cost = Annotated[
 ]
 DESCRIBES: Final[dict[str, Any]] = {
     "n": Annotated[int | None, option("Number of rows (public).", RUN, "--n", metavar="N")],
-    "sampling": Annotated[str | None, choice(KINDS, "How the rows of a step are chosen; poisson by default.", RUN, "--sampling")],
+    "sampling": Annotated[str | None, choice(KINDS, "How the rows of a step are chosen (default: poisson).", RUN, "--sampling")],
     "batch_size": Annotated[
-        float | None, option("Records in a batch; their mean number where sizes are random.", RUN, "--batch-size")
+        float | None, option("Records in a batch; the expected number if sizes are random.", RUN, "--batch-size")
     ],
     "steps": Annotated[int | None, option("Number of gradient steps.", RUN, "--steps", metavar="N")],
     "epochs": Annotated[float | None, option("Passes over the data, in place of --steps.", RUN, "--epochs")],
     "noise_multiplier": Annotated[float | None, option("Noise on the summed gradient, in clip norms.", RUN, "--noise-multiplier")],
-    "clip_norm": Annotated[float | None, option("Norm that gradients are clipped to (default: 1).", RUN, "--clip-norm")],
+    "clip_norm": Annotated[float | None, option("Norm to which gradients are clipped (default: 1).", RUN, "--clip-norm")],
     "step_size": Annotated[float | None, option("Step size.", LOSS, "--step-size")],
     "smoothness": Annotated[float | None, option("Smoothness constant of every row's loss.", LOSS, "--smoothness")],
     "strong_convexity": Annotated[
@@ -138,14 +138,16 @@ DESCRIBES: Final[dict[str, Any]] = {
     "l2": Annotated[
         float | None, option("The part of --strong-convexity that comes from an l2 term, which every step adds once.", LOSS, "--l2")
     ],
-    "diameter": Annotated[float | None, option("Diameter of the set that iterates are projected on.", LOSS, "--diameter")],
+    "diameter": Annotated[float | None, option("Diameter of the set onto which iterates are projected.", LOSS, "--diameter")],
     "adjacency": Adjacency,
-    "released": Annotated[str | None, choice(RELEASED, "Which iterates are released; all by default.", GUARANTEE, "--released")],
-    "unit": Annotated[str | None, choice(UNITS, "What a record is; a row by default.", GUARANTEE, "--unit")],
+    "released": Annotated[str | None, choice(RELEASED, "Which iterates are released (default: all).", GUARANTEE, "--released")],
+    "unit": Annotated[str | None, choice(UNITS, "What a record is (default: row).", GUARANTEE, "--unit")],
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]
-Delta = Annotated[float | None, option("delta of the guarantee (default: 1e-5, or 1/(10n) if that is less).", GUARANTEE, "--delta")]
+Delta = Annotated[
+    float | None, option("delta of the guarantee (default: 1e-5, or 1/(10n) if that is smaller).", GUARANTEE, "--delta")
+]
 Json = Annotated[bool, flag("Print JSON and nothing else.", RESULT, "--json")]
 
 
@@ -167,7 +169,7 @@ def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
         except ValueError:
             value = math.nan
         if not equals or not 0 < value < math.inf:
-            raise InputError(f"{flag} is {text!r}: expected CLASS=NUMBER, and commas between, for example no=1,yes=10.")
+            raise InputError(f"{flag} is {text!r}: expected CLASS=NUMBER, separated by commas, for example no=1,yes=10.")
         if name in found:
             raise InputError(f"{flag} names the class {name!r} twice.")
         found[name] = value
@@ -207,7 +209,7 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
     certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
     for file, one in certificates:
         if not one.certifies:
-            raise InputError(f"{file} certifies nothing, so its run is not what was protected: compose what was certified.")
+            raise InputError(f"{file} certifies nothing, so its run was not protected: compose only certificates that certify.")
     delta = min((one.delta for _, one in certificates), default=None)
     return compose(*(one for _, one in found)), delta
 
@@ -234,7 +236,7 @@ def one_run_of(run: Run | Runs | None, **given: Any) -> Run:
 
     found = run_of(run, **given)
     if isinstance(found, Runs):
-        raise InputError(f"--run holds {len(found.runs)} runs that were composed: this command wants one run.")
+        raise InputError(f"--run contains {len(found.runs)} composed runs: this command needs a single run.")
     return found
 
 
@@ -250,7 +252,9 @@ def run_of(run: Run | Runs | None, **given: Any) -> Run | Runs:
     if run is None:
         return _from_options(**given)
     if given:
-        raise InputError(f"--run and {_flags(given)} are both given: the file says everything about the run, leave the rest out.")
+        raise InputError(
+            f"--run and {_flags(given)} are both given: the file says everything about the run, so leave the rest out."
+        )
     return run
 
 
@@ -270,7 +274,7 @@ def _from_options(
     if steps is None and epochs is None:
         missing.append("steps")
     if missing:
-        instead = " (--epochs does in place of --steps)" if "steps" in missing else ""
+        instead = " (or --epochs in place of --steps)" if "steps" in missing else ""
         raise InputError(f"a run needs {_flags(missing)} as well{instead}; or give it as --run FILE.")
     scheme = _sampling(sampling, batch_size)
     return Run(sampling=scheme, steps=_steps(fields["n"], scheme, epochs) if epochs is not None else steps or 0, **fields)

@@ -15,24 +15,25 @@ DATA = "Public facts"
 
 def plan(
     n: Annotated[int, o.option("Number of rows.", DATA, "--n", metavar="N")],
-    d: Annotated[int, o.option("Number of features; an intercept is one.", DATA, "--d", metavar="N")],
+    d: Annotated[int, o.option("Number of features, including an intercept.", DATA, "--d", metavar="N")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
     adjacency: o.Adjacency = None,
-    model: Annotated[str, o.choice(o.MODELS, "What is to be fitted.", o.MODEL, "--model")] = "logistic",
+    model: Annotated[str, o.choice(o.MODELS, "What to fit.", o.MODEL, "--model")] = "logistic",
     loss: o.Loss = None,
     classes: Annotated[int, o.option("Number of classes.", DATA, "--classes", metavar="N")] = 2,
     feature_norm: Annotated[float, o.option("Bound on the norm of every row.", DATA, "--feature-norm")] = 1.0,
     l2: o.L2 = 0.0,
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", o.MODEL, "--solver")] = "auto",
     steps: Annotated[int, o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld.", o.MODEL, "--steps", metavar="N")] = 400,
-    one_pass: Annotated[bool, o.flag("The rows can be read once only.", DATA, "--one-pass")] = False,
+    one_pass: Annotated[bool, o.flag("The rows can be read only once.", DATA, "--one-pass")] = False,
     output: Annotated[
-        Path | None, o.option("A new file for the planned run, for account --run.", o.RESULT, "--output", "-o", metavar="FILE")
+        Path | None,
+        o.option("A new file for the planned run, to use with account --run.", o.RESULT, "--output", "-o", metavar="FILE"),
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Choose algorithm, steps, batches, step sizes and noise from public facts, and say why.
+    """Choose the algorithm, steps, batches, step sizes and noise from public facts, and say why.
 
     It uses no private data.
 

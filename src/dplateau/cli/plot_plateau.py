@@ -13,7 +13,7 @@ Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.R
 To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to", metavar="N")]
 All = Annotated[
     bool,
-    o.flag("Also the proved bounds that another one is never worse than.", o.RESULT, "--all"),
+    o.flag("Also draw proved bounds if another one is always at least as good.", o.RESULT, "--all"),
 ]
 
 
@@ -30,7 +30,7 @@ def plot_plateau(
 ) -> None:
     """Draw what a run costs after any number of steps, and where more steps cost nothing.
 
-    Proved bounds are solid lines; what is no guarantee is thin and dashed.
+    Proved bounds are solid lines; lines that are not guarantees are thin and dashed.
 
     For example:
 
@@ -43,7 +43,7 @@ def plot_plateau(
     from dplateau.report.plateau_picture import plot_plateau
 
     if output is None and not json:
-        raise InputError("--output is missing: name the picture, plateau.svg for example; or give --json for the numbers.")
+        raise InputError("--output is missing: name the picture, for example plateau.svg; or give --json for the numbers.")
     described = o.one_run_of(o.run_in(run), **given)
     numbers = step_numbers(described, to)
     if output is not None:

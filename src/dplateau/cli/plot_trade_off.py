@@ -11,7 +11,7 @@ from dplateau.cli.output import busy, show, show_json
 Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
 Log = Annotated[
     bool,
-    o.flag("True against false positives, on logarithmic axes.", o.RESULT, "--log"),
+    o.flag("True-positive against false-positive rate, on logarithmic axes.", o.RESULT, "--log"),
 ]
 
 
@@ -27,8 +27,8 @@ def plot_trade_off(
 ) -> None:
     """Say what an attacker can do at most, and draw the trade-off between false alarms and misses.
 
-    The certified curve is thick; thin curves with markers are proved but say
-    less; what is no guarantee is dashed.
+    The certified curve is thick; thin curves with markers are proved but
+    weaker; curves that are not guarantees are dashed.
 
     For example:
 

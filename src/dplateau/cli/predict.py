@@ -24,7 +24,9 @@ def predict(
     file: Annotated[Path, o.path_argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
     output: Annotated[
         Path | None,
-        o.option("New file, .csv or .parquet; - or nothing: CSV on standard output.", o.RESULT, "--output", "-o", metavar="FILE"),
+        o.option(
+            "New file, .csv or .parquet (default, or with -: CSV on standard output).", o.RESULT, "--output", "-o", metavar="FILE"
+        ),
     ] = None,
     proba: Annotated[
         bool,
@@ -33,12 +35,12 @@ def predict(
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
 ) -> None:
-    """Predict new rows with a saved model: one line for each row, in their order.
+    """Predict new rows with a saved model: one line for each row, in the same order.
 
-    The rows need the feature columns of the model's schema. The column that is
-    predicted is not needed, and columns that the schema does not name are
-    ignored. A prediction of a row that was trained on, or of any other, costs
-    nothing more: the model is what was released.
+    The rows need the feature columns of the model's schema. The target column
+    is not needed, and columns that the schema does not name are ignored.
+    Predictions cost no privacy, whatever the rows are: that cost was paid when
+    the model was released.
 
     For example:
 
@@ -53,7 +55,7 @@ def predict(
     kind = None if to_file is None else SUFFIXES.get(to_file.suffix.lower())
     if to_file is not None:
         if kind is None:
-            raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending says how predictions are written.")
+            raise InputError(f"{to_file} ends in neither .csv nor .parquet: the ending determines the format.")
         check_new_file(to_file)
     from dplateau.estimators.table_model import load_model
 

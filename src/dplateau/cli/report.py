@@ -17,7 +17,7 @@ File = Annotated[Path, o.path_argument("A certificate.json, or a model's folder.
 Output = Annotated[
     Path | None,
     o.option(
-        "The page, .html; beside the certificate by default. One that exists is replaced.",
+        "The page, .html (default: beside the certificate). An existing page is replaced.",
         o.RESULT,
         "--output",
         "-o",
@@ -28,7 +28,9 @@ Output = Annotated[
 
 Ledger = Annotated[
     str | None,
-    o.option("Refuse what was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
+    o.option(
+        "Refuse a certificate that was not paid for in this ledger: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"
+    ),
 ]
 Verify = Annotated[
     bool, o.flag("Prove its epsilon again in ball arithmetic, and say so on the page: see dplateau verify.", o.RESULT, "--verify")
@@ -44,14 +46,14 @@ def report(
     verify: Verify = False,
     json: o.Json = False,
 ) -> int:
-    """Make a page of a certificate: what is protected, against whom, and on what that rests.
+    """Make a page of a certificate: what is protected, against whom, and under which assumptions.
 
-    One HTML file that loads nothing from elsewhere, for a reviewer who has
-    never seen dplateau. The certificate is recomputed: exit status 1 if it
-    does not agree, certifies nothing, or was changed after it was signed; the
-    page is written all the same, and says so at its top. A file whose entries
-    contradict each other gets none, nor one beside a model that it is not
-    about, nor one without what --signed-by and --ledger demand.
+    Writes one HTML file that loads nothing from elsewhere, for a reviewer who
+    has never seen dplateau. The certificate is recomputed. If it does not agree,
+    certifies nothing, or was changed after it was signed, the page says so at
+    the top, and the exit status is 1. No page is written if entries of the file
+    contradict each other, if the certificate is beside a model that it is not
+    about, or if it does not meet --signed-by or --ledger.
 
     For example:
 
@@ -75,7 +77,7 @@ def report(
     charges = None if ledger is None else _charges(read, certificate, ledger)
     path = check_page(certificate.with_suffix(".html") if output is None else output)
     if path.exists() and path.samefile(certificate):
-        raise InputError(f"{path} is the certificate itself, which a page would replace: name another file with --output.")
+        raise InputError(f"{path} is the certificate itself, which the page would replace: choose another file with --output.")
     with busy("recomputing the certificate"):
         proof = prove(read) if verify else read_proof(certificate, content_of(certificate))
         verdict = write_page(read, path, signed, proof, recorded=not verify)
@@ -115,7 +117,7 @@ def _charges(certificate: Certificate, path: Path, url: str) -> list[Charge]:
     if not found:
         raise ContradictionError(
             f"{path} is in no entry of the ledger: nobody has committed a training with this certificate there. Ask who trained,"
-            " and look whether it is the right ledger."
+            "  and check that this is the right ledger."
         )
     return found
 

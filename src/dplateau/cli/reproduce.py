@@ -29,7 +29,7 @@ def _papers() -> Any:
 
     found = [point.load() for point in entry_points(group="dplateau.papers")]
     if not found:
-        raise InputError("the papers are a package of their own: install dplateau-papers.")
+        raise InputError("the papers are a separate package: install dplateau-papers.")
     return found[0]
 
 
@@ -40,21 +40,21 @@ def _names(incomplete: str) -> list[str]:
 def reproduce(
     name: Annotated[
         str | None,
-        o.argument("What to reproduce; without it: what there is.", "NAME", autocompletion=_names),
+        o.argument("What to reproduce; without a name, lists what there is.", "NAME", autocompletion=_names),
     ] = None,
-    list_all: Annotated[bool, o.flag("Say what there is.", o.RESULT, "--list")] = False,
+    list_all: Annotated[bool, o.flag("List what can be reproduced.", o.RESULT, "--list")] = False,
     data_dir: Annotated[
         Path | None,
-        o.option("A folder with a folder for each data set: mnist, a9a, ...", TRAINING, "--data-dir", metavar="FOLDER"),
+        o.option("A folder with one folder for each data set: mnist, a9a, ...", TRAINING, "--data-dir", metavar="FOLDER"),
     ] = None,
     records: Annotated[
         Path | None,
-        o.option("A folder for finished trainings, which are not done again.", TRAINING, "--records", metavar="FOLDER"),
+        o.option("A folder for finished trainings, which are not repeated.", TRAINING, "--records", metavar="FOLDER"),
     ] = None,
     seeds: Annotated[
         int | None,
         o.option(
-            "Trainings of each setting, if not as many as --list says; 0: show those there are.", TRAINING, "--seeds", metavar="N"
+            "Trainings for each setting (default: as --list says); 0 shows the finished ones.", TRAINING, "--seeds", metavar="N"
         ),
     ] = None,
     output: Annotated[
@@ -63,7 +63,7 @@ def reproduce(
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Compute what the papers print, and say where they are right.
+    """Recompute what the papers print, and say where they are right.
 
     For example:
 
@@ -80,7 +80,7 @@ def reproduce(
     if name is None or list_all:
         if name is not None or any(given is not None for given in (data_dir, records, seeds, output)):
             raise InputError(
-                "--list takes no name and no option but --json: leave them out, or leave out --list and name an entry."
+                "--list takes no name and no option except --json: leave them out, or leave out --list and name an entry."
             )
         if json:
             show_json({"entries": [entry.to_dict() for entry in entries.values()]})
@@ -88,7 +88,7 @@ def reproduce(
             show(_list(entries.values()))
         return
     if name not in entries:
-        raise InputError(f"there is no {name!r} to reproduce: expected one of {', '.join(entries)}.")
+        raise InputError(f"{name!r} cannot be reproduced: expected one of {', '.join(entries)}.")
     if seeds is not None:
         integer("--seeds", seeds, low=0)
     if output is not None:
@@ -131,7 +131,7 @@ def _told(entry: Any, records: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if entry.trains:
-            typer.echo(f"dplateau: finished trainings are kept in {records}; the same command goes on from there.", err=True)
+            typer.echo(f"dplateau: finished trainings are kept in {records}; the same command continues from there.", err=True)
         raise
     except RuntimeError as error:
         from dplateau.training import TrainingDiverged

@@ -18,14 +18,14 @@ def schema(
         o.flag("Whether a CSV file starts with column names.", "The file", "--header/--no-header"),
     ] = True,
     output: Annotated[
-        Path | None, o.option("Write to a new file in place of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
+        Path | None, o.option("Write to a new file instead of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
     ] = None,
 ) -> None:
-    """Write a schema for a file, with names and types of columns; ranges and values are left to fill in.
+    """Write a schema for a file, with names and types of columns; you fill in ranges and values.
 
-    They are left open on purpose: a range or a list of values that is read off
-    private rows is a statistic of them, which one person can change and no
-    guarantee covers. Take them from a form, a code book or common knowledge.
+    They are left open on purpose: a range or a list of values taken from private
+    rows is a statistic of them, which one person can change and no guarantee
+    covers. Take them from a form, a code book or common knowledge.
 
     For example:
 
@@ -41,4 +41,4 @@ def schema(
         print(text, end="")
         return
     write_file(output, text)
-    print(f'{output} is written. Replace every "FILL IN" by what is publicly known about the column: the file says how, and why.')
+    print(f'{output} is written. Replace every "FILL IN" with what is publicly known about the column: the file says how, and why.')

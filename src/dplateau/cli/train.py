@@ -32,11 +32,11 @@ def train(
     target: Annotated[
         str | None, o.option("The column to predict; must be the schema's target.", DATA, "--target", metavar="COLUMN")
     ] = None,
-    test: Annotated[Path | None, o.path_option("A public hold-out file to measure accuracy on.", DATA, "--test")] = None,
+    test: Annotated[Path | None, o.path_option("A public hold-out file on which to measure accuracy.", DATA, "--test")] = None,
     private_test: Annotated[
         float | None,
         o.option(
-            "Hold out this share of the rows and tell of them by a noisy histogram, inside epsilon.",
+            "Hold out this share of the rows, and measure accuracy on them with noise, within epsilon.",
             DATA,
             "--private-test",
             metavar="SHARE",
@@ -44,36 +44,44 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        o.choice(o.MODELS, "What is fitted; by default logistic, or linear where the target is a number.", o.MODEL, "--model"),
+        o.choice(o.MODELS, "What to fit (default: logistic, or linear if the target is a number).", o.MODEL, "--model"),
     ] = None,
-    solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm; auto: see dplateau plan.", o.MODEL, "--solver")] = "auto",
+    solver: Annotated[
+        str, o.choice(("auto", *SOLVERS), "The algorithm; auto chooses as dplateau plan does.", o.MODEL, "--solver")
+    ] = "auto",
     loss: o.Loss = None,
     l2: o.L2 = 0.0,
     class_weight: o.ClassWeight = None,
     steps: Annotated[
         int,
-        o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld: more cost time, not privacy.", o.MODEL, "--steps", metavar="N"),
+        o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld; more cost time, not privacy.", o.MODEL, "--steps", metavar="N"),
     ] = 400,
     stream: Annotated[bool, o.flag("Read the rows in pieces: for large files.", DATA, "--stream")] = False,
     rows: Annotated[
         int | None,
-        o.option("The public number of rows, or persons; others are refused (default: the file's).", DATA, "--rows", metavar="N"),
+        o.option("The public number of rows, or of persons; a file with another number is refused.", DATA, "--rows", metavar="N"),
     ] = None,
     person: Annotated[
         str | None,
         o.option(
-            "The column that says whose a row is: persons are protected, each with all rows.", DATA, "--person", metavar="COLUMN"
+            "The column that says whose row it is; persons are protected, each with all of their rows.",
+            DATA,
+            "--person",
+            metavar="COLUMN",
         ),
     ] = None,
     insecure_seed: Annotated[
-        int | None, o.option("Repeatable noise, which voids the guarantee. For tests.", o.MODEL, "--insecure-seed", metavar="N")
+        int | None,
+        o.option("Make the noise repeatable, which voids the guarantee. For tests.", o.MODEL, "--insecure-seed", metavar="N"),
     ] = None,
     ledger: Annotated[
         str | None,
-        o.option("The ledger that is charged, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
+        o.option("The ledger to charge, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
     ] = None,
     dataset: Annotated[str | None, o.option("The account in that ledger.", o.GUARANTEE, "--dataset", metavar="NAME")] = None,
-    purpose: Annotated[str, o.option("What the model is for, for the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")] = "",
+    purpose: Annotated[
+        str, o.option("What the model is for; recorded in the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")
+    ] = "",
     output: Annotated[
         Path | None, o.option("New folder for the model (default: FILE-model).", o.RESULT, "--output", "-o", metavar="FOLDER")
     ] = None,
@@ -84,8 +92,8 @@ def train(
 ) -> None:
     """Train a model on private rows, and certify what it costs.
 
-    Writes a new folder with the model and certificate.json, all or nothing.
-    Nothing needs tuning: noise and step sizes follow from public facts.
+    Writes a new folder with the model and certificate.json, completely or not
+    at all. Nothing needs tuning: noise and step sizes follow from public facts.
 
     For example:
 
@@ -221,7 +229,7 @@ def _public_rows(private: Path, test: Path, schema: Schema) -> Dataset:
     from dplateau.estimators.table_model import read_rows
 
     if test.is_file() and private.is_file() and (test.samefile(private) or cmp(test, private, shallow=False)):
-        raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: name public rows, or none.")
+        raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: give public rows, or none.")
     try:
         found = read_rows(test, schema)
         _warn(test, schema)
@@ -238,7 +246,9 @@ def _warn(test: Path, schema: Schema) -> None:
         near = column.spellings[0] if column.spellings else None
         if column.lost or near is not None:
             how = "no entry fits" if column.lost else "some entries do not fit"
-            hint = "" if near is None else f" It holds {near.found!r} where {near.declared!r} is declared: add it to the aliases."
+            hint = (
+                "" if near is None else f"  It contains {near.found!r}, but {near.declared!r} is declared: add it to the aliases."
+            )
             print(
                 printable(f"dplateau: warning: column {column.name!r}: {how} the schema in the public file {test}.{hint}"),
                 file=sys.stderr,

@@ -21,17 +21,17 @@ UI = "'.[ui]'"
 
 
 def ui(
-    port: Annotated[int, o.option("Port; 0: any that is free.", PAGE, "--port", metavar="N")] = 8337,
+    port: Annotated[int, o.option("Port; 0 for any free port.", PAGE, "--port", metavar="N")] = 8337,
     browser: Annotated[bool, o.flag("Open the browser.", PAGE, "--browser/--no-browser")] = True,
     ledger: Annotated[
         str | None,
-        o.option("Show this ledger, too: see dplateau ledger. It is only read.", PAGE, "--ledger", metavar="URL"),
+        o.option("Also show this ledger, which is only read: see dplateau ledger.", PAGE, "--ledger", metavar="URL"),
     ] = None,
 ) -> None:
-    """Plan with sliders, in the browser: noise, plateau, trade-off curve and risk from public facts.
+    """Plan with sliders in the browser: noise, plateau, trade-off curve and risk from public facts.
 
-    The page is for this computer only, reads no data and stores nothing.
-    Ctrl-C ends it.
+    The page is visible on this computer only, reads no data and stores nothing.
+    Ctrl-C stops it.
 
     For example:
 
@@ -84,7 +84,9 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise InputError(f"port {port} is in use: end what uses it, or choose another --port (0: any that is free).") from None
+            raise InputError(
+                f"port {port} is in use: stop the program that uses it, or choose another --port (0 for any free port)."
+            ) from None
         if error.errno == errno.EACCES:
             raise InputError(f"port {port} is not allowed here: choose a --port of 1024 or more.") from None
         raise

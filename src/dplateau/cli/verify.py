@@ -18,7 +18,7 @@ RunFiles = Annotated[
     o.path_option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run"),
 ]
 Save = Annotated[
-    bool, o.flag("Keep what was found in certificate.proof.json beside it, where report finds it.", o.RESULT, "--save")
+    bool, o.flag("Store the result in certificate.proof.json beside the certificate, where report finds it.", o.RESULT, "--save")
 ]
 
 
@@ -34,12 +34,11 @@ def verify(
 ) -> int:
     """Prove an epsilon a second time, in ball arithmetic.
 
-    What the certificate's bound gives for its run is computed from exact
-    numbers, with a bound on every error, by code that shares nothing with the
-    accountant that made the certificate. Exit status 0 if the claim is
-    verified, 1 if it is refuted or the certificate certifies nothing, 2 if
-    neither could be shown. It takes seconds for most runs, and needs
-    python-flint, which is installed by its part verify.
+    Computes what the certificate's bound gives for its run, from exact numbers
+    and with a bound on every error. The code shares nothing with the accountant
+    that made the certificate. Exit status 0 if the claim is verified, 1 if it is
+    refuted or the certificate certifies nothing, 2 if neither could be shown.
+    Most runs take seconds. It needs python-flint, from the extra verify.
 
     For example:
 
@@ -56,7 +55,7 @@ def verify(
     from dplateau.spec import Run, Runs
 
     if (certificate is None) == (not run):
-        raise InputError("name a certificate, or give --run with --epsilon and --delta.")
+        raise InputError("give a certificate, or --run with --epsilon and --delta.")
     read, signed = None, UNSIGNED
     with busy("proving it again"):
         if certificate is None:
@@ -64,7 +63,7 @@ def verify(
                 raise InputError("--signed-by and --save are for certificates: leave them out.")
             start = o.runs_in(run)[0]
             if not isinstance(start, Run | Runs):
-                raise InputError("a certificate is no run: name it without --run.")
+                raise InputError("a certificate is not a run: give it without --run.")
             proof = prove(start, epsilon, delta)
         else:
             path = certificate_file(certificate)
