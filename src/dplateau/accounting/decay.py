@@ -4,7 +4,7 @@ The transform ``m(c + i w)`` is an integral over the real line of a function tha
 On a path above it the factor ``exp(i w L)`` has the modulus ``exp(-w Im L)`` with ``Im L >= 0``: the integral of the modulus falls
 with w, and its value at ``omega`` bounds ``|m(c + i w)|`` for every ``w >= omega``. The paths are logistic curves, so that the
 modulus is itself an analytic function of the point on the line, and a trapezoid sum of it has an error known in closed form. Which
-path is taken decides how good the bound is, not whether it holds. Proof: ``docs/proofs/exact-composition.md``, section 7.
+path is taken decides how good the bound is, not whether it holds. Proof: ``docs/proofs/contour.md``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ and the absence against the presence that of ``(1 - q) N(b, 1) + q N(b + mu, 1)`
 - in between that of two Gaussian pairs told apart, as in ``Amplified``.
 
 Without a shift the last is an atom at 0, and no pair is smaller: each of the two profiles is that of some data. Proof:
-``docs/proofs/exact-composition.md``, section 6, and, with a shift, ``docs/proofs/sampled-last-iterate.md``, section 4.
+``docs/proofs/exact-composition.md``, section 6, and, with a shift, ``docs/proofs/sampled-last-iterate.md``, section 4. Quadrature:
+``docs/proofs/contour.md``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Chebyshev points. With weights that do not depend on s, the sum over the members
 
 Both errors have classical bounds, ``4 M rho^-n / (rho - 1)`` for n + 1 points, where M bounds the function on the ellipse rho
 (Trefethen, Approximation Theory and Approximation Practice, Theorem 8.2): of m because the line of integration may be turned, of
-log1p(p) because the coefficients of p are known. Proof: ``docs/proofs/exact-composition.md``, section 7.
+log1p(p) because the coefficients of p are known. Proof: ``docs/proofs/contour.md``.
 """
 
 from __future__ import annotations

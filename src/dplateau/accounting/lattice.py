@@ -197,7 +197,7 @@ def _norm(x: Array) -> float:
 def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     """The cyclic convolution of laws, each so many times, and a bound on the 2-norm of its error, whatever the rounding.
 
-    Each law, shape (N,) with N a power of 2, has mass at most 1. Proof: ``docs/proofs/exact-composition.md``, section 7, "Lattice".
+    Each law, shape (N,) with N a power of 2, has mass at most 1. Proof: ``docs/proofs/lattice.md``.
     """
     size = parts[0][0].size
     transform, forward, total = np.ones(size // 2 + 1, complex), 0.0, 0

@@ -8,7 +8,7 @@ loss of a step is *quiet* where it is less than a lattice step from a centre, an
 - From below: all quiet losses are merged into one, all losses beyond the end are merged into an event, all loud negative ones are
   merged and rounded down; the other loud ones have tangents of their own, which the quiet ones do not lower.
 
-Proof: ``docs/proofs/exact-composition.md``, section 7, "Quiet and loud losses".
+Proof: ``docs/proofs/lattice.md``, "Quiet and loud losses".
 """
 
 from __future__ import annotations

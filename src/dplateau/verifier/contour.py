@@ -1,6 +1,6 @@
 """delta(epsilon) of a composition by an integral along a vertical line, enclosed in balls.
 
-With ``M(s) = E_P exp(s loss)`` of all steps and any c > 0, h > 0 and P = 2 pi/h (``docs/proofs/exact-composition.md``, section 7),
+With ``M(s) = E_P exp(s loss)`` of all steps and any c > 0, h > 0 and P = 2 pi/h (``docs/proofs/contour.md``),
 
     ``h/(2 pi) sum over whole k of F(c + i k h) = sum over whole j of delta(epsilon + j P) exp(c j P)``,
     ``F(s) = M(s) exp(-s epsilon) / (s (s + 1))``.
