@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.browser import made
 
 THEMES = ("light", "dark")
 DESKTOP, PHONE = (1280, 900), (390, 844)
@@ -64,7 +65,8 @@ def violations() -> Callable[..., list[str]]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
     def check(page: Any, rules: list[str] | None = None) -> list[str]:
-        found = axe.Axe().run(page, options={"runOnly": rules} if rules else {}).response["violations"]
+        options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+        found = axe.Axe().run(page, options=options).response["violations"]
         return [f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:3]]}" for one in found]
 
     return check
@@ -78,6 +80,30 @@ def overflow() -> Callable[[Any], int]:
         return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of certificates by their names: "good", "seeded", "known", "unknown", "mismatch", "labelled"."""
+    return made.certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A ledger with the accounts "patients" and a closed one."""
+    pytest.importorskip("sqlalchemy")
+    return made.a_ledger(tmp_path_factory.mktemp("ledger"))
+
+
+@pytest.fixture(scope="session")
+def with_ledger(ledger: Any) -> Iterator[str]:
+    """The address of the planner and the pages of that ledger."""
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    from dplateau.ui.app import application
+
+    with made.serving(application(ledger)) as address:
+        yield address
 
 
 class _Quiet(SimpleHTTPRequestHandler):

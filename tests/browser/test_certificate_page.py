@@ -4,44 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser.conftest import DESKTOP, PHONE
 
-import dplateau as dp
-from dplateau.certificate import DeclaredTraining, KnownKey, Signature, Signed, make_certificate
-from dplateau.report import write_page
-from dplateau.spec import Generator
-from dplateau.spec import assumption as a
-
-RUN = dp.Run(n=32_561, sampling=dp.FullBatch(), steps=400, noise_multiplier=80.0, update="post-processed", released="last")
-ASSUMPTIONS = (
-    *(a.PublicConstants(), a.Batches(scheme="full"), a.Clipping(clip_norm=1.0), a.Divisor(), a.Noise(grid=True), a.Steps()),
-    *(a.Features(), a.Arithmetic(rounding="exact"), a.PublicValidation(data="a text </script><img src=x>" + 300 * "y")),
-)
-DESKTOP, PHONE = (1280, 900), (390, 844)
-PAGES = ("good", "seeded")
-SIGNATURE = Signature(64 * "a", "2026-01-31T12:00:00Z", 128 * "b")
-SIGNED = {
-    "known": (Signed(SIGNATURE, KnownKey(64 * "n", SIGNATURE.public_key, "2026-01-31")), "good", "Signed by nnn"),
-    "unknown": (Signed(SIGNATURE), "warn", "Signed by an unknown key"),
-    "mismatch": (Signed(SIGNATURE, matches=False), "bad", "The signature does NOT match."),
+SAID = {
+    "known": ("good", "Signed by nnn"),
+    "unknown": ("warn", "Signed by an unknown key"),
+    "mismatch": ("bad", "The signature does NOT match."),
 }
 OTHER = {"light": "dark", "dark": "light"}
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    generators = Generator("AES-256-CTR", "operating-system"), Generator("insecure" + 300 * "x", "fixed-seed")
-    for name, generator in zip(PAGES, generators, strict=True):
-        certificate = make_certificate(dp.account(RUN), DeclaredTraining(RUN, ASSUMPTIONS, generator))
-        write_page(certificate, folder / f"{name}.html")
-        if name == "good":
-            for state, (signed, *_) in SIGNED.items():
-                write_page(certificate, folder / f"{state}.html", signed)
-    return {name: folder / f"{name}.html" for name in (*PAGES, *SIGNED)}
 
 
 def colours(page: Any) -> list[str]:
@@ -67,8 +40,8 @@ def brightness(colour: str) -> float:
 
 
 @pytest.mark.parametrize(("theme", "size"), [("light", DESKTOP), ("dark", PHONE)])
-def test_figures_are_drawn_and_everybody_can_read_the_page(visit, pages, violations, overflow, theme, size):
-    page = visit(pages["good"], theme, size)
+def test_figures_are_drawn_and_everybody_can_read_the_page(visit, certificates, violations, overflow, theme, size):
+    page = visit(certificates["good"], theme, size)
     assert len(page.query_selector_all("figure.chart")) == 2
     for figure in page.query_selector_all("figure.chart"):
         assert len(figure.query_selector(".main-line").get_attribute("d")) > 200
@@ -91,8 +64,8 @@ def test_figures_are_drawn_and_everybody_can_read_the_page(visit, pages, violati
         assert overflow(page) == 0
 
 
-def test_a_page_that_certifies_nothing_can_be_read_too(visit, pages, violations, overflow):
-    page = visit(pages["seeded"], "dark", PHONE)
+def test_a_page_that_certifies_nothing_can_be_read_too(visit, certificates, violations, overflow):
+    page = visit(certificates["seeded"], "dark", PHONE)
     assert "This certifies nothing" in page.inner_text(".verdict.bad")
     assert page.query_selector(".verdict.good") is None
     for summary in page.query_selector_all("summary"):
@@ -104,10 +77,10 @@ def test_a_page_that_certifies_nothing_can_be_read_too(visit, pages, violations,
         assert overflow(page) == 0
 
 
-@pytest.mark.parametrize("state", SIGNED)
-def test_who_has_signed_can_be_read_on_a_telephone(visit, pages, violations, overflow, state):
-    _, colour, words = SIGNED[state]
-    page = visit(pages[state], "light", PHONE)
+@pytest.mark.parametrize("state", SAID)
+def test_who_has_signed_can_be_read_on_a_telephone(visit, certificates, violations, overflow, state):
+    colour, words = SAID[state]
+    page = visit(certificates[state], "light", PHONE)
     assert any(words in one.inner_text() for one in page.query_selector_all(f".verdict.{colour}"))
     assert bool(page.query_selector(".verdict.good")) is (state != "mismatch")
     for theme in ("light", "dark"):
@@ -116,8 +89,8 @@ def test_who_has_signed_can_be_read_on_a_telephone(visit, pages, violations, ove
         assert overflow(page) == 0
 
 
-def test_links_text_hovering_and_the_theme_button(visit, pages):
-    page = visit(pages["good"], "light")
+def test_links_text_hovering_and_the_theme_button(visit, certificates):
+    page = visit(certificates["good"], "light")
     links = page.eval_on_selector_all("a[href]", "links => links.map(a => a.getAttribute('href'))")
     assert len(links) > 6
     assert all(link.startswith("#") and page.query_selector(link) for link in links)
@@ -147,8 +120,8 @@ def test_links_text_hovering_and_the_theme_button(visit, pages):
     assert colours(page) == before
 
 
-def test_paper_is_light_and_nothing_is_cut(visit, pages, tmp_path):
-    page = visit(pages["good"], "dark")
+def test_paper_is_light_and_nothing_is_cut(visit, certificates, tmp_path):
+    page = visit(certificates["good"], "dark")
     page.click("#theme")
     page.click("#theme")  # dark by the reader's own choice, which paper does not follow either
     pdf = page.pdf(path=tmp_path / "page.pdf", format="A4", print_background=True)
@@ -165,8 +138,8 @@ def test_paper_is_light_and_nothing_is_cut(visit, pages, tmp_path):
     )
 
 
-def test_nothing_is_lost_without_scripts(visit, pages):
-    page = visit(pages["good"], "light", PHONE, java_script_enabled=False)
+def test_nothing_is_lost_without_scripts(visit, certificates):
+    page = visit(certificates["good"], "light", PHONE, java_script_enabled=False)
     assert "detects at most" in page.inner_text("main")
     assert page.locator("table").count() >= 5
     assert page.locator("svg.chart .main-line").count() == 2
@@ -174,10 +147,10 @@ def test_nothing_is_lost_without_scripts(visit, pages):
     assert not page.is_visible("#theme")
 
 
-def test_the_answer_is_above_the_fold_and_tables_stack_on_a_telephone(visit, pages):
-    page = visit(pages["good"], "light")
+def test_the_answer_is_above_the_fold_and_tables_stack_on_a_telephone(visit, certificates):
+    page = visit(certificates["good"], "light")
     assert page.query_selector(".strength").bounding_box()["y"] < DESKTOP[1] - 100
-    phone = visit(pages["good"], "light", PHONE)
+    phone = visit(certificates["good"], "light", PHONE)
     cells = [cell.bounding_box() for cell in phone.query_selector_all("#assumptions ~ table.stack tbody tr:first-child > *")][:3]
     assert cells[0]["y"] < cells[1]["y"] < cells[2]["y"]
     assert len({cell["x"] for cell in cells}) == 1

@@ -2,17 +2,16 @@
 
 import re
 import shlex
-import threading
-import time
 
 import pytest
 from tests.browser.conftest import DESKTOP, PHONE, THEMES
+from tests.browser.made import serving
 
 from dplateau.ui.answer import WORTH, answer, warm_up
 from dplateau.ui.settings import PRESETS, Settings
 
 pytest.importorskip("starlette")
-uvicorn = pytest.importorskip("uvicorn")
+pytest.importorskip("uvicorn")
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +19,8 @@ def address():
     from dplateau.ui.app import application
 
     warm_up()
-    server = uvicorn.Server(uvicorn.Config(application(), port=0, log_level="error", access_log=False, lifespan="off"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    with serving(application()) as found:
+        yield found
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_it_serves_a_ledger(tmp_path):
             address = process.stdout.readline().split()[9]
             assert address.endswith("/ledger")
             with urllib.request.urlopen(f"{address}/patients", timeout=20) as reply:
-                assert b"100 % of the budget is left" in reply.read()
+                assert "100\N{NO-BREAK SPACE}% of the budget is left" in reply.read().decode()
         finally:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)

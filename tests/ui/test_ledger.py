@@ -83,9 +83,12 @@ def test_all_accounts(client, ledger):
     assert reply.status_code == 200
     said = shown(reply)
     left = percent_down(ledger.account("patients").state().left)
-    assert f"patients {left} epsilon 2, delta 1e-06 1,000 one person (add-remove) 1 1" in said
-    assert "visits closed 100 % epsilon 1, delta 0.001 50 one row (replace) 0 0" in said
-    assert f"{ledger.head().number}:{ledger.head().digest}" in said
+    assert f"patients {left} epsilon 2 at delta 1 in 1,000,000 one person among 1,000 1" in said
+    assert "visits closed 100 % epsilon 1 at delta 1 in 1,000 one row among 50 0" in said
+    assert "not ended" not in said
+    ledger.account("patients").reserve(RUN)
+    assert "one person among 1,000 2 1 not ended" in shown(client.get("/ledger"))
+    assert f"{ledger.head().number}:{ledger.head().digest}" in shown(client.get("/ledger"))
     assert client.get("/ledger.json").json()["entries"][-1]["digest"] == ledger.head().digest
 
 
@@ -119,6 +122,23 @@ def test_an_account_agrees_with_show(client, ledger, north, dplateau):
     assert "1 of 3 did not end: reserved, and never committed" in said
     assert said.count("not ended: reserved, and stays spent") == 1
     assert "2 runs, 6 steps" in said
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ({"unit": "person"}, "whether one particular person was in the data at most 88.1 % of the time"),
+        (
+            {"adjacency": "replace", "epsilon": 0.5},
+            "which of two values, A or B, one particular row had at most 62.3 % of the time",
+        ),
+        ({"unit": "household", "epsilon": 1.0}, "what is said about one household at most 73.2 % of the time"),
+    ],
+)
+def test_what_a_budget_means(client, ledger, terms, sentence):
+    """1 / (1 + exp(-epsilon)), rounded up: 0.88080 at epsilon 2, 0.62246 at 0.5, 0.73106 at 1."""
+    ledger.create("other", **{"n": 1000, "epsilon": 2.0, "delta": 1e-6, **terms})
+    assert sentence in shown(client.get("/ledger/other"))
 
 
 def test_digests_of_a_certificate_are_there(client, ledger, north):

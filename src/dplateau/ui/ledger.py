@@ -18,11 +18,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from dplateau.certificate.words import guessing_accuracy
 from dplateau.ledger import Ledger, State
 from dplateau.ledger.database import shown
 from dplateau.report import ledger_words as words
 from dplateau.report.ledger_story import Group, story
+from dplateau.report.page_words import GUESSED, one_in
 from dplateau.report.pages import render
+from dplateau.report.words import percent
 from dplateau.spec import InputError, LedgerError, Run
 from dplateau.ui.answer import planned
 from dplateau.ui.settings import Settings, SettingsError
@@ -132,7 +135,8 @@ def address(name: str) -> str:
 
 
 def _page(template: str, status: int = 200, **context: Any) -> Response:
-    page = render(template, FOLDER, words=words, address=address, **context)
+    page = render(template, FOLDER, words=words, address=address, budget=budget, **context)
+    page = page.replace(" %", "\N{NO-BREAK SPACE}%")
     # What somebody else wrote into a database may hold halves of characters.
     return HTMLResponse(page.encode("utf-8", "replace"), status_code=status, headers=NEVER_STORED)
 
@@ -159,8 +163,24 @@ def _account(ledger: Ledger, name: str) -> Response:
         more_trainings=len(told.trainings) - TRAININGS,
         not_ended=state.reserved - state.committed,
         on_parts=bool(state.parts),
+        promise=_promise(state),
         plan=_plan(state),
         export=urlencode({"account": name}),
+    )
+
+
+def budget(state: State) -> str:
+    """The budget of an account, as the page of a certificate would say it."""
+    return f"epsilon {state.epsilon:g} at delta {one_in(state.delta)}"
+
+
+def _promise(state: State) -> str:
+    """What the budget means for one record, however the trainings were chosen."""
+    secret = GUESSED.get((state.unit, state.adjacency), f"what is said about one {state.unit}")
+    best = percent(guessing_accuracy(state.epsilon, state.delta, None))
+    return (
+        f"Anyone who sees everything that these trainings release, and knows all the other data, can guess correctly {secret}"
+        f" at most {best} of the time, if both answers are equally likely beforehand. A coin toss gets 50 %."
     )
 
 

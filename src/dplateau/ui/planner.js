@@ -252,7 +252,7 @@
       byId("ledger-box").className = `verdict ${plan.fits ? "good" : wrong ? "bad" : "warn"}`;
       byId("ledger-account").textContent = plan.account ?? value("account");
       byId("ledger-account").href = plan.address ?? "/ledger";
-      byId("ledger-answer").textContent = plan.answer ?? "It could not be reserved.";
+      byId("ledger-answer").textContent = plan.answer?.replaceAll(" %", "\u00a0%") ?? "It could not be reserved.";
       byId("ledger-more").textContent = wrong ? wrong[0].toUpperCase() + wrong.slice(1) : plan.more;
       byId("ledger-bar").hidden = Boolean(wrong);
       byId("ledger-bar").setAttribute("aria-label", plan.answer ?? "");
