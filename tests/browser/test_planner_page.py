@@ -127,6 +127,16 @@ def test_a_number_that_is_not_certified_says_so(open_page):
     assert page.text_content("#noise") == answer(Settings(sampling="poisson"), "noise")["shown"]
 
 
+def test_figures_fit_on_paper(open_page):
+    for size in (DESKTOP, PHONE):
+        page = open_page("", "dark", size)
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        beyond = "[...document.querySelectorAll('.plot')].map(one => one.querySelector('svg').clientHeight - one.clientHeight)"
+        assert page.evaluate(beyond) == [0, 0]
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+
+
 def test_presets_fill_in_everything(open_page):
     page = open_page("?n=777&ball=1&delta=1e-5")
     assert page.locator("[data-preset][aria-pressed=true]").count() == 0

@@ -320,7 +320,7 @@
     },
   };
 
-  const marked = (name, x, y, hover) => ({ name, x: [x], y: [y], colour: "series-5", only: "markers", size: 11, symbol: "diamond", hover });
+  const marked = (name, x, y, hover) => ({ name, x: [x], y: [y], colour: "series-5", marker: "diamond", hover });
 
   function ticks(from, to) {
     const found = [], labels = [];
