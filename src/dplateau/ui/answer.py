@@ -12,7 +12,7 @@ from typing import Any, Final
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
-from dplateau.certificate.words import RELEASED, batches_of, protects
+from dplateau.certificate.words import RELEASED, batches_of, counted, protects
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python, train_command
@@ -141,11 +141,7 @@ def _first(settings: Settings, _: int) -> dict[str, Any]:
 
 
 def _batches(run: Run) -> str:
-    return batches_of(run, _size(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
-
-
-def _size(size: float) -> str:
-    return f"{size:,.0f}" if size >= 1000 else f"{size:.4g}"
+    return batches_of(run, counted(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
 
 
 def _notes(settings: Settings, best: Calibrated) -> list[str]:
@@ -165,7 +161,7 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
         )
     if settings.scheme.allocated and settings.size != settings.batch:
         notes.append(
-            f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {_size(settings.size)} expected "
+            f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {counted(settings.size)} expected "
             f"rows, not {settings.batch:,}, and that is what sums are divided by."
         )
     if settings.last_takes_long and settings.last and settings.convex:
