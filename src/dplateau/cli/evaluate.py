@@ -18,7 +18,7 @@ UNPROTECTED = "Statistics of these rows, which must be public: nothing protects 
 
 def evaluate(
     model: Model,
-    file: Annotated[Path, o.path_argument("Public rows with their targets: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"Public rows with their targets: {o.FORMATS}.", "FILE")],
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
     json: o.Json = False,

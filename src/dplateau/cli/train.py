@@ -24,7 +24,7 @@ DATA = "The data"
 
 
 def train(
-    file: Annotated[Path, o.path_argument("The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"The private rows: {o.FORMATS}.", "FILE")],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
