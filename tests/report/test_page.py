@@ -307,6 +307,8 @@ def test_a_large_delta_is_warned_of(certify):
     with pytest.warns(dp.PrivacyWarning):
         reader = read(certificate)
     assert "Delta is too large for 100 rows" in reader.text
+    assert {"verdict good", "strength"}.isdisjoint(attributes.get("class") for _, attributes in reader.elements)
+    assert "Everything below holds for" not in reader.text
 
 
 def test_a_run_without_any_bound_has_no_page(certificate):
