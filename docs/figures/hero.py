@@ -7,25 +7,14 @@ is. Every value is certified. The picture is part of its page, so it takes its c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import dplateau as dp
+from plateau import FOLDER, SAMPLED
+
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.report.plateau import plateau
 
-FOLDER = Path(__file__).parent
 DELTA = 1e-5
-RUN = dp.Run(
-    n=30_000,
-    sampling=dp.Poisson(batch_size=256),
-    steps=1,
-    noise_multiplier=3.0,
-    step_size=1.0,
-    smoothness=1.0,
-    strong_convexity=0.01,
-    diameter=2.0,
-    released="last",
-)
+RUN = SAMPLED.replace(strong_convexity=0.01)
 STEPS = [*range(25, 1_000, 25), *range(1_000, 3_000, 100), *range(3_000, 20_001, 500)]
 TOP = 1.8
 LEFT, RIGHT, UPPER, LOWER = 40, 500, 20, 236

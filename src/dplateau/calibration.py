@@ -65,6 +65,11 @@ def _louder(run: Run, factor: float) -> Run:
     return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
+def _by_composition(run: Run, delta: float) -> Curve:
+    """What composition gives, about: to search with."""
+    return lambda x: ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
+
+
 def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[float, list[Curve], float]:
     """Where to begin, curves that are nearly the wanted one and found faster (to search with, never to certify with), and how near
     to the target to come.
@@ -82,9 +87,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
 
         return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
 
-    def by_composition(x: float) -> float:
-        return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
-
+    by_composition = _by_composition(run, delta)
     near = _ALLOCATED if run.sampling.allocated else _LOOKING
     if any(one.family for one in said):  # They need no more noise than composition does, and are slow where there is too little.
         return 0.0, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
@@ -190,9 +193,14 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
+def _floor(run: Run | Runs) -> float:
+    """The log of the factor below which there is almost no noise: nothing is searched there."""
+    return math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
+
+
 def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, rough: list[Curve], near: float) -> Run | Runs:
     """The least noise, nearly; a schedule is scaled as a whole, and so are several runs."""
-    slope, floor = _SLOPE, math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
+    slope, floor = _SLOPE, _floor(run)
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
             x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor, _SHORT)
@@ -202,12 +210,7 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
 
 def rough_noise(run: Run, epsilon: float, delta: float) -> float:
     """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
-    floor = math.log(1e-5 / largest(run.noise_multiplier))
-
-    def by_composition(x: float) -> float:
-        return ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
-
-    x, _ = _reached(by_composition, epsilon, 0.0, _SLOPE, _ROUGH, floor, _SHORT)
+    x, _ = _reached(_by_composition(run, delta), epsilon, 0.0, _SLOPE, _ROUGH, _floor(run), _SHORT)
     return largest(_louder(run, math.exp(x)).noise_multiplier)
 
 

@@ -114,10 +114,42 @@ def test_a_number_that_is_not_certified_says_so(open_page):
     rough = answer(Settings(sampling="poisson"), "first")
     assert page.text_content("#noise") == page.text_content("#bar-noise") == rough["shown"]
     assert "not certified" in page.text_content("#noise-words")
+    # What stands beside it is about the settings before.
+    dashed = "id => getComputedStyle(document.getElementById(id)).borderLeftStyle"
+    assert {page.evaluate(dashed, name) for name in ("noise-box", "risk-box")} == {"dashed"}
     held[0].continue_()
     page.wait_for_selector("#noise-box.good")
     settled(page)
     assert page.text_content("#noise") == answer(Settings(sampling="poisson"), "noise")["shown"]
+
+
+def test_an_answer_names_the_settings_it_is_about(open_page):
+    """Also where the form says something else by the time it comes."""
+    page = open_page()
+    held = []
+    page.route("**/answer?*part=first&*", lambda route: held.append(route))
+    with page.expect_request("**/answer?*part=first&*"):
+        page.fill("#epsilon", "2")
+    page.fill("#epsilon", "3")
+    with page.expect_request("**/answer?*part=first&*"):
+        held.pop().continue_()
+    said = answer(Settings(epsilon=2.0), "noise")
+    assert page.text_content("#noise") == page.text_content("#bar-noise") == said["shown"]
+    assert page.text_content("#facts dd").startswith("epsilon 2 at delta ")
+    assert page.text_content("#bar-epsilon") == "2"
+    held.pop().continue_()
+    settled(page)
+    assert page.text_content("#facts dd").startswith("epsilon 3 at delta ")
+
+
+def test_figures_fit_on_paper(open_page):
+    for size in (DESKTOP, PHONE):
+        page = open_page("", "dark", size)
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        beyond = "[...document.querySelectorAll('.plot')].map(one => one.querySelector('svg').clientHeight - one.clientHeight)"
+        assert page.evaluate(beyond) == [0, 0]
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
 
 
 def test_presets_fill_in_everything(open_page):

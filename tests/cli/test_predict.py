@@ -174,6 +174,7 @@ def test_evaluate(dplateau, models, table):
         found = json.loads(out)
         assert found.pop("model") == str(models / name)
         assert found.pop("file") == str(table / "holdout.csv")
+        assert "must be public" in found.pop("warning")
         assert found == load_model(models / name).evaluate(table / "holdout.csv").to_dict()
 
 

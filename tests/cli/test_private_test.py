@@ -43,6 +43,20 @@ def test_json_has_it(train, tmp_path):
     assert found == load_model(tmp_path / "model").private_test.to_dict()
     assert found["rows"] == 500
     assert abs(found["accuracy"]["value"] - 0.9) < 0.3
+    assert found["certifies"]
+
+
+def test_with_a_fixed_seed_nothing_is_certified(train):
+    code, out, _ = train("--private-test", 0.2, "--insecure-seed", 1)
+    said = " ".join(out.split())
+    assert (code, "epsilon 2, for these rows" in said) == (0, False)
+    assert "400 private rows that were held out; certifies nothing: fixed seed" in said
+
+
+def test_with_a_fixed_seed_json_says_so(train):
+    code, out, _ = train("--private-test", 0.2, "--insecure-seed", 1, "--json")
+    found = json.loads(out)
+    assert (code, found["certifies"], found["private_test"]["certifies"]) == (0, False, False)
 
 
 @pytest.mark.parametrize("share", ["0", "0.6", "-1", "nan", "x", "0.0001"])

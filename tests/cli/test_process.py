@@ -44,25 +44,31 @@ def test_ctrl_c_while_a_module_is_imported(module, command, train, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_ctrl_c_that_a_library_makes_an_error_of_is_one(process):
-    code = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import dplateau._account as home; from dplateau.cli.main import run\n"
-        "def account(*_):\n"
-        "    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        signal.pause()\n"
-        "    except KeyboardInterrupt:\n        raise ImportError('a module of C') from None\n"
-        f"home.account = account; run({list(ACCOUNT)!r})"
-    )
-    done = process(code=code)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "dplateau: stopped.\n")
+AN_ERROR = """
+def account(*_):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+    except KeyboardInterrupt:
+        raise ImportError("a module of C") from None
+"""
+IN_A_DESTRUCTOR = """
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+def account(*_):
+    Last()
+    time.sleep(60)
+"""
 
 
-def test_a_ctrl_c_in_a_destructor_is_not_lost(process):
+@pytest.mark.parametrize("account", [AN_ERROR, IN_A_DESTRUCTOR], ids=["made-an-error", "in-a-destructor"])
+def test_no_ctrl_c_is_lost(process, account):
+    """Neither one that a library makes an error of, nor one where nothing can be raised."""
     code = (
-        "import os, signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import dplateau._account as home; from dplateau.cli.main import run\n"
-        "class Last:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n        time.sleep(10)\n"
-        "def account(*_):\n    Last()\n    time.sleep(60)\n"
+        "import os, signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"import dplateau._account as home; from dplateau.cli.main import run{account}"
         f"home.account = account; run({list(ACCOUNT)!r})"
     )
     done = process(code=code)

@@ -39,7 +39,8 @@ def test_json(dplateau, table, tmp_path):
     )
     assert (code, err) == (0, "")
     result = json.loads(out)
-    assert list(result) == ["model", "certificate", "epsilon", "delta", "test_accuracy", "test"]
+    assert list(result) == ["model", "certificate", "epsilon", "delta", "certifies", "test_accuracy", "test"]
+    assert result["certifies"]
     assert result["test"]["accuracy"] == result["test_accuracy"] > result["test"]["majority_accuracy"]
     assert (result["model"], result["certificate"]) == (str(folder), str(folder / "certificate.json"))
     assert result["delta"] == 1e-6

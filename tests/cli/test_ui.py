@@ -44,7 +44,7 @@ def test_a_missing_extra_is_told(dplateau, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     code, out, err = dplateau("ui", "--no-browser")
     assert (code, out) == (2, "")
-    assert err == f"dplateau: dplateau ui needs {missing}: python -m pip install '.[ui]', in a copy of dplateau's source.\n"
+    assert err == f"dplateau: this needs {missing}: python -m pip install '.[ui]', in a copy of dplateau's source.\n"
 
 
 def test_it_serves_this_computer_only_and_ends_with_the_keyboard():

@@ -132,8 +132,10 @@ def test_two_releases_do_not_look_alike(certificate):
     for text in ("Income 3", "Census of 1994", "a <b>demonstration</b>", "Ada", "2026-01-31", certificate.weights_sha256[:12]):
         assert text in top(reader)
     assert "not stated" not in reader.text
+    assert "are the words of its maker" in top(reader)
     assert top(read(certificate)).count("not stated") == 4
     assert "Privacy certificate" in top(read(certificate))
+    assert "maker" not in top(read(certificate))
 
 
 @pytest.mark.parametrize(("noise", "word", "side"), [(2e4, "strong", "left"), (3.0, "moderate", "middle"), (0.2, "weak", "right")])
@@ -305,6 +307,8 @@ def test_a_large_delta_is_warned_of(certify):
     with pytest.warns(dp.PrivacyWarning):
         reader = read(certificate)
     assert "Delta is too large for 100 rows" in reader.text
+    assert {"verdict good", "strength"}.isdisjoint(attributes.get("class") for _, attributes in reader.elements)
+    assert "Everything below holds for" not in reader.text
 
 
 def test_a_run_without_any_bound_has_no_page(certificate):

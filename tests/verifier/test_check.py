@@ -9,7 +9,9 @@ pytest.importorskip("flint")
 
 import dplateau as dp
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ShuffleAndPartitionBound
-from dplateau.verifier.check import Outcome, Part, check
+from dplateau.verifier.check import check
+from dplateau.verifier.outcome import Outcome, Part
+from dplateau.verifier.selection import check_selection
 
 MNIST = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3516, noise_multiplier=1.3)
 ROWS = [
@@ -129,3 +131,16 @@ def test_one_epoch_of_random_allocation_is_known_from_above():
     found = check([Part(run, "exact-composition")], certified, 1e-5)
     assert (found.outcome, found.lower, found.digits) == (Outcome.VERIFIED, 0.0, None)
     assert check([Part(run, "exact-composition")], certified * 0.999, 1e-5).outcome is Outcome.NOT_DECIDED
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("by zero")], ids=["silent", "told"])
+def test_why_a_computation_failed_is_told(monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    for module in ("check", "selection"):
+        monkeypatch.setattr(f"dplateau.verifier.{module}.together", fail)
+    part = Part(MNIST, "exact-composition")
+    wanted = f"the computation failed: {str(error) or 'MemoryError'}"
+    for found in (check([part], 1.0, 1e-5), check_selection([[part]], 0.5, 2.0, 1.0, 1e-5)):
+        assert (found.outcome, found.why) == (Outcome.NOT_DECIDED, wanted)

@@ -18,7 +18,8 @@ from dplateau._account import leading_analyses
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.certificate.proof import _selected
 from dplateau.verifier.balls import exact, precision
-from dplateau.verifier.check import Outcome, Part, statement
+from dplateau.verifier.check import statement
+from dplateau.verifier.outcome import Outcome, Part
 from dplateau.verifier.selection import _Candidate, check_selection
 from dplateau.verifier.statement import Statement
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dplateau._account import account, leading_analyses
 from dplateau.accounting import NotApplicable
@@ -29,13 +29,10 @@ from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection, 
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
-
-if TYPE_CHECKING:
-    from dplateau.verifier.check import Checked, Part
+from dplateau.verifier.outcome import Checked, Outcome, Part
 
 KIND: Final = "dplateau proof"
 FORMAT: Final = 1
-OUTCOMES: Final = ("verified", "refuted", "not decided")
 LARGEST: Final = 8192
 """Bytes of a file with a proof; one has some 600."""
 _BY_NAME: Final = {analysis.name: analysis for analysis in ANALYSES}
@@ -83,7 +80,7 @@ class Proof:
     @property
     def verified(self) -> bool:
         """Whether the claim is proved."""
-        return self.outcome == OUTCOMES[0]
+        return self.outcome == Outcome.VERIFIED
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -115,7 +112,7 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     data = keys("the proof", data, {"kind", "format", "certificate_sha256", *Proof.__dataclass_fields__})
     if (
         (data["kind"], data["format"]) != (KIND, FORMAT)
-        or data["outcome"] not in OUTCOMES
+        or data["outcome"] not in list(Outcome)
         or not isinstance(data["versions"], dict)
     ):
         raise InputError(f"{path} is no {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
@@ -166,7 +163,7 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
         python-flint is not installed: ``dplateau[verify]``.
     """
     with explained():
-        from dplateau.verifier.check import Checked, Outcome, check
+        from dplateau.verifier.check import check
     if isinstance(claimed, Certificate):
         if epsilon is not None or delta is not None:
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
@@ -186,7 +183,7 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     if isinstance(run, Selection) and bound == SELECTION:
         checked = _selected(run, epsilon, delta)
     elif bound not in {COMPOSED, *_BY_NAME}:
-        checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation", 0.0, math.inf, 0.0)
+        checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation")
     else:
         share = delta / len(runs_of(run))
         checked = check([_part(one, bound, share) for one in runs_of(run)], epsilon, delta)
@@ -207,13 +204,12 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
 
 def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
     """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses."""
-    from dplateau.verifier.check import Checked, Outcome, Part
     from dplateau.verifier.selection import check_selection
 
     leading, share = leading_analyses(), delta / len(selection.candidates)
     found = best_of_candidates(selection, leading, delta)
     if isinstance(found, NotApplicable):
-        return Checked(Outcome.NOT_DECIDED, found.why_not, 0.0, math.inf, 0.0)
+        return Checked(Outcome.NOT_DECIDED, found.why_not)
     assert isinstance(found.guarantee, Selected)
 
     @cache
@@ -228,8 +224,6 @@ def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
 
 def _part(run: Run, bound: str, delta: float) -> Part:
     """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one."""
-    from dplateau.verifier.check import Part
-
     if bound == COMPOSED:
         fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
         analysis = min(fitting, key=lambda one: one.guarantee(run).upper(delta))

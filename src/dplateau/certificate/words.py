@@ -65,7 +65,7 @@ def secret(run: Run | Runs) -> str:
     return SECRET[run.unit, run.adjacency]
 
 
-def _count(value: float) -> str:
+def counted(value: float) -> str:
     """A number of things that need not be whole: four digits, and never a power of ten."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
@@ -90,7 +90,7 @@ def _phase(name: str, run: Run) -> list[tuple[str, str]]:
     """One run, and which one of several it is."""
     steps = "phases" if run.is_phased else "steps"
     return [
-        (name, f"{run.steps:,} {steps} ({_count(run.epochs)} epochs), {batches(run)}"),
+        (name, f"{run.steps:,} {steps} ({counted(run.epochs)} epochs), {batches(run)}"),
         ("noise", f"multiplier {spread(run.noise_multiplier)}"),
         ("released", FINAL_MODEL if run.released == "last" and run.update != "sgd" else RELEASED[run.released]),
     ]

@@ -20,7 +20,7 @@ CHECK_FAILED = 1
 
 
 def check(
-    file: Annotated[Path, o.path_argument("A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"A file with rows: {o.FORMATS}.", "FILE")],
     schema: Annotated[
         str, o.option("The public schema: a TOML file, or a name (adult, a9a).", "The file", "--schema", metavar="FILE")
     ],

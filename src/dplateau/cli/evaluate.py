@@ -13,10 +13,12 @@ from dplateau.cli.predict import Model
 if TYPE_CHECKING:
     from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation
 
+UNPROTECTED = "Statistics of these rows, which must be public: nothing protects them, and no certificate counts them."
+
 
 def evaluate(
     model: Model,
-    file: Annotated[Path, o.path_argument("Public rows with their targets: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"Public rows with their targets: {o.FORMATS}.", "FILE")],
     cost: o.Cost = None,
     signed_by: o.SignedBy = None,
     json: o.Json = False,
@@ -37,11 +39,11 @@ def evaluate(
     loaded = load_model(model, signed_by=signed_by)
     found = loaded.evaluate(file, cost=costs)
     if json:
-        show_json({"model": str(model), "file": str(file), **found.to_dict()})
+        show_json({"model": str(model), "file": str(file), "warning": UNPROTECTED, **found.to_dict()})
     else:
         about = f"{loaded.model}, {len(loaded.feature_names):,} features"
         show_evaluation(found, ("model", about), ("rows", f"{found.rows:,} of {printable(file.name)}, public by declaration"))
-        show("\nStatistics of these rows, which must be public: nothing protects them, and no certificate counts them.")
+        show(f"\n{UNPROTECTED}")
     warn(found)
 
 

@@ -95,8 +95,9 @@ def _meaning(param: Any) -> str:
     if param.required:
         return f"{text} (required)"
     default = getattr(param, "default", None)
-    if not getattr(param, "show_default", False) or default in (None, False, "", ()) or callable(default):
-        return text if default != 0 or default is False or "default" in text else f"{text} (default: 0)"
+    absent = default is None or default is False or default in ("", ())  # 0 is a default
+    if absent or not getattr(param, "show_default", False) or callable(default):
+        return text
     if default is True:
         default = param.opts[0]
     return f"{text} (default: {f'{default:g}' if isinstance(default, float) else default})"

@@ -114,7 +114,7 @@ def forget(name: Name, json: o.Json = False) -> None:
 
 
 def sign(
-    certificate: Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")],
+    certificate: Annotated[Path, o.CERTIFICATE],
     key: Annotated[str, typer.Option("--key", help="The name of the key to sign with.", show_default=False, metavar="NAME")],
     json: o.Json = False,
 ) -> None:

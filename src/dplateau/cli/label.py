@@ -14,7 +14,7 @@ Text = str | None
 
 
 def label(
-    certificate: Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")],
+    certificate: Annotated[Path, o.CERTIFICATE],
     model: Annotated[Text, o.option("What the release is called.", o.RESULT, "--model", metavar="NAME")] = None,
     data: Annotated[Text, o.option("What the data are.", o.RESULT, "--data", metavar="NAME")] = None,
     purpose: Annotated[Text, o.option("What the release is for.", o.RESULT, "--purpose", metavar="TEXT")] = None,

@@ -82,6 +82,9 @@ def argument(help: str, metavar: str, **given: Any) -> Any:
     return typer.Argument(help=help, metavar=metavar, show_default=False, **given)
 
 
+CERTIFICATE: Final = path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")
+FORMATS: Final = "CSV, JSON lines, Parquet, LIBSVM or NumPy"
+"""Files of rows."""
 RunFile = Annotated[Path | None, path_option("A serialised run, in place of the options below.", RUN, "--run")]
 RunFiles = Annotated[
     list[Path] | None,

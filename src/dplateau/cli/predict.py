@@ -21,7 +21,7 @@ Model = Annotated[Path, o.path_argument("The folder that dplateau train wrote.",
 
 def predict(
     model: Model,
-    file: Annotated[Path, o.path_argument("The rows: CSV, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"The rows: {o.FORMATS}.", "FILE")],
     output: Annotated[
         Path | None,
         o.option(

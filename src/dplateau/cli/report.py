@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dplateau.certificate import Certificate
     from dplateau.ledger import Charge
 
-File = Annotated[Path, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
+File = Annotated[Path, o.CERTIFICATE]
 Output = Annotated[
     Path | None,
     o.option(

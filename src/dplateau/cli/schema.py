@@ -9,7 +9,7 @@ from dplateau.cli import options as o
 
 
 def schema(
-    file: Annotated[Path, o.path_argument("A file with rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"A file with rows: {o.FORMATS}.", "FILE")],
     target: Annotated[
         str | None, o.option("The column to predict (default: the last one).", "The file", "--target", metavar="COLUMN")
     ] = None,

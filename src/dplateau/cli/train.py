@@ -24,7 +24,7 @@ DATA = "The data"
 
 
 def train(
-    file: Annotated[Path, o.path_argument("The private rows: CSV, JSON lines, Parquet, LIBSVM or NumPy.", "FILE")],
+    file: Annotated[Path, o.path_argument(f"The private rows: {o.FORMATS}.", "FILE")],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
@@ -263,6 +263,7 @@ def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -
         "certificate": certificate.to_dict() if output is None else str(output / "certificate.json"),
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,
+        "certifies": certificate.certifies,
         "test_accuracy": None if found is None else found.get("accuracy"),
     }
     if trained.private_test is not None:
@@ -298,8 +299,9 @@ def show_model(
 
 def private_line(found: PrivateTest) -> str:
     """What a noisy histogram of private rows says, in a sentence; ± is about 95 %."""
-    about, cost = found.estimates, f"; epsilon {found.certificate.epsilon:g}, for these rows and no others"
-    rows = f"{found.rows:,} private rows that were held out{cost}"
+    about, own = found.estimates, found.certificate
+    cost = f"epsilon {own.epsilon:g}, for these rows and no others" if own.certifies else own.standing
+    rows = f"{found.rows:,} private rows that were held out; {cost}"
     if not found.classes:
         within = about["within"]["0.1"] or "?"
         return f"{within} of errors are at most 10 % of the range, on {rows}"

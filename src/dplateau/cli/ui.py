@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from dplateau.cli import options as o
 from dplateau.spec.errors import InputError
-from dplateau.spec.missing import installing
 
 if TYPE_CHECKING:
     from dplateau.ledger import Ledger
 
 HOST = "127.0.0.1"
 PAGE = "The page"
-UI = "'.[ui]'"
 
 
 def ui(
@@ -41,16 +39,10 @@ def ui(
     """
     if not 0 <= port <= 65535:
         raise InputError(f"--port is {port}: expected a number from 0 to 65535.")
-    try:
-        import uvicorn
+    import uvicorn
 
-        from dplateau.ui.app import application
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in ("starlette", "uvicorn"):
-            raise
-        raise InputError(f"dplateau ui needs {missing}: {installing(UI)}.") from None
     from dplateau.ui.answer import warm_up
+    from dplateau.ui.app import application
 
     kept = None if ledger is None else _known(ledger)
     with _listening(port) as listener:

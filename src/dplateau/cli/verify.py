@@ -10,7 +10,7 @@ from dplateau.cli.output import busy, show, show_json
 from dplateau.spec.errors import InputError
 
 STATUS = {"verified": 0, "refuted": 1, "not decided": 2}
-File = Annotated[Path | None, o.path_argument("A certificate.json, or a model's folder.", "CERTIFICATE")]
+File = Annotated[Path | None, o.CERTIFICATE]
 Epsilon = Annotated[float | None, o.option("The claim about a run: this epsilon at --delta.", o.GUARANTEE, "--epsilon")]
 Delta = Annotated[float | None, o.option("The delta of that claim.", o.GUARANTEE, "--delta")]
 RunFiles = Annotated[

@@ -167,6 +167,7 @@ class PrivateTest:
             "deviation": self.deviation,
             "epsilon": self.certificate.epsilon,
             "delta": self.certificate.delta,
+            "certifies": self.certificate.certifies,
             "counts": self.counts.tolist(),
             **_plain(self.estimates),
         }

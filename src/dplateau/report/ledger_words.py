@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
+from dplateau.certificate.words import ADJACENCY
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import NAMES, Entry
 from dplateau.ledger.grant import Forecast
-from dplateau.spec import ADJACENCIES, LedgerError
+from dplateau.spec import LedgerError
 
 _MINUTES: Final = 16
 """Characters of a time up to its minutes."""
 _MUCH: Final = 1e-3
 """A share that is worth a sentence."""
-_PROTECTS: Final[dict[str, str]] = dict(zip(ADJACENCIES, ("added or removed", "replaced by another"), strict=True))
 
 
 def percent_down(share: float) -> str:
@@ -45,10 +45,11 @@ def left(state: State) -> str:
 
 def facts(state: State) -> list[tuple[str, str]]:
     """An account in words."""
+    protects = ADJACENCY[state.adjacency].format(unit=state.unit)
     kept = "squared mu" if state.order is None else f"Renyi divergence of order {state.order:.4g}"
     return [
         ("budget", f"epsilon {state.epsilon:g} at delta {state.delta:g}, for all trainings together"),
-        ("protects", f"one {state.unit} {_PROTECTS[state.adjacency]}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
+        ("protects", f"{protects}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
         ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
         ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),
     ]

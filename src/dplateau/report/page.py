@@ -9,7 +9,6 @@ from typing import Any, Final
 from dplateau._account import Report, account
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
-from dplateau.certificate.label import Label
 from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import by_whom, guessing_accuracy
@@ -178,17 +177,17 @@ def _verdict(certificate: Certificate, verdict: Verdict) -> dict[str, Any]:
 
 def _identity(certificate: Certificate, signed: Signed) -> dict[str, Any]:
     """What the page is about: what its maker calls it, and the fingerprints that tell it from any other."""
-    label, run = certificate.label or Label(), certificate.run
-    known = certificate.label is not None
+    stated = certificate.label.to_dict() if certificate.label else {}
+    run = certificate.run
     prints = {"model": certificate.weights_sha256, "schema": certificate.schema_sha256, "run": certificate.run_digest}
     return {
-        "title": label.model or "Privacy certificate",
+        "title": stated.get("model") or "Privacy certificate",
         "rows": [
-            ("data", label.data),
+            ("data", stated.get("data")),
             (words.UNITS[run.unit], f"{run.n:,}"),
-            ("purpose", label.purpose),
-            ("released by", label.author),
-            ("date", label.date if known else None),
+            ("purpose", stated.get("purpose")),
+            ("released by", stated.get("author")),
+            ("date", stated.get("date")),
             ("signature", signed.who if signed.matches else "does not match"),
             *((f"{name} fingerprint", f"{digest[:12]}…") for name, digest in prints.items() if digest),
         ],
@@ -244,12 +243,12 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
 
 def _curves(report: Report, attack: Attack) -> dict[str, Any]:
     """The figures, and the tables that hold their numbers."""
-    curve = figures.epsilon_curve(report)
+    curve, rates = figures.epsilon_curve(report), figures.detection_rates(report.trade_off)
     return {
         "epsilon": figures.epsilon_figure(report, curve),
         "epsilon_table": figures.epsilon_table(report, curve),
-        "attack": figures.attack_figure(report.trade_off, attack),
-        "attack_table": figures.attack_table(report.trade_off),
+        "attack": figures.attack_figure(report.trade_off, attack, rates),
+        "attack_table": figures.attack_table(rates),
     }
 
 

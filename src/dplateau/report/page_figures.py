@@ -13,7 +13,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
 from dplateau.report.page_words import one_in
-from dplateau.report.svg import Axis, Dot, Line, chart
+from dplateau.report.svg import Axis, Corner, Dot, Line, chart
 from dplateau.report.trade_off import ALARM, ALPHAS, Attack
 from dplateau.report.words import percent
 from dplateau.spec.promise import WEAK
@@ -78,34 +78,39 @@ def _round_numbers(most: float) -> list[tuple[float, str]]:
     return [(k * step, f"{k * step:.4g}") for k in range(int(most / step) + 1)]
 
 
-def attack_figure(f: TradeOff, attack: Attack) -> Markup:
+def detection_rates(f: TradeOff) -> list[tuple[float, float]]:
+    """False alarms, and the most that is detected, for the figure and its table."""
+    return [(rate, true_positive_rate(f, rate)) for rate in RATES]
+
+
+def attack_figure(f: TradeOff, attack: Attack, rates: list[tuple[float, float]]) -> Markup:
     """The most that an attacker detects, against the false alarms that it accepts; both axes logarithmic."""
     alphas = [_LEAST, *(float(alpha) for alpha in ALPHAS if alpha > _LEAST)]
     most = [(alpha, true_positive_rate(f, alpha)) for alpha in alphas]
     ticks = [(share, _rate(share)) for share in (0.001, 0.01, 0.1, 1.0)]
-    readings = [((rate, true_positive_rate(f, rate)), _detects(rate, true_positive_rate(f, rate))) for rate in RATES]
+    readings = [(at, _detects(*at)) for at in rates]
     # Where the line runs along the top its name lies below it, and otherwise above.
-    flat = true_positive_rate(f, 0.02) > 0.6
-    named = min(range(len(alphas)), key=lambda k: abs(alphas[k] - (0.002 if flat else 0.35)))
-    compared = min(range(len(alphas)), key=lambda k: abs(alphas[k] - 0.02))
+    flat = dict(rates)[0.02] > 0.6
+    side: Corner = "lower right" if flat else "upper left"
+
+    def nearest(alpha: float) -> int:
+        return min(range(len(alphas)), key=lambda k: abs(alphas[k] - alpha))
+
     return chart(
         Axis("false alarms", _LEAST, 1.0, ticks, log=True),
         Axis("detected", _LEAST, 1.0, ticks, log=True),
         [
-            Line(most, "the most that any attack detects", named, "lower right" if flat else "upper left"),
-            Line([(alpha, alpha) for alpha in alphas], "blind guessing", compared, "lower right", quiet=True),
+            Line(most, "the most that any attack detects", nearest(0.002 if flat else 0.35), side),
+            Line([(alpha, alpha) for alpha in alphas], "blind guessing", nearest(0.02), "lower right", quiet=True),
         ],
-        [
-            Dot(at, percent(at[1], 2 if at[1] < ALARM else 1), _detects(*at), "lower right" if flat else "upper left")
-            for at in attack.detects
-        ],
+        [Dot(at, percent(at[1], 2 if at[1] < ALARM else 1), _detects(*at), side) for at in attack.detects],
         readings,
     )
 
 
-def attack_table(f: TradeOff) -> list[tuple[str, str]]:
-    """False alarms, and the most that is detected."""
-    return [(_rate(rate), percent(true_positive_rate(f, rate))) for rate in RATES]
+def attack_table(rates: list[tuple[float, float]]) -> list[tuple[str, str]]:
+    """False alarms, and the most that is detected, in words."""
+    return [(_rate(rate), percent(true)) for rate, true in rates]
 
 
 def group_table(f: TradeOff) -> list[dict[str, str]]:

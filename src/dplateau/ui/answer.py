@@ -12,7 +12,7 @@ from typing import Any, Final
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
-from dplateau.certificate.words import RELEASED, batches_of, protects
+from dplateau.certificate.words import RELEASED, batches_of, counted, protects
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python, train_command
@@ -101,8 +101,7 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
     sigma = best.noise * run.clip_norm / settings.size
     moved = drift(run.steps, step_size_of(settings), sigma, settings.strong_convexity) if settings.convex else None
     return {
-        "noise": best.noise,
-        "shown": rounded_up(best.noise, 4),
+        **_shown(best.noise),
         "epsilon": best.epsilon,
         "bound": best.best.name,
         "bound_words": _BOUNDS.get(best.best.name, best.best.name),
@@ -141,11 +140,7 @@ def _first(settings: Settings, _: int) -> dict[str, Any]:
 
 
 def _batches(run: Run) -> str:
-    return batches_of(run, _size(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
-
-
-def _size(size: float) -> str:
-    return f"{size:,.0f}" if size >= 1000 else f"{size:.4g}"
+    return batches_of(run, counted(run.sampling.divisors(run.n)))  # type: ignore[arg-type]
 
 
 def _notes(settings: Settings, best: Calibrated) -> list[str]:
@@ -165,7 +160,7 @@ def _notes(settings: Settings, best: Calibrated) -> list[str]:
         )
     if settings.scheme.allocated and settings.size != settings.batch:
         notes.append(
-            f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {_size(settings.size)} expected "
+            f"An epoch has whole batches only, here {settings.batches_an_epoch:,.0f}: they have {counted(settings.size)} expected "
             f"rows, not {settings.batch:,}, and that is what sums are divided by."
         )
     if settings.last_takes_long and settings.last and settings.convex:
@@ -265,25 +260,25 @@ def _worth(settings: Settings, piece: int) -> dict[str, Any]:
     name = WORTH[piece]
     there = bool(getattr(settings, name))
     other = settings.without(**{name: not there})
-    if not settings.counts_on_last and not other.counts_on_last:
-        return {"assumption": name, "there": there, "noise": None, "shown": None}
-    step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
-    try:
-        noise = at_step_size(other, step_size).noise
-    except InputError:
-        return {"assumption": name, "there": there, "noise": None, "shown": None}
-    return {"assumption": name, "there": there, "noise": noise, "shown": rounded_up(noise, 4)}
+    noise = None
+    if settings.counts_on_last or other.counts_on_last:
+        step_size = min(step_size_of(settings), 2 * NUMBERS["step"].high / other.smoothness)
+        with suppress(InputError):
+            noise = at_step_size(other, step_size).noise
+    return {"assumption": name, "there": there, **_shown(noise)}
 
 
 def _poisson(settings: Settings, _: int) -> dict[str, Any]:
     """What batches of the same size, drawn at random, would need by composition."""
-    if settings.scheme.full or settings.scheme.drawn:
-        return {"noise": None, "shown": None}
-    try:
-        noise = composition(settings.without(sampling=Poisson.kind)).noise
-    except InputError:
-        return {"noise": None, "shown": None}
-    return {"noise": noise, "shown": rounded_up(noise, 4)}
+    noise = None
+    if not (settings.scheme.full or settings.scheme.drawn):
+        with suppress(InputError):
+            noise = composition(settings.without(sampling=Poisson.kind)).noise
+    return _shown(noise)
+
+
+def _shown(noise: float | None) -> dict[str, Any]:
+    return {"noise": noise, "shown": None if noise is None else rounded_up(noise, 4)}
 
 
 def _plateau_pieces(settings: Settings) -> int:

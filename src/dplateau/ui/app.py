@@ -105,8 +105,8 @@ async def script(request: Request) -> Response:
     name = request.path_params["name"]
     text = {
         "plotly": plotly,
-        "figures": lambda: asset("figures.js"),
         "theme": lambda: asset("theme.js"),
+        "figures": lambda: (FOLDER / "figures.js").read_text(encoding="utf-8"),
         "planner": lambda: (FOLDER / "planner.js").read_text(encoding="utf-8"),
     }.get(name)
     if text is None:

@@ -26,6 +26,9 @@
     return new URLSearchParams(names.map((name) => [name, value(name)])).toString();
   }
 
+  // What a setting was in a query: an answer is told with the settings that it is about, which the form may have left.
+  const of = (settings) => (name) => new URLSearchParams(settings).get(name);
+
   function put(name, text) {
     const field = form.elements[name];
     if (!field) return;
@@ -78,15 +81,15 @@
   }
 
   const parts = [...(OF_LEDGER.length ? ["ledger"] : []), "risk", "plateau", "trade-off", "worth", "begins", "poisson"];
-  let working = false, shown = null, lost = false;
+  let working = false, shown = null, shownNoise = null, lost = false;
   const done = new Map();
   let turn = 0;
 
   function next() {
     for (let k = 0; k < parts.length; k += 1) {
       const part = parts[(turn + k) % parts.length];
-      if (part === "ledger" && !new URLSearchParams(shown).get("account")) { byId("ledger-box").hidden = true; continue; }
-      if (done.get(part) !== shown) { turn = (turn + k + 1) % parts.length; return { part, settings: shown, pieces: [] }; }
+      if (part === "ledger" && !of(shown)("account")) { byId("ledger-box").hidden = true; continue; }
+      if (done.get(part) !== shown) { turn = (turn + k + 1) % parts.length; return { part, settings: shown, given: of(shown), noise: shownNoise, pieces: [] }; }
     }
     return null;
   }
@@ -106,7 +109,7 @@
           let first = "";
           if (!noise.errors && !noise.certified) {
             complain();
-            showFirst(noise);
+            showFirst(noise, of(wanted));
             first = `First number in ${since()}. `;
             byId("took").textContent = `${first}Certifying …`;
             if (query() !== wanted) continue;
@@ -116,21 +119,21 @@
           if (noise.errors) { shown = null; task = null; continue; }
           byId("took").textContent = `${first}${first ? "Certified" : "Answered"} in ${since()}, of which ${grouped(noise.milliseconds ?? 0)} ms are computation.`;
           shown = wanted;
-          showNoise(noise);
+          showNoise(noise, of(wanted));
         }
         task = task || (shown ? next() : null);
         if (!task) { if (query() === asked) break; continue; }
         const piece = await ask(task.part, task.settings, task.pieces.length);
         if (piece.errors) {
-          if (task.part === "ledger") show.ledger([piece]);
+          if (task.part === "ledger") show.ledger({ ...task, pieces: [piece] });
           done.set(task.part, task.settings);
           task = null;
           continue;
         }
         task.pieces.push(piece);
-        if (task.part === "trade-off" && task.settings === shown) show[task.part](task.pieces);
+        if (task.part === "trade-off" && task.settings === shown) show[task.part](task);
         if (task.pieces.length === piece.pieces) {
-          show[task.part](task.pieces);
+          show[task.part](task);
           done.set(task.part, task.settings);
           task = null;
         }
@@ -183,22 +186,21 @@
   }
   const percent = (share) => (share >= 0.9995 ? "100 %" : `${up(100 * share, share < 0.1 ? 2 : 3)} %`);
 
-  let latest = null;
-
   // What is there before the certified number is.
-  function showFirst(first) {
+  function showFirst(first, given) {
+    byId("answers").classList.add("stale");
     byId("noise").textContent = first.shown;
     byId("bar-noise").textContent = first.shown;
-    byId("bar-epsilon").textContent = value("epsilon");
+    byId("bar-epsilon").textContent = given("epsilon");
     byId("noise-words").textContent = first.words;
     byId("noise-box").className = "verdict pending";
     byId("bar").classList.add("pending");
   }
 
-  function showNoise(noise) {
-    latest = noise;
+  function showNoise(noise, given) {
+    shownNoise = noise.shown;
     byId("bar").classList.remove("pending");
-    byId("bar-epsilon").textContent = value("epsilon");
+    byId("bar-epsilon").textContent = given("epsilon");
     byId("noise").textContent = noise.shown;
     byId("bar-noise").textContent = noise.shown;
     const words = [];
@@ -210,7 +212,7 @@
     byId("notes").replaceChildren(...noise.notes.map((note) => text("li", note)));
     byId("notes").hidden = noise.notes.length === 0;
     const facts = [
-      ["Certified", `epsilon ${value("epsilon")} at delta ${value("delta")}, ${noise.protects}`],
+      ["Certified", `epsilon ${given("epsilon")} at delta ${given("delta")}, ${noise.protects}`],
       ["Training", noise.training],
       ["Released", noise.released],
     ];
@@ -226,7 +228,7 @@
   }
 
   const show = {
-    risk([risk]) {
+    risk({ pieces: [risk], given }) {
       const box = byId("risk-box");
       box.className = `verdict ${risk.says_something ? "good" : "warn"}`;
       if (risk.bound === null) {
@@ -236,7 +238,7 @@
         byId("risk").textContent = risk.says_something ? `at most ${risk.shown}` : "nothing is proved";
         const whose = risk.of === "rows" ? "mean loss on the rows" : "mean loss in the population, of which the rows are independent draws,";
         const added = risk.l2 ? " with the l2 term" : "";
-        const best = risk.against === "all" ? "the best weights of all" : `the best weights of norm at most ${value("radius")}`;
+        const best = risk.against === "all" ? "the best weights of all" : `the best weights of norm at most ${given("radius")}`;
         byId("risk-words").textContent = risk.says_something
           ? `Proved: the ${whose}${added} exceeds that of ${best} by no more, ${percent(risk.share)} of the loss at the start (0.693).`
           : `The bound, ${risk.shown}, is above the loss at the start (0.693): it says nothing, which does not mean that the model is bad.`;
@@ -246,11 +248,11 @@
     },
 
     // What the plan would leave of an account's budget.
-    ledger([plan]) {
+    ledger({ pieces: [plan], given }) {
       const wrong = plan.errors ? Object.values(plan.errors).join(" ") : "";
       byId("ledger-box").hidden = false;
       byId("ledger-box").className = `verdict ${plan.fits ? "good" : wrong ? "bad" : "warn"}`;
-      byId("ledger-account").textContent = plan.account ?? value("account");
+      byId("ledger-account").textContent = plan.account ?? given("account");
       byId("ledger-account").href = plan.address ?? "/ledger";
       byId("ledger-answer").textContent = plan.answer?.replaceAll(" %", "\u00a0%") ?? "It could not be reserved.";
       byId("ledger-more").textContent = wrong ? wrong[0].toUpperCase() + wrong.slice(1) : plan.more;
@@ -262,7 +264,7 @@
       planned.classList.toggle("over", !plan.fits);
     },
 
-    plateau(pieces) {
+    plateau({ pieces }) {
       const [first] = pieces;
       const rows = pieces.flatMap((one) => one.steps.map((steps, k) => [steps, one.composition[k], one.certified[k]]));
       rows.sort((a, b) => a[0] - b[0]);
@@ -282,12 +284,12 @@
       byId("plateau-table").tBodies[0].replaceChildren(...rows.map((one) => row(grouped(one[0]), one[1] === null ? "none" : up(one[1]), one[2] === null ? "none" : up(one[2]))));
     },
 
-    begins([begins]) {
+    begins({ pieces: [begins] }) {
       const fixed = "With the noise above, more or fewer steps would cost this; the diamond marks the settings.";
       byId("plateau-words").textContent = `${fixed} ${begins.words}`;
     },
 
-    "trade-off"(pieces) {
+    "trade-off"({ pieces, given }) {
       const trade = pieces.at(-1);
       const detected = (misses) => misses.map((one) => 1 - one);
       const [alarms, detects] = trade.readings.find(([rate]) => rate === 0.01);
@@ -301,26 +303,26 @@
           marked("at 1 % false alarms", alarms, detects, "%{x:.2f}: %{y:.4g}"),
         ],
       });
-      const what = value("adjacency") === "replace" ? "rows that were replaced" : "rows that were in the data";
+      const what = given("adjacency") === "replace" ? "rows that were replaced" : "rows that were in the data";
       byId("attacker").textContent = `With ${short(100 * alarms)} % false alarms, the best attacker detects at most ${percent(detects)} of ${what}; a blind guess detects ${short(100 * alarms)} %.`;
       byId("attacker-table").tBodies[0].replaceChildren(...trade.readings.map(([rate, found]) => row(`${short(100 * rate)} %`, percent(found), `${short(100 * rate)} %`)));
       byId("trade-off-words").textContent = `Detections and false alarms differ by at most ${percent(trade.advantage)}.${trade.mu !== null ? ` The release is ${up(trade.mu, 4)}-GDP.` : ""}`;
     },
 
-    worth(pieces) {
+    worth({ pieces, noise }) {
       for (const one of pieces) {
-        const same = one.noise === null || one.shown === latest.shown;
+        const same = one.noise === null || one.shown === noise;
         byId(`worth-${one.assumption}`).textContent = same ? "the same" : `${one.there ? "without" : "with"} it ${one.shown}`;
       }
     },
 
-    poisson([poisson]) {
+    poisson({ pieces: [poisson] }) {
       byId("worth-words").textContent = poisson.noise === null ? ""
         : `Poisson batches of the same size and composition alone, with all iterates released, would need ${poisson.shown}.`;
     },
   };
 
-  const marked = (name, x, y, hover) => ({ name, x: [x], y: [y], colour: "series-5", only: "markers", size: 11, symbol: "diamond", hover });
+  const marked = (name, x, y, hover) => ({ name, x: [x], y: [y], colour: "series-5", marker: "diamond", hover });
 
   function ticks(from, to) {
     const found = [], labels = [];

@@ -6,9 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from flint import arb
 
@@ -20,63 +18,14 @@ from dplateau.verifier.lattice import Lattice
 from dplateau.verifier.laws import Add, Sampled
 from dplateau.verifier.look_back import look_back
 from dplateau.verifier.mechanism import composed
+from dplateau.verifier.outcome import Checked, Outcome, Part, failed
 from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Composition, Statement
 from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _POINTS: Final = (2**13, 2**16, 2**18)
 """Points of the lattices that are tried, one after the other, while a claim is not decided."""
-_DIGITS: Final = 15
-"""More digits than these are not told."""
 Profile: TypeAlias = Callable[[arb], arb]
-
-
-class Outcome(StrEnum):
-    """What balls say of a claim."""
-
-    VERIFIED = "verified"
-    """The theorem gives delta at the epsilon that is claimed, or less."""
-    REFUTED = "refuted"
-    """What the theorem gives is more than delta."""
-    NOT_DECIDED = "not decided"
-
-
-class Part(NamedTuple):
-    """One run, the bound that is claimed of it, and over how many steps that looks back, if it does."""
-
-    run: Run
-    bound: str
-    steps: int | None = None
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What was found.
-
-    Attributes
-    ----------
-    outcome : Outcome
-        Verified, refuted or not decided.
-    why : str or None
-        Why it is not decided.
-    lower, upper : float
-        Ends of a ball that holds the least epsilon that the theorem gives at delta: 0 and infinity where that is not known.
-    seconds : float
-        How long it took.
-    """
-
-    outcome: Outcome
-    why: str | None
-    lower: float
-    upper: float
-    seconds: float
-
-    @property
-    def digits(self) -> int | None:
-        """To how many digits the theorem's epsilon is known; None where there is no lower end."""
-        if not 0 < self.lower <= self.upper < math.inf:
-            return None
-        return min(math.floor(-math.log10(max((self.upper - self.lower) / self.upper, 10.0**-_DIGITS))), _DIGITS)
 
 
 def statement(part: Part, delta: float) -> Statement:
@@ -201,7 +150,7 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
         except ValueError as error:
             return found(Outcome.NOT_DECIDED, str(error))
         except (ArithmeticError, MemoryError) as error:
-            return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
+            return found(Outcome.NOT_DECIDED, failed(error))
         whole, target, claimed = Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
         ball = exact(0)
         for points in _POINTS:
@@ -209,8 +158,8 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
                 if not whole.refine(points):
                     break
                 ball = whole.at(claimed)
-            except (ArithmeticError, ValueError, OverflowError, MemoryError) as error:
-                return found(Outcome.NOT_DECIDED, f"the computation failed: {error or type(error).__name__}")
+            except (ArithmeticError, ValueError, MemoryError) as error:
+                return found(Outcome.NOT_DECIDED, failed(error))
             if ball <= target or ball > target:
                 break
         lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)

@@ -24,8 +24,9 @@ from typing import Final
 from flint import arb
 
 from dplateau.verifier.balls import exact, largest, precision
-from dplateau.verifier.check import Checked, Outcome, Part, Whole, together
+from dplateau.verifier.check import Whole, together
 from dplateau.verifier.laws import Sampled
+from dplateau.verifier.outcome import Checked, Outcome, Part, failed
 from dplateau.verifier.quadrature import nodes
 from dplateau.verifier.statement import Composition, Law, Mixture, Statement
 
@@ -159,7 +160,7 @@ def check_selection(
         except ValueError as error:
             verified, why = False, str(error)
         except (ArithmeticError, MemoryError) as error:
-            verified, why = False, f"the computation failed: {error or type(error).__name__}"
+            verified, why = False, failed(error)
     seconds = time.perf_counter() - start
     if verified:
         return Checked(Outcome.VERIFIED, None, 0.0, min(upper, epsilon), seconds)

@@ -1,7 +1,7 @@
 """What the HTML pages share: one frame, one style sheet. Nothing is loaded from elsewhere.
 
 ``base.html`` is the frame; ``theme.js`` its theme button; ``style.css`` has both themes, print and telephones. ``charts.js`` reads
-out the SVG charts of a certificate. ``figures.js`` draws the planner's figures, which change all the time, with Plotly.
+out the SVG charts of a certificate.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 // Figures from descriptions, in the colours of the theme.
 //
 // A description is {x: axis, y: axis, lines: [line, ...]}, where
-//   axis  {title, log, range: [from, to] in the axis's own numbers, ticks: [numbers] with labels: [texts], exponents: boolean}
-//   line  {name, x, y, colour: "series-1" | ... | "quiet" | "shade", width, dash, fill: "below" | "next", markers, only: "markers",
-//          size, symbol, hover, text}.
+//   axis  {title, log, range: [from, to] in the axis's own numbers, ticks: [numbers] with labels: [texts]}
+//   line  {name, x, y, colour: "series-1" | ... | "quiet", width, dash, marker: the symbol that is drawn in place of a line, hover}.
 const dplateau = (() => {
   const drawn = new Map();
-  const PAPER = { width: 640, height: 340 }; // fits between the margins of A4 and of US letter; style.css leaves the room
+  const PAPER = { width: 640, height: 340 }; // fits between the margins of A4 and of US letter; planner.html leaves the room
 
   function colour(name) {
     const probe = document.createElement("span");
@@ -18,18 +17,14 @@ const dplateau = (() => {
     return found;
   }
 
-  function axis(given, narrow) {
-    const numbers = given.range && (given.log ? given.range.map(Math.log10) : given.range);
+  function axis(given) {
     return {
       title: { text: given.title, standoff: 10 },
       type: given.log ? "log" : "linear",
-      range: numbers,
-      autorange: numbers ? undefined : true,
-      rangemode: given.log ? "normal" : "tozero",
+      range: given.log ? given.range.map(Math.log10) : given.range,
       tickvals: given.ticks,
       ticktext: given.labels,
-      exponentformat: given.exponents ? "power" : "none",
-      dtick: given.log && !given.ticks && given.exponents ? (narrow ? 2 : 1) : undefined,
+      exponentformat: "none",
       gridcolor: colour("grid"),
       linecolor: colour("line"),
       zeroline: false,
@@ -38,19 +33,16 @@ const dplateau = (() => {
   }
 
   function trace(line) {
-    const paint = colour(line.colour || "series-1");
+    const paint = colour(line.colour);
     return {
       type: "scatter",
-      mode: line.only === "markers" ? "markers" : line.markers ? "lines+markers" : "lines",
+      mode: line.marker ? "markers" : "lines",
       name: line.name,
       x: line.x,
       y: line.y,
-      text: line.text,
       line: { color: paint, width: line.width ?? 2, dash: line.dash || "solid" },
-      marker: { color: paint, size: line.size ?? 7, symbol: line.symbol || "circle" },
-      fill: { below: "tozeroy", next: "tonexty" }[line.fill],
-      fillcolor: line.fill ? colour("shade") : undefined,
-      hovertemplate: line.hover ? `${line.hover}<extra></extra>` : undefined,
+      marker: { color: paint, size: 11, symbol: line.marker },
+      hovertemplate: `${line.hover}<extra></extra>`,
       cliponaxis: false,
     };
   }
@@ -64,8 +56,8 @@ const dplateau = (() => {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       margin: { l: 56, r: 16, t: 8, b: 48 },
-      xaxis: axis(description.x, narrow),
-      yaxis: axis(description.y, narrow),
+      xaxis: axis(description.x),
+      yaxis: axis(description.y),
       legend: { orientation: "h", yanchor: "bottom", y: 1.02, x: 0, font: { size: font.size - 1 } },
       hovermode: "closest",
       hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("text") } },
@@ -84,8 +76,5 @@ const dplateau = (() => {
   addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(); });
   addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
 
-  for (const element of document.querySelectorAll(".plot[data-figure]")) {
-    draw(element, JSON.parse(document.getElementById(element.dataset.figure).textContent));
-  }
   return { draw };
 })();
