@@ -68,6 +68,7 @@ def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
         return _chords(log_delta, greatest / math.sqrt(batches), points)
     return _beside_gaussian(log_delta, gaussian_part(parts), 2 * greatest)
 
+
 def _chords(log_delta: Callable[[float], float], first: float, points: int) -> tuple[Array, Array]:
     """Where the chords of delta miss most: where it falls steeply and is not small."""
     found, last = {0.0: log_delta(0.0)}, first
