@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dplateau.accounting.lattice import Convolution, Law, convolved
+from dplateau.accounting.dotted import Law
+from dplateau.accounting.lattice import Convolution, convolved
 from dplateau.accounting.privacy_loss import TooSlowError
 
 ULP = 2.0**-52

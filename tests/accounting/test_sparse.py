@@ -13,8 +13,8 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.dotted import Law
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
-from dplateau.accounting.lattice import Law
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.sparse import below, sparse_delta, sparse_epsilon
 from dplateau.accounting.terms import Composition, Repeated

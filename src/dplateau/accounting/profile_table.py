@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
+from dplateau.accounting.dotted import dots, steps_of, tangents
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.lattice import Lattices, Tail, dots, steps_of, tangents
+from dplateau.accounting.lattice import Lattices, Tail
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 

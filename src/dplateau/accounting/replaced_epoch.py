@@ -8,7 +8,8 @@ epsilons follows from two facts (proof: ``docs/proofs/random-allocation.md``, se
 - ``exp(a^2 s^2 / 2 - s)`` times the profile's excess over J is the Laplace transform of a positive measure, so its logarithm is
   convex in s: below its chords.
 
-The excess is small where the noise is not, and its chords then miss next to nothing.
+The excess is small where the noise is not, and its chords then miss next to nothing. An epoch that is cut short, or has little in
+common with J, has the chords of its profile, which is convex in ``exp(epsilon)``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _WEIGHT: Final = 0.3
 """What a miss counts for falls with this power of delta."""
 _MISSED: Final = 1e-4
 """The share of delta, times width and weight, that a chord may miss."""
+_MOSTLY: Final = math.log(2)
+"""Where J is less than half of the profile, chords of the profile itself are placed better."""
 _NEAR, _BETWEEN, _BEYOND = 5.0, 400, 200
 """Up to so many mus of J the profile is read at so many points, and beyond them at so many."""
 _CLOSED, _ROUNDING = 1e-9, 1e-12
@@ -64,9 +67,10 @@ def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
             return min(epsilon / 2 + excess - math.log(batches), whole)
         return whole
 
-    if used < batches:
+    mu = gaussian_part(parts)
+    if used < batches or float(log_gdp_delta(mu, np.array(0.0))) < log_delta(0.0) - _MOSTLY:
         return _chords(log_delta, greatest / math.sqrt(batches), points)
-    return _beside_gaussian(log_delta, gaussian_part(parts), 2 * greatest)
+    return _beside_gaussian(log_delta, mu, 2 * greatest)
 
 
 def _chords(log_delta: Callable[[float], float], first: float, points: int) -> tuple[Array, Array]:

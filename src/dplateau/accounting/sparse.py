@@ -3,7 +3,7 @@
 The transform of such a loss does not decay, and a lattice that suits the large losses cannot tell the small ones from 0. Here the
 loss of a step is *quiet* where it is less than a lattice step from a centre, and *loud* elsewhere.
 
-- From above: the chords of ``lattice.py``, on a lattice that is moved so that most quiet losses lie at one of its points. It ends
+- From above: the chords of ``dotted.py``, on a lattice that is moved so that most quiet losses lie at one of its points. It ends
   not far above epsilon; what is beyond its end is split between the end and infinity, with the masses of P and Q kept.
 - From below: all quiet losses are merged into one, all losses beyond the end are merged into an event, all loud negative ones are
   merged and rounded down; the other loud ones have tangents of their own, which the quiet ones do not lower.
@@ -22,10 +22,11 @@ import numpy as np
 
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
+from dplateau.accounting.dotted import Law, dots, steps_of
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Convolution, Lattices, Law, Tail, around, dots, steps_of
+from dplateau.accounting.lattice import Convolution, Lattices, Tail, around
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition

@@ -10,11 +10,13 @@ order (``convex_order.py``), that of the Y for functions that rise.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import pairwise, product
+from operator import itemgetter
 from typing import TypeAlias
 
 from flint import arb
@@ -117,7 +119,8 @@ class AllocatedReplace(_Allocated):
     @precision()
     def profile(self, epsilon: arb) -> arb:
         points = _points(self.parts, self.batches)
-        k = max(k for k, (at, _, _) in enumerate(points) if at <= epsilon.lower())
+        k = bisect(points, float(epsilon.lower()), key=itemgetter(0)) - 1
+        k -= not points[k][0] <= epsilon.lower()
         if k == len(points) - 1:
             return points[k][2]
         (_, y, delta), (_, there, less) = points[k : k + 2]

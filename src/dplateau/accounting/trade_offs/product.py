@@ -1,6 +1,6 @@
 """Tensor products: the trade-off function of independent tests, by convolving their privacy losses.
 
-Every factor's profile is replaced by one with corners on a lattice, from above and from below (``lattice.py``); the laws of the
+Every factor's profile is replaced by one with corners on a lattice, from above and from below (``dotted.py``); the laws of the
 losses are convolved by fast Fourier transforms. What leaves the window is bounded by Chernoff's inequality, rounding by norms.
 """
 
@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from dplateau.accounting.dotted import Law, Step, beyond, dots, tangents
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.lattice import Law, Step, beyond, convolved, dots, tangents
+from dplateau.accounting.lattice import convolved
 from dplateau.accounting.trade_offs.base import TradeOff, operation
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
