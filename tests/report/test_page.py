@@ -88,7 +88,7 @@ def test_readings_are_those_of_the_certified_curve_and_never_smaller(certificate
         assert percent(true) in reader.text
     share = percent(dict(attack.detects)[0.01])
     assert f"accepts 1 % false alarms detects at most {share} of the rows that are there" in reader.text
-    assert f"right at most {percent(attack.accuracy)} of the time" in reader.text
+    assert f"correct at most {percent(attack.accuracy)} of the time" in reader.text
     pair = f.group(2)
     assert percent(1 - pair(0.01)) in reader.text
     assert percent(1 - pair(0.01)) > share

@@ -73,9 +73,15 @@ def test_one_rule_says_when_an_epsilon_is_weak(epsilon, is_weak):
     assert (len(seen) == 1) is is_weak
     assert ("promises little" in str(model.certificate_)) is is_weak
     assert ("promises little" in as_text(certificate_text(model.certificate_))) is is_weak
-    colours = {str(span.style) for span in headline(model.epsilon_, 1e-5, "Proved", good=True).spans}
+    colours = {str(span.style) for span in headline(model.epsilon_, 1e-5, 1000, "Proved", good=True).spans}
     assert any("green" in colour for colour in colours) is not is_weak
     assert as_text(certificate_text(model.certificate_)) == str(model.certificate_)
+
+
+@pytest.mark.parametrize(("delta", "green"), [(1e-4, True), (1e-3, False), (0.1, False)])
+def test_nothing_is_green_where_delta_allows_publishing_a_record(delta, green):
+    colours = {str(span.style) for span in headline(1.0, delta, 1000, "Proved", good=True).spans}
+    assert any("green" in colour for colour in colours) is green
 
 
 def test_the_warning_comes_before_anything_is_drawn_or_reserved(monkeypatch):

@@ -104,7 +104,7 @@ def report(
         lines += [proof_line(proof, recorded=not verify, good=certifies)] if proof else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
-            lines.insert(0, headline(read.epsilon, read.delta, read.status, good=True))
+            lines.insert(0, headline(read.epsilon, read.delta, read.run.n, read.status, good=True))
         show(Group(*lines, Text(f"written to {printable(path)}, {size:.0f} kB", "dim")))
     return 0 if certifies else 1
 

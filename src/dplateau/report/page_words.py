@@ -32,14 +32,14 @@ NEIGHBOURS: Final = {
     (
         "row",
         "add-remove",
-    ): "The number counts places. A place with the row is compared with the same place left empty (“add-remove”), so counting does"
-    " not help an attacker.",
+    ): "The published number of rows does not give a row away: the data with the row are compared with the same data in which its"
+    " place is empty (“add-remove”).",
     ("row", "replace"): "The data with one value of the row are compared with the data with another value (“replace”).",
     (
         "person",
         "add-remove",
-    ): "The number counts places. A place with the person is compared with the same place left empty (“add-remove”), so counting"
-    " does not help an attacker.",
+    ): "The published number of people does not give a person away: the data with the person are compared with the same data in"
+    " which their place is empty (“add-remove”).",
     ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
 }
 GUESSED: Final = {

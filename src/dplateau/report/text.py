@@ -44,9 +44,9 @@ def facts(*rows: tuple[str, RenderableType], least: int = 12) -> Table:
     return grid
 
 
-def headline(epsilon: float, delta: float, status: str, *, good: bool) -> Text:
-    """The one line that matters."""
-    colour = "red" if not good else "yellow" if weakness(epsilon) else "green"
+def headline(epsilon: float, delta: float, n: int, status: str, *, good: bool) -> Text:
+    """The one line that matters. Nothing is green about a delta that allows publishing one record of ``n``."""
+    colour = "red" if not good else "yellow" if weakness(epsilon) or delta * n >= 1 else "green"
     text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), f"bold {colour}"), f" at delta {delta:g}")
     return text.append(f"   {status}", colour)
 
@@ -90,7 +90,7 @@ def report_text(report: Report) -> RenderableType:
     status = "Proved" if best else "nothing is proved: no finite epsilon"
     note = f" It {report.choice}." if report.choice else ""
     return Group(
-        headline(report.epsilon, report.delta, status, good=best is not None),
+        headline(report.epsilon, report.delta, report.run.n, status, good=best is not None),
         "",
         facts(*run_facts(report.run), *_plateau(report.run)),
         "",
@@ -106,7 +106,7 @@ def calibration_text(report: Report, vary: str) -> RenderableType:
     found = ", ".join(_found(one, vary) for one in runs_of(run))
     return Group(
         Text.assemble(f"{vary} ", (found, "bold yellow" if weakness(report.epsilon) else "bold green")),
-        headline(report.epsilon, report.delta, "Proved", good=True),
+        headline(report.epsilon, report.delta, report.run.n, "Proved", good=True),
         "",
         facts(*run_facts(run)),
     )
@@ -124,7 +124,7 @@ def certificate_text(certificate: Certificate) -> RenderableType:
     """What ``print(certificate)`` shows, in colour."""
     return Group(
         Text("Certificate", "bold"),
-        headline(certificate.epsilon, certificate.delta, certificate.standing, good=certificate.certifies),
+        headline(certificate.epsilon, certificate.delta, certificate.run.n, certificate.standing, good=certificate.certifies),
         "",
         certificate.statement,
         *_weak(certificate),
@@ -263,7 +263,7 @@ def trade_off_text(found: TradeOffs) -> RenderableType:
         f"this. With {100 * ALARM:g} % false alarms, at most {percent(dict(attack.detects)[ALARM])} are detected."
     )
     return Group(
-        headline(report.epsilon, report.delta, PROVED, good=True),
+        headline(report.epsilon, report.delta, report.run.n, PROVED, good=True),
         "",
         facts(*run_facts(report.run)),
         "",
