@@ -217,7 +217,8 @@ def test_plateau_agrees_with_account(settings):
     for steps in (ordered[0], ordered[-1]):
         longer = run.replace(steps=steps)
         assert rows[steps][1] == pytest.approx(dp.account(longer, settings.delta).epsilon, rel=1e-6)
-        assert rows[steps][0] == pytest.approx(dp.account(longer.replace(released="all"), settings.delta).epsilon, rel=1e-6)
+        width = 2e-5 if settings.sampling == "random-allocation" else 1e-6  # an upper end alone may be found on fewer points
+        assert rows[steps][0] == pytest.approx(dp.account(longer.replace(released="all"), settings.delta).epsilon, rel=width)
 
 
 def test_the_plateau_begins_where_more_steps_cost_little():

@@ -138,8 +138,8 @@ def test_why_a_computation_failed_is_told(monkeypatch, error):
     def fail(*_):
         raise error
 
-    for module in ("check", "selection"):
-        monkeypatch.setattr(f"dplateau.verifier.{module}.together", fail)
+    for function in (check, check_selection):
+        monkeypatch.setitem(function.__globals__, "together", fail)
     part = Part(MNIST, "exact-composition")
     wanted = f"the computation failed: {str(error) or 'MemoryError'}"
     for found in (check([part], 1.0, 1e-5), check_selection([[part]], 0.5, 2.0, 1.0, 1e-5)):

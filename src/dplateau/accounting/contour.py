@@ -8,8 +8,7 @@ On the vertical line through the saddle point of the integrand the trapezoid rul
 steps are composed. With P = 2 pi/h, its errors are
 
 - aliasing: by Poisson summation the infinite sum is ``sum over j of delta(epsilon + j P) exp(c j P)``. All terms are >= 0, so
-the sum never
-  lies below delta; those with j < 0 are at most exp(-c |j| P), those with j > 0 obey a Chernoff bound at a larger c;
+  the sum never lies below delta; those with j < 0 are at most exp(-c |j| P), those with j > 0 obey a Chernoff bound at a larger c;
 - truncation: ``Term.log_tail`` bounds the integrand beyond the last node;
 - quadrature and rounding of K: bounded by ``Nodes``.
 

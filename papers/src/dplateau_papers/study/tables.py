@@ -46,7 +46,7 @@ def _findings(study: Study) -> Iterable[str]:
             f"Means of {number} trainings; standard deviations are {spreads[0]:.2f} to {spreads[-1]:.2f}, half of them below "
             f"{statistics.median(spreads):.2f}. What is not planned is tuned."
         )
-    yield f"No certified epsilon is more than {max(worst, 1.0):.6g} times that of its column. No privacy: least regularised loss."
+    yield f"Every certified epsilon is at most {max(worst, 1.0):.6g} times that of its column. No privacy: least regularised loss."
     for epsilon in EPSILONS:
         here = {name: value for (name, at), value in means.items() if at == epsilon}
         if len(here) == len(METHODS):
