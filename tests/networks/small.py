@@ -58,6 +58,14 @@ def flat(tree):
     return np.asarray(ravel_pytree(tree)[0])
 
 
+def normals_of(words):
+    """Box and Muller's numbers by NumPy's logarithm and cosine."""
+    high, low, angle = (row.astype(np.longdouble) for row in words)
+    radius = np.sqrt(-2 * np.log((high + (low + 0.5) * 2.0**-64) * np.longdouble(2.0**-64)))
+    angle *= 2 * np.pi * 2.0**-64
+    return np.concatenate([radius * np.cos(angle), -radius * np.sin(angle)]).astype(np.float64)
+
+
 @cache
 def gradients_of(loss, unravel):
     return jax.jit(jax.vmap(jax.grad(lambda weights, example: loss(unravel(weights), example)), (None, 0)))
@@ -79,13 +87,12 @@ def noisy_gradients(run, loss, params, examples, generator, step, length=None):
             plan = next(plans)
             picked = np.split(plan.records, np.cumsum(plan.counts)[:-1])
         deviations = window(run.noise_multiplier, begin, end) * run.clip_norm
-        noise = generator.normal((end - begin, weights.size + 1)) * deviations[:, None]  # The last one is for the count.
-        noise = np.rint(noise / lattice.unit) * lattice.unit
         divisors = window(run.sampling.divisors(run.n), begin, end)
         for k in range(end - begin):
             each = np.asarray(gradients(weights, examples), np.float64)[picked[k]]
             norms = np.linalg.norm(each, axis=1, keepdims=True)
             total = (each * np.minimum(1, clipped / norms)).sum(0)
-            noisy = (total + noise[k][:-1]) / divisors[k]
+            noise = np.rint(normals_of(generator.normal_words(weights.size + 1)) * deviations[k] / lattice.unit) * lattice.unit
+            noisy = (total + noise[: weights.size]) / divisors[k]  # One more is for the count.
             weights = step(weights, noisy, begin + k)
             yield np.asarray(weights)

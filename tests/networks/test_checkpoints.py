@@ -125,17 +125,13 @@ class Reserving(SecureGenerator):
     path = Path()
     rows = 0
 
-    def _words(self, count):
+    def _words(self, count, memory=None):
         done, reserved, _ = ledger_of(self.path)
         assert done <= self.rows < reserved or not count
-        return super()._words(count)
+        return super()._words(count, memory)
 
-    def normal(self, shape):
-        _, reserved, _ = ledger_of(self.path)
-        self.rows += shape[0]
-        assert self.rows <= reserved
-        self.rows -= 1  # Of the last step: the words below are within the reservation.
-        values = super().normal(shape)
+    def normal_words(self, count, memory=None):
+        values = super().normal_words(count, memory)
         self.rows += 1
         return values
 

@@ -12,6 +12,7 @@ import pytest
 from dplateau.networks import train_network
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import Lattice, lattice_of
+from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError
 
@@ -142,7 +143,9 @@ def test_the_lattice_follows_the_noise_and_the_number_of_records():
 
 def test_noise_is_rounded_to_whole_units_and_has_its_scale():
     lattice = Lattice(0.7, 20, 8)
-    noise = lattice.noise(seeded().normal((2, 40_000)), np.array([1.0, 0.25]))
-    assert (noise == np.rint(noise)).all()
-    for row, deviation in zip(noise, (2.0**20, 2.0**18), strict=True):
+    noise = list(Noise(seeded(), 40_001).steps(lattice.deviations(np.array([1.0, 0.25]))))
+    for halves, deviation in zip(noise, (2.0**20, 2.0**18), strict=True):
+        row = np.concatenate(halves)
+        assert row.shape == (40_002,)
+        assert (row == np.rint(row)).all()
         assert abs(np.var(row) / deviation**2 - 1) < 6 * math.sqrt(2 / 40_000)

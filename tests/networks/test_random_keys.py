@@ -65,8 +65,8 @@ class Watching(SecureGenerator):
         super().__init__(**options)
         self.given = []
 
-    def _words(self, count):
-        words = super()._words(count)
+    def _words(self, count, memory=None):
+        words = super()._words(count, memory)
         self.given.append(words.copy())
         return words
 
@@ -74,16 +74,16 @@ class Watching(SecureGenerator):
 @pytest.mark.parametrize("sampling", [Poisson(6.0), Cyclic(10), FullBatch()], ids=lambda s: s.kind)
 def test_keys_are_fresh_in_every_step_and_made_of_words_that_nothing_else_is_made_of(sampling, monkeypatch):
     seen = []
-    called = ClippedSums.__call__
+    called = ClippedSums.leaves
 
-    def watched(self, params, batch, keys=None):
+    def watched(self, params, batch, keys=None, noise=None):
         assert keys is not None
         assert keys.shape == (len(batch), 2)
         assert keys.dtype == np.uint32
         seen.append(keys.copy())
-        return called(self, params, batch, keys)
+        return called(self, params, batch, keys, noise)
 
-    monkeypatch.setattr(ClippedSums, "__call__", watched)
+    monkeypatch.setattr(ClippedSums, "leaves", watched)
     generator = Watching()
     train_network(run_of(sampling=sampling, steps=12), dropped, start(), data(), rng=True, generator=generator)
     keys = np.concatenate(seen)

@@ -52,7 +52,7 @@ def compiled(loss, params, examples, optimised=True, bits=48):
             how, _ = multiplied(found, used, lattice=lattice)
             sums = [np.asarray(total(*one)).reshape(-1) for one in zip(found, how, strict=True)]
         assert all((one == np.rint(one)).all() for one in sums)
-        return recorded.arranged(sums) * lattice.unit
+        return np.concatenate(recorded.arranged(sums)) * lattice.unit
 
     return summed
 

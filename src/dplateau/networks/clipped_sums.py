@@ -7,6 +7,7 @@ twice within a function, and differently: the norm must be that of the numbers w
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.networks.lattice import Lattice
+from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
@@ -54,10 +56,10 @@ class ClippedSums:
         cpu = jax.default_backend() == "cpu"
         footprint = max(1, recorded.footprint)
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
-        share = -(-likely // self._workers)
-        fits = 1 << max(3, (_CACHED // footprint).bit_length() - 1)
-        # Kernels treat what is left over of a block in another way: by default nothing is.
-        self.micro = microbatch or _BLOCK * -(-min(share, min(fits, _MOST) if cpu else likely) // _BLOCK)
+        share = -(-_usual(run) // self._workers)
+        fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else likely
+        # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
+        self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
@@ -67,24 +69,34 @@ class ClippedSums:
 
     def __call__(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it, with its key where the loss takes one."""
+        return np.concatenate(self.leaves(params, batch, keys))
+
+    def leaves(
+        self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None, noise: Halves | None = None
+    ) -> list[Array]:
+        """The same, each leaf in a row of its own, the last one of the count; with noise in units, a number for each of theirs."""
         micros = [batch[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         drawn = [None if keys is None else keys[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         shares = (slice(k, None, self._workers) for k in range(self._workers))
-        mapped = self._pool.map if self._pool else map
-        parts = mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares))
-        return np.sum(list(parts), axis=0)
+        mapped = self._pool.map if self._pool and len(micros) > 1 else map
+        parts = [part for part in mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)) if part]
+        with jax.enable_x64(True):
+            parts = parts or [[jnp.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [jnp.zeros(1)]]
+            return _whole(parts, noise, recorded=self.recorded)
 
-    def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> NDArray[np.float64]:
-        """The sum over some microbatches, by one thread."""
-        totals: list[Array] = [np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]
+    def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
+        """The sum over some microbatches, by one thread; nothing where there are none."""
+        totals: list[Array] = []
+        memory = jax.tree.map(lambda column: np.empty((self.micro, *column.shape[1:]), column.dtype), self._examples)
         for micro, keys in zip(*share, strict=True):
+            jax.block_until_ready(totals)  # What used the rows before these has ended.
             index = self._filled(micro)
-            rows = jax.tree.map(lambda column, index=index: column[index], self._examples)
+            rows = jax.tree.map(lambda column, out, index=index: column.take(index, 0, out, "clip"), self._examples, memory)
             rows = rows if keys is None else (rows, self._filled(keys))
             gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
                 totals = _added(totals, gradients, found, valid, lattice=self._lattice)
-        return self.recorded.arranged([np.asarray(total) for total in totals])
+        return totals
 
     def _filled(self, some: NDArray[Any]) -> NDArray[Any]:
         """As many as a microbatch has, with zeros at the end."""
@@ -120,5 +132,31 @@ def _added(
     totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
 ) -> list[Array]:
     sums = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(gradients, found, strict=True)]
-    count = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
-    return [total + one for total, one in zip(totals, [*sums, count], strict=True)]
+    sums.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
+    return [total + one for total, one in zip(totals, sums, strict=True)] if totals else sums
+
+
+@partial(jax.jit, static_argnames="recorded")
+def _whole(parts: list[list[Array]], noise: Halves | None, *, recorded: RecordedLoss) -> list[Array]:
+    """The sum of parts and noise. All are integers, so no order of the additions matters."""
+    first, *others = parts
+    for other in others:
+        first = [total + one for total, one in zip(first, other, strict=True)]
+    rows, begin = [*recorded.arranged(first[:-1]), first[-1]], 0
+    for k, row in enumerate(rows if noise else []):
+        rows[k] = row + _between(noise, begin, begin + row.size)  # type: ignore[arg-type]
+        begin += row.size
+    return rows
+
+
+def _between(halves: Halves, begin: int, end: int) -> Array:
+    """A part of what two arrays are in one row, without putting them together."""
+    half = len(halves[0])
+    parts = [halves[0][begin:end], halves[1][max(0, begin - half) : max(0, end - half)]]
+    return jnp.concatenate([part for part in parts if len(part)])
+
+
+def _usual(run: Run) -> int:
+    """A size that most batches have: their expected number of examples, and two standard deviations more."""
+    expected = largest(run.sampling.divisors(run.n))
+    return min(run.n, run.sampling.largest_likely(expected), math.ceil(expected + 2 * math.sqrt(expected)))

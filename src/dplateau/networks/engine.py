@@ -201,4 +201,4 @@ def train_network(
     model = reached.best if keep_best else reached.state.model
     scores = tuple(reached.scores)
     model, last = parts.whole(model), parts.whole(reached.state.params)
-    return NetworkResult(model, last, spent.runs(run), tuple(found), generator.source, dtype, spent.done, scores)
+    return NetworkResult(model, last, spent.runs(run), tuple(found), loop.noise.source, dtype, spent.done, scores)

@@ -5,10 +5,10 @@ The unit is ``clip_norm * 2^-bits``. An example contributes a vector of integers
 ``S + rint(N) = rint(S + N)``: what is released is the Gaussian mechanism of sensitivity ``2^bits``, rounded, and all that follows
 is post-processing. No rounding of a sum is left that a margin would have to cover.
 
-How many bits there are is limited by the *noise*. ``SecureGenerator`` gives normal numbers in double precision, about 2^52 of them
-to a unit, so a cell of a lattice of 2^28 cells to a standard deviation gets 2^24 of them and its probability is right to some
-2^-24. Finer cells would have less exact probabilities, and a network draws 10^9 numbers: at 2^40 cells their deviations add up to a
-leak. At 2^28 they move mu^2 by 10^-6 even then.
+How many bits there are is limited by the *noise*. Normal numbers are right to r 2^-49 (``docs/proofs/normals.md``; 2^-52 is usual),
+so of 2^28 cells to a standard deviation each has a probability that is right to r 2^-20 (2^-24 is usual). Finer cells would have
+less exact probabilities, and a network draws 10^9 numbers: at 2^40 cells their deviations add up to a leak. At 2^28 the usual ones
+move mu^2 by 10^-6 even then.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ class Lattice(NamedTuple):
         """Largest norm of a clipped gradient, in units: with ``count`` as one more entry it is ``2^bits``, rounded down."""
         return math.ldexp(math.sqrt(1 - 4.0**-_COUNT_BITS) * (1 - 2.0**-50), self.bits)
 
-    def noise(self, normals: NDArray[np.float64], multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The normals of shape ``(steps, entries)`` as noise of ``multipliers`` clip norms, in units. Works in place."""
-        normals *= np.ldexp(multipliers, self.bits)[:, None]
-        return np.rint(normals, out=normals)
+    def deviations(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviations of the noise of steps, in units, from their noise multipliers."""
+        return np.ldexp(multipliers, self.bits)
 
 
 def lattice_of(run: Run, weights: int) -> Lattice:

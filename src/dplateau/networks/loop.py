@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -19,6 +19,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
+from dplateau.networks.noise import Noise
 from dplateau.networks.trainable import Parts
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import InputError, Run
@@ -55,11 +56,12 @@ class Progress(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="optimizer")
-def stepped(state: State, flat: Array, step_size: Array, weight: Array, *, optimizer: optax.GradientTransformation | None) -> State:
-    """The state after a step on a noisy mean gradient, given in one row; the mean takes the new iterate with ``weight``."""
+def stepped(
+    state: State, rows: list[Array], step_size: Array, weight: Array, *, optimizer: optax.GradientTransformation | None
+) -> State:
+    """The state after a step on a noisy mean gradient, each leaf in one row; the mean takes the new iterate with ``weight``."""
     leaves, structure = jax.tree.flatten(state.params)
-    parts = zip(jnp.split(flat, np.cumsum([leaf.size for leaf in leaves])[:-1]), leaves, strict=True)
-    gradient = structure.unflatten([part.reshape(leaf.shape) for part, leaf in parts])
+    gradient = structure.unflatten([row.reshape(leaf.shape) for row, leaf in zip(rows, leaves, strict=True)])
     if optimizer is None:
         params, inner = jax.tree.map(lambda w, g: w - step_size * g, state.params, gradient), ()
     else:
@@ -67,6 +69,17 @@ def stepped(state: State, flat: Array, step_size: Array, weight: Array, *, optim
         params = optax.apply_updates(state.params, steps)
     mean = state.mean if not jax.tree.leaves(state.mean) else jax.tree.map(_towards(weight), state.mean, params)
     return State(params, inner, mean)
+
+
+def _mean(noisy: list[Array], scale: float, dtype: Any) -> tuple[list[Array], Array]:
+    """The noisy mean gradient, in the precision of the weights, and the noisy count, from their noisy sum in units."""
+    with jax.enable_x64(True):
+        return _scaled(noisy[:-1], scale, dtype=dtype), noisy[-1][0]
+
+
+@partial(jax.jit, static_argnames="dtype")
+def _scaled(noisy: list[Array], scale: Array, *, dtype: Any) -> list[Array]:
+    return [(leaf * scale).astype(dtype) for leaf in noisy]
 
 
 def _towards(weight: Array) -> Callable[[Array, Array], Array]:
@@ -90,6 +103,11 @@ class Loop:
     validation: Validation | None
     progress: Callable[[int, int], None] | None
     finite: NoisyCount = field(default_factory=NoisyCount)
+
+    @cached_property
+    def noise(self) -> Noise:
+        """Where the noise of the steps comes from."""
+        return Noise(self.generator, self.weights + 1)
 
     def begun(self, state: State) -> Progress:
         """Where the run stands: at its start, or where the checkpoint left it.
@@ -166,18 +184,20 @@ class Loop:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
         multipliers, sizes = window(run.noise_multiplier, begin, end), run.sampling.batch_sizes(run.n, begin, end)
-        noise = self.lattice.noise(self.generator.normal((end - begin, self.weights + 1)), multipliers)
+        deviations = self.lattice.deviations(multipliers)
+        noise = self.noise.steps(deviations)
         divisors = window(run.sampling.divisors(run.n), begin, end)
         step_sizes = window(run.step_size or 0.0, begin, end)
         weights = 1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1)
         dtype, each = self.summed.dtype, self.lattice.tally
         for k in range(end - begin):
+            drawn = next(noise)
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
             keys = draw_keys(self.generator, len(records[k])) if self.keyed else None
-            noisy = self.summed(state.params, records[k], keys) + noise[k]  # Integers: exact.
-            self.finite.add(noisy[-1] / each, multipliers[k] * 2.0**self.lattice.bits / each, sizes[k])
-            mean = (noisy[:-1] * (self.lattice.unit / divisors[k])).astype(dtype)
+            noisy = self.summed.leaves(state.params, records[k], keys, drawn)
+            mean, count = _mean(noisy, self.lattice.unit / divisors[k], dtype)
+            self.finite.add(float(count) / each, deviations[k] / each, sizes[k])
             state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")

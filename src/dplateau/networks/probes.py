@@ -88,9 +88,10 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
 
 def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
     """All that the sum is made of, for each example, NaN equal to NaN."""
-    gradients, *rest = summed.contributions(params, rows)
+    gradients, valid, found = summed.contributions(params, rows)
     turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, rest))]
+    multipliers = [how if how.inputs is None else how._replace(inputs=how.inputs.T) for how in found]
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, valid, multipliers))]
     return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
 
 

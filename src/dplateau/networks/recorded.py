@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from dplateau.networks.jaxprs import INLINED, evaluated, zero_outputs
 from dplateau.networks.low_rank import reassociated
@@ -105,9 +103,9 @@ class RecordedLoss:
         found |= {leaf: Formed(values) for leaf, values in zip(copied, by_copy, strict=True)}
         return [found[leaf] for leaf in range(self.leaves)]
 
-    def arranged(self, sums: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Sums of such gradients in one row, each leaf in the order of its entries."""
-        return np.concatenate([self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)])
+    def arranged(self, sums: Sequence[Array]) -> list[Array]:
+        """Sums of such gradients, each leaf in a row in the order of its entries."""
+        return [self.sites[k].arranged(one) if k in self.sites else one for k, one in enumerate(sums)]
 
     @cached_property
     def footprint(self) -> int:

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from dplateau.networks.patches import Patches, patches_of
 from dplateau.networks.rounded import Factors, Formed, Gradient, Rows
@@ -36,7 +35,7 @@ class Site(Protocol):
         """The gradients at B examples, as small as they can be written; ``derivatives`` are those by the results, (B, P, O)."""
         ...
 
-    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+    def arranged(self, total: Array) -> Array:
         """A sum of such gradients, as one row in the order of the weight's entries."""
         ...
 
@@ -108,7 +107,7 @@ class Product:
         # The transposed one: processors multiply faster in this order. By default accelerators have less than full precision.
         return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept, precision="highest"))
 
-    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+    def arranged(self, total: Array) -> Array:
         axes = [self.shape[axis] for axis in self.weight_axes]
         if math.prod(self.patches.places if self.patches else self.places) != 1:
             total = total.reshape(math.prod(axes[self.summed :]), -1).T
@@ -150,7 +149,7 @@ class LookUp:
         """The numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
         return Rows(*jax.vmap(_added_up)(kept, derivatives), self.shape[0])
 
-    def arranged(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
+    def arranged(self, total: Array) -> Array:
         return total
 
 

@@ -14,10 +14,15 @@ from scipy.special import ndtri
 
 from dplateau.spec import Generator, InputError, Key
 from dplateau.spec.schedule import integer
+from dplateau.training.normals import WORDS
 
 _SIGN: Final = np.uint64(1 << 63)
 _RARE: Final = np.uint64(1 << 43)
 _SKIPPED: Final = 1 << 20
+_ZEROS: Final = memoryview(bytes(1 << 18))
+"""What is encrypted, a part at a time: it stays in the cache."""
+_ROOM: Final = 2
+"""Words more than a cipher fills: it asks for them."""
 
 
 class SecureGenerator:
@@ -70,11 +75,13 @@ class SecureGenerator:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a SecureGenerator cannot be pickled or copied: its noise would be drawn twice. Make a new one.")
 
-    def _words(self, count: int) -> NDArray[np.uint64]:
+    def _words(self, count: int, memory: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
         if os.getpid() != self._process:
             raise RuntimeError("this SecureGenerator belongs to the parent process: a fork would repeat its noise. Make a new one.")
-        words = np.empty(count + 2, dtype=np.uint64)  # the cipher asks for one block more than it fills
-        self._stream.update_into(bytes(8 * count), words.view(np.uint8).data)
+        words = np.empty(count + _ROOM, np.uint64) if memory is None else memory
+        room = words.view(np.uint8).data
+        for begin in range(0, 8 * count, len(_ZEROS)):
+            self._stream.update_into(_ZEROS[: 8 * count - begin], room[begin:])
         self._drawn += count
         return words[:count]
 
@@ -104,6 +111,23 @@ class SecureGenerator:
         bits = values.view(np.uint64)
         bits ^= words & _SIGN
         return values.reshape(shape)
+
+    def normal_words(self, count: int, memory: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+        """The words of ``count`` normal numbers, one more if it is odd, as ``normals`` takes them: shape (3, pairs).
+
+        ``memory``, from ``memory_for``, is where they are put: to write over old words is three times as fast as to ask for more
+        memory. What used them must have ended.
+        """
+        return self._words(WORDS * -(-count // 2), memory).reshape(WORDS, -1)
+
+    @staticmethod
+    def memory_for(count: int) -> NDArray[np.uint64]:
+        """Memory for the words of ``count`` normal numbers."""
+        return np.empty(WORDS * -(-count // 2) + _ROOM, np.uint64)
+
+    def key(self) -> NDArray[np.uint32]:
+        """A fresh key of 256 bits, shape (8,), for another generator."""
+        return self._words(4).view(np.uint32)
 
     def integers(self, high: int, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
         """Integers, exactly uniform on 0, ..., high - 1 (by rejection of the incomplete last multiple of ``high``)."""

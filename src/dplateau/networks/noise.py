@@ -1,0 +1,69 @@
+"""The noise of a network's steps, in whole units of its lattice.
+
+On processors the random words come from ``SecureGenerator``. An accelerator makes them itself, by ChaCha20: the generator gives a
+fresh key for every chunk of steps, and the number of the step in its chunk is the nonce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dplateau.spec import Generator
+from dplateau.training import SecureGenerator
+from dplateau.training.chacha20 import random_words
+from dplateau.training.normals import WORDS, normals
+
+Array: TypeAlias = Any
+Halves: TypeAlias = tuple[Array, Array]
+
+
+class Noise:
+    """Noise for ``entries`` numbers a step.
+
+    It is an array in memory before anything is added to it: were it computed where it is used, and used twice, a compiler might
+    compute it twice, and differently.
+    """
+
+    def __init__(self, generator: SecureGenerator, entries: int) -> None:
+        self._generator, self._entries = generator, entries
+        self._on_device = jax.default_backend() != "cpu"
+        self._memory = generator.memory_for(entries)
+
+    @property
+    def source(self) -> Generator:
+        """What to write in a certificate."""
+        own = self._generator.source
+        return Generator("ChaCha20", own.key) if self._on_device else own
+
+    def steps(self, deviations: Any) -> Iterator[Halves]:
+        """The noise of each step of a chunk, drawn when it is asked for: integers in two halves, the last one perhaps unused.
+
+        ``deviations`` are those of the steps, in units.
+        """
+        key = self._generator.key() if self._on_device else None
+        for number, deviation in enumerate(deviations):
+            with jax.enable_x64(True):
+                if key is None:
+                    noise = jax.block_until_ready(_rounded(self._generator.normal_words(self._entries, self._memory), deviation))
+                else:
+                    words = _drawn(key, np.array([number, 0, 0], np.uint32), pairs=-(-self._entries // 2))
+                    noise = _rounded(words, deviation)
+            yield noise
+
+
+@jax.jit
+def _rounded(words: Array, deviation: Array) -> Halves:
+    first, second = normals(words)
+    return jnp.rint(first * deviation), jnp.rint(second * deviation)
+
+
+@partial(jax.jit, static_argnames="pairs")
+def _drawn(key: Array, nonce: Array, *, pairs: int) -> Array:
+    """Random words, shape (3, pairs); a function of its own, so that no compiler makes them where they are used, several times."""
+    return random_words(key, nonce, WORDS * pairs).reshape(WORDS, pairs)
