@@ -145,7 +145,10 @@ def open_stream(
         _check_unchanged(file, mark)
         first = 1
         for table in reader.pieces(PIECES * size):
-            found = None if placing is None else columns_of(table, public, placing, bound)
+            try:
+                found = None if placing is None else columns_of(table, public, placing, bound)
+            except InputError:
+                found = None  # code says why, and in which rows
             yield code(table, first, None)[:2] if found is None else found
             first += table.num_rows
         _check_unchanged(file, mark)
