@@ -60,6 +60,11 @@ def path_argument(help: str, metavar: str) -> Any:
     return argument(help, metavar, callback=there)
 
 
+def rows_argument(help: str) -> Any:
+    """A file or a folder that has to be there, or an address in a store."""
+    return argument(help, "FILE", callback=lambda value: value if "://" in value else str(there(Path(value))))
+
+
 def there(value: Any) -> Any:
     """Refuse a path where nothing is, before what reads it is loaded."""
     for path in value if isinstance(value, list | tuple) else [value] if value else ():

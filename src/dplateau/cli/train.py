@@ -24,7 +24,9 @@ DATA = "The data"
 
 
 def train(
-    file: Annotated[Path, o.path_argument(f"The private rows: {o.FORMATS}.", "FILE")],
+    file: Annotated[
+        str, o.rows_argument(f"The private rows: {o.FORMATS}. With --stream also a folder or address of Parquet files.")
+    ],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
@@ -103,7 +105,7 @@ def train(
 
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
     """
-    output = output or Path(f"{Path(file.name.removesuffix('.gz')).stem}-model")
+    output = output or Path(f"{Path(Path(file.rstrip('/')).name.removesuffix('.gz')).stem}-model")
     check_numbers(epsilon, delta, steps, l2)
     from dplateau.data import load_schema
     from dplateau.files import check_new_folder
@@ -168,7 +170,7 @@ def check_numbers(epsilon: float, delta: float | None, steps: int = 400, l2: flo
 
 
 def fit(
-    file: Path,
+    file: str | Path,
     schema: Any,
     test: Path | None,
     *,
@@ -191,9 +193,10 @@ def fit(
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     from dplateau.data.files import existing_file
 
-    for rows_of in (file, test):
-        if rows_of is not None:
-            existing_file(rows_of)
+    if test is not None:
+        existing_file(test)
+    if not stream:
+        existing_file(file)
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
@@ -224,11 +227,11 @@ def fit(
     return trained, holdout
 
 
-def _public_rows(private: Path, test: Path, schema: Schema) -> Dataset:
+def _public_rows(private: str | Path, test: Path, schema: Schema) -> Dataset:
     """The hold-out file, whose name stands before whatever is wrong with it."""
     from dplateau.estimators.table_model import read_rows
 
-    if test.is_file() and private.is_file() and (test.samefile(private) or cmp(test, private, shallow=False)):
+    if any(test.samefile(one) or cmp(test, one, shallow=False) for one in _files(private) if test.is_file()):
         raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: give public rows, or none.")
     try:
         found = read_rows(test, schema)
@@ -236,6 +239,12 @@ def _public_rows(private: Path, test: Path, schema: Schema) -> Dataset:
         return found
     except InputError as error:
         raise InputError(f"{'' if str(test) in str(error) else f'{test}: '}{error}") from None
+
+
+def _files(private: str | Path) -> list[Path]:
+    """The local files that hold the private rows."""
+    path = Path(private)
+    return [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
 
 
 def _warn(test: Path, schema: Schema) -> None:

@@ -15,10 +15,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from dplateau.data import columns as read
 from dplateau.data.person import persons_in
-from dplateau.data.plain import fill_numbers, fill_vector, is_plain
+from dplateau.data.plain import fill_numbers, fill_vector, is_plain, plain_numbers
 from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows, clip_rows, parts
 from dplateau.data.schema import Category, Date, Feature, Number, Schema, Vector
 from dplateau.spec import InputError
+from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import real
 
 if TYPE_CHECKING:
@@ -143,6 +144,24 @@ def encode_features(
     for part in parts(*raw.shape):
         raw[part] = bounded_rows(raw[part, :start] * scale, bound, unit=unit, constant=constant, counted=True)
     return raw
+
+
+def columns_of(table: pa.Table, schema: Schema, placing: Placing, feature_norm: float) -> tuple[Columns, NDArray[Any]] | None:
+    """The columns of a table and its target, where nothing keeps the compiled loop from encoding them; None otherwise."""
+    names = [column.name for column in schema.features]
+    if len(set(table.column_names)) < table.num_columns or not set(names) <= set(table.column_names):
+        return None
+    arrays = plain_numbers(table, names)
+    if arrays is None:
+        return None
+
+    def encoded(values: tuple[NDArray[Any], ...]) -> NDArray[np.float32]:
+        import pyarrow as pa
+
+        found = pa.table(list(values), names=names)
+        return encode_features(found, schema, feature_norm=feature_norm, rows="unit", intercept=placing.constant)
+
+    return Columns(arrays, placing, encoded), read.target_of(read.column_of(table, schema.target.name, schema), schema)
 
 
 def public_scale(schema: Schema, feature_norm: float, intercept: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dplateau.data.encode import Dataset, encode
-from dplateau.data.files import existing_file
+from dplateau.data.files import existing_file, format_of
 from dplateau.data.person import with_person
 from dplateau.data.readers import read_table
 from dplateau.data.schema import Schema
@@ -57,7 +57,7 @@ def load_dataset(
     """
     public = load_schema(schema)
     if person is not None:
-        public = with_person(public, person, existing_file(path))
+        public = with_person(public, person, path, format_of(existing_file(path), public))
     table = read_table(path, public, n=n if person is None else None)
     found = encode(table, public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
     if n is not None and found.groups is not None and n != (persons := len(set(found.groups.tolist()))):

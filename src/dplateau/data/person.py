@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.columns import column_of, is_text
-from dplateau.data.files import format_of
 from dplateau.data.schema import Ignored, Person, Schema
 from dplateau.spec import InputError
 
@@ -24,15 +22,14 @@ if TYPE_CHECKING:
 FORMATS: Final = ("csv", "jsonl", "parquet")
 
 
-def with_person(schema: Schema, name: str, path: Path) -> Schema:
-    """The schema with one more column, of persons; it may be one that the schema ignores.
+def with_person(schema: Schema, name: str, path: object, kind: str) -> Schema:
+    """The schema of a file of format ``kind`` with one more column, of persons; it may be one that the schema ignores.
 
     Raises
     ------
     InputError
         The schema uses the column otherwise, or the file has no names of columns.
     """
-    kind = format_of(path, schema)
     if kind not in FORMATS:
         raise InputError(f"{path}: a {kind} file has no column {name!r} of persons: write it as CSV, JSON lines or Parquet.")
     given = next((column for column in schema.columns if column.name == name), None)

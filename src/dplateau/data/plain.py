@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.data.rows import clip_rows, parts
-from dplateau.data.schema import Feature, Number, Vector
+from dplateau.data.rows import SLACK, clip_rows, parts
+from dplateau.data.schema import Feature, Number, Schema, Vector
+from dplateau.spec.columns import Placing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,9 +23,51 @@ STRETCH: Final = 16384
 """Rows of a stretch: enough of them to outweigh the calls for each column, and the threads' taking turns between calls."""
 
 
+WIDEST: Final = 2048
+"""Features of a row that the compiled loop makes: it is compiled for their number, which takes longer for more of them."""
+SMALL, LARGE = 1e-15, 1e15
+"""Public numbers that are not 0 and beyond these may make numbers below 2^-126, of which compiled code may make 0."""
+
+
 def is_plain(column: Feature) -> bool:
     """Whether the column is a number that is only moved to its place in the range."""
     return isinstance(column, Number) and column.transform == "linear" and not column.bins
+
+
+def placing_of(schema: Schema, feature_norm: float, intercept: float) -> Placing | None:
+    """How rows of the schema, each scaled to ``feature_norm``, become single precision; None if not all columns are plain."""
+    columns = [column for column in schema.features if isinstance(column, Number) and is_plain(column)]
+    ends = [end for column in columns for end in (column.low, column.high, column.high - column.low)]
+    widths = [1 + column.unknown for column in columns]
+    d = sum(widths) + bool(intercept)
+    if len(columns) < len(schema.features) or d > WIDEST:
+        return None
+    if any(end and not SMALL <= abs(end) <= LARGE for end in (*ends, feature_norm, intercept)):
+        return None
+    return Placing(
+        low=tuple(column.low for column in columns),
+        high=tuple(column.high for column in columns),
+        places=tuple(int(place) for place in np.cumsum(widths) - widths),
+        d=d,
+        constant=intercept,
+        length=feature_norm * (1 - SLACK["float32"]),
+    )
+
+
+def plain_numbers(table: pa.Table, names: Sequence[str]) -> tuple[NDArray[Any], ...] | None:
+    """The columns as arrays, without a copy, if the table is in one piece and they hold finite numbers and nothing else."""
+    import pyarrow as pa
+
+    batches = table.select(names).to_batches()
+    if len(batches) != 1:
+        return None
+    floats = (pa.float32(), pa.float64())
+    if not all(kind in floats or pa.types.is_integer(kind) for kind in set(batches[0].schema.types)):
+        return None
+    if any(column.null_count for column in batches[0].columns):
+        return None
+    arrays = tuple(column.to_numpy() for column in batches[0].columns)
+    return arrays if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in arrays) else None
 
 
 def fill_numbers(out: NDArray[Any], columns: Sequence[Number], values: Sequence[pa.ChunkedArray]) -> bool:

@@ -1,4 +1,8 @@
-"""CSV to tables of texts. Types are the schema's business, so nothing is inferred from the rows."""
+"""CSV to tables of texts. Types are the schema's business, so nothing is inferred from the rows.
+
+Only where a schema says that a column holds numbers may it be parsed as such, which is many times faster; what does not parse is
+read as text.
+"""
 
 # pyarrow makes its compute functions at run time, where pyright cannot see them.
 # pyright: reportAttributeAccessIssue=false
@@ -9,7 +13,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.data.csv_records import breaks, first_record, whole_records
 from dplateau.data.files import existing_file
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar", " ": "space", ":": "colon"}
+
+NANS: Final = ("NaN", "nan")
+"""Texts that mean missing, and that Arrow reads as a number that means missing where one of them does."""
 
 
 def read_csv(path: Path, schema: Schema) -> pa.Table:
@@ -37,7 +44,7 @@ def count_csv(path: Path, schema: Schema) -> int:
     return sum(piece.num_rows for piece in csv_pieces(path, schema, [schema.target.name]))
 
 
-def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> Iterator[pa.Table]:
+def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None, *, parsed: bool = False) -> Iterator[pa.Table]:
     """The schema's columns of a CSV file, every one as text, some rows at a time.
 
     Parameters
@@ -48,6 +55,8 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> 
         The public schema.
     columns : list of str, optional
         Read only these.
+    parsed : bool, default False
+        Whether columns of numbers may be float64 in place of texts: in a first part of the pieces, until one holds something else.
 
     Raises
     ------
@@ -56,7 +65,10 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> 
         quotes that are not closed, or a column is missing. Lines are named by their number, never by what they say; so is the
         header, which is a private row if the file has none.
     """
+    import pyarrow as pa
+
     used, names = columns or used_names(schema), None
+    numbers: frozenset[str] = _numbers(schema) if parsed else frozenset()
     existing_file(path)
     for line, content in _readable(path, schema):
         if names is None:
@@ -66,7 +78,14 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> 
             names = file_names(path, head, schema)
             if schema.csv.header:
                 line, content = line + breaks(content) - breaks(rest), rest
-        table = _parsed(path, line, content, names, used, schema)
+        table = None
+        if numbers and b"\0" not in content:
+            try:
+                table = _parsed(content, names, used, schema, numbers)
+            except pa.ArrowInvalid:
+                numbers = frozenset()
+        if table is None:
+            table = _texts(path, line, content, names, used, schema)
         if table.num_rows:
             _check_header_once(path, table, schema)
             yield table
@@ -81,23 +100,47 @@ def _readable(path: Path, schema: Schema) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
 
 
-def _parsed(path: Path, line: int, content: bytes, names: list[str], used: list[str], schema: Schema) -> pa.Table:
-    """Whole records, the first of them in line ``line``, as a table of the columns ``used``."""
+def _numbers(schema: Schema) -> frozenset[str]:
+    """Columns that Arrow may parse as numbers, with the same result as from their texts, or none at all."""
+    # A marker with spaces around it would be a number, where it looks like one.
+    if not schema.strip or schema.csv.decimal != "." or any(_is_number(text) for text in schema.missing if text not in NANS):
+        return frozenset()
+    return frozenset(column.name for column in schema.columns if isinstance(column, Number))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(content: bytes, names: list[str], used: list[str], schema: Schema, numbers: frozenset[str]) -> pa.Table:
+    """Whole records as a table of the columns ``used``, with ``numbers`` in float64; raises ``ArrowInvalid``, which quotes rows."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     every = [str(place) for place in range(len(names))]
     stripped = [name.strip() if schema.strip else name for name in names]
     places = [str(stripped.index(name)) for name in used]
+    kinds = {place: pa.float64() if name in numbers else pa.string() for name, place in zip(used, places, strict=True)}
     # Arrow drops a byte order mark at the beginning, and where a piece begins must not matter to the row there: a blank line is put
     # before it. One block, or Arrow would cut the piece by rules of its own.
     options: dict[str, Any] = {
         "read_options": arrow.ReadOptions(use_threads=False, column_names=every, block_size=len(content) + 2),
         "parse_options": arrow.ParseOptions(delimiter=schema.csv.delimiter, newlines_in_values=schema.csv.line_breaks),
-        "convert_options": arrow.ConvertOptions(include_columns=places, column_types=dict.fromkeys(places, pa.string())),
+        "convert_options": arrow.ConvertOptions(include_columns=places, column_types=kinds, null_values=list(schema.missing)),
     }
+    return arrow.read_csv(pa.BufferReader(b"\n" + content), **options).rename_columns(used)
+
+
+def _texts(path: Path, line: int, content: bytes, names: list[str], used: list[str], schema: Schema) -> pa.Table:
+    """Whole records, the first of them in line ``line``, as a table of texts."""
+    import pyarrow as pa
+
     try:
-        table = arrow.read_csv(pa.BufferReader(b"\n" + content), **options).rename_columns(used)
+        table = _parsed(content, names, used, schema, frozenset())
     except pa.ArrowInvalid:  # Its message quotes the row.
         raise _unreadable(path, line, content, len(names), schema.csv.delimiter) from None
     if b"\0" in content and (bad := next((name for name in used if _has_nul(table.column(name))), None)):

@@ -17,6 +17,8 @@ from dplateau.spec.schedule import integer
 
 Block: TypeAlias = tuple[NDArray[Any], ...]
 """Features, shape (k, d), target, shape (k,), and, where records are persons, whose each row is, shape (k,)."""
+Unplaced: TypeAlias = tuple[Any, ...]
+"""A block whose features may be ``Columns``."""
 GIVEN: Final = "as given: public, and chosen without looking at the records"
 BLOCK_ROWS: Final = 1 << 14
 DTYPES: Final = ("float32", "float64")
@@ -53,6 +55,10 @@ class RowStream:
         The norm that every row is scaled or clipped to; None where nothing was enforced.
     unit : {"row", "person"}
         What a record is. The rows of a person follow one another.
+    bounded : bool
+        Whether no row is longer than ``feature_norm`` because the stream itself made it so, and nobody else says so.
+    columns : callable or None
+        As ``source``, of the same rows, but not yet encoded where they are plain numbers.
     """
 
     n: int
@@ -66,6 +72,8 @@ class RowStream:
     target_range: tuple[float, float] | None = None
     feature_norm: float | None = None
     unit: str = "row"
+    bounded: bool = False
+    columns: Callable[[], Generator[Unplaced]] | None = field(default=None, repr=False)
 
     def blocks(self) -> Generator[Block]:
         """Read the rows once, from the first to the last.
@@ -87,8 +95,16 @@ class RowStream:
         InputError
             The source has fewer or more than ``n`` rows, or some that cannot be read or encoded.
         """
+        return self._counted(self.source())
+
+    def unplaced(self) -> Generator[Unplaced]:
+        """As ``blocks``, but rows of plain numbers are ``Columns``, which ``dplateau.training`` encodes: blocks of any lengths."""
+        return self._counted(self.source() if self.columns is None else self.columns())
+
+    def _counted(self, found: Generator[Any]) -> Generator[Any]:
+        """The blocks, the last one only after exactly ``n`` rows."""
         seen, held = 0, None
-        with closing(self.source()) as blocks:
+        with closing(found) as blocks:
             for block in blocks:
                 if not len(block[0]):
                     continue

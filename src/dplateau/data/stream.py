@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dplateau.data.encode import check_options, encode, feature_names
-from dplateau.data.files import existing_file, format_of
+from dplateau.data.encode import check_options, columns_of, encode, feature_names
+from dplateau.data.files import format_of
+from dplateau.data.parquet_files import ParquetFiles, rows_at
 from dplateau.data.person import count_persons, with_person
+from dplateau.data.plain import placing_of
 from dplateau.data.read_csv import count_csv, csv_pieces
 from dplateau.data.read_jsonl import count_jsonl, jsonl_pieces
-from dplateau.data.row_stream import GIVEN, Block, RowStream
+from dplateau.data.row_stream import GIVEN, Block, RowStream, Unplaced
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
 from dplateau.data.stream_numpy import count_npy, npy_pieces
@@ -36,6 +38,8 @@ ORDERS: Final = ("given", "random")
 BLOCK_BYTES: Final = 1 << 23
 PIECE: Final = 1 << 16
 """Rows of a piece in which persons are counted."""
+PIECES: Final = 3
+"""Blocks that are read at once where they are not encoded here: few calls for each column, of which there may be many."""
 WORKERS: Final = min(4, os.cpu_count() or 1)
 """Blocks that are encoded at a time, while the next is read."""
 
@@ -72,7 +76,9 @@ def open_stream(
     ----------
     path : str or Path
         A Parquet, CSV, JSON lines or ``.npy`` file, the texts also packed by gzip. LIBSVM and ``.npz`` files cannot be read piece
-        by piece.
+        by piece. Or a folder of Parquet files, and of folders of them, which are read in the order of their paths: the names of the
+        files, and how many rows each has, must not depend on what rows say. Or the address of either in a store that pyarrow knows:
+        ``s3://bucket/folder``, ``gs://bucket/rows.parquet``, ``file:///folder``.
     schema : str, Path or Schema
         The public schema, see ``load_schema``.
     n : int, optional
@@ -102,42 +108,59 @@ def open_stream(
     InputError
         The file is missing or damaged, does not fit the schema, or an argument is not as expected.
     """
-    public, path = load_schema(schema), existing_file(path)
+    public, file = load_schema(schema), rows_at(path)
     bound, weight = check_options(feature_norm, rows, intercept, dtype)
     names, kind = feature_names(public, intercept=weight), np.dtype(dtype)
     if order not in ORDERS:
         raise InputError(f"order is {order!r}: expected one of {', '.join(ORDERS)}.")
     seed = integer("order_seed", order_seed, low=0)
     size = max(1, integer("block_bytes", block_bytes) // (len(names) * kind.itemsize))
-    mark = _mark(path)
+    mark = _mark(file)
     if person is not None:
         if order == "random":
             raise InputError('order = "random" would tear the rows of a person apart: use order = "given" on a file of persons.')
-        public = with_person(public, person, path)
-    reader = _reader(path, public, None if n is None else integer("n", n), person)
+        public = with_person(public, person, file, _format(file, public))
+    reader = _reader(file, public, None if n is None else integer("n", n), person)
     if reader.n == 0:
-        raise InputError(f"{path} has no rows: expected at least one.")
+        raise InputError(f"{file} has no rows: expected at least one.")
     if n is not None and reader.n != n:
-        raise InputError(f"{path} has {reader.n} rows by its own account where n = {n} is declared: declare its true number.")
+        raise InputError(f"{file} has {reader.n} rows by its own account where n = {n} is declared: declare its true number.")
     if order == "random":
-        _check_groups(path, reader.groups)
+        _check_groups(file, reader.groups)
 
     def code(table: pa.Table, first: int, shuffle: Any) -> Block:
         last = first + table.num_rows - 1
         try:
             found = encode(table, public, feature_norm=bound, rows=rows, intercept=weight, dtype=kind)
         except InputError as error:
-            raise InputError(f"{path}, rows {first} to {last}{' of those read' if shuffle is not None else ''}: {error}") from None
+            raise InputError(f"{file}, rows {first} to {last}{' of those read' if shuffle is not None else ''}: {error}") from None
         columns = (found.features, found.target) if found.groups is None else (found.features, found.target, found.groups)
         return columns if shuffle is None else tuple(column[shuffle] for column in columns)
 
+    unit = (rows or ("unit" if public.target.classes else "scale")) == "unit"
+    fast = unit and kind == np.float32 and person is None and order == "given"
+    placing = placing_of(public, bound, weight) if fast else None
+
+    def columns() -> Generator[Unplaced]:
+        _check_unchanged(file, mark)
+        first = 1
+        for table in reader.pieces(PIECES * size):
+            try:
+                found = None if placing is None else columns_of(table, public, placing, bound)
+            except InputError:
+                found = None  # code says why, and in which rows
+            yield code(table, first, None)[:2] if found is None else found
+            first += table.num_rows
+        _check_unchanged(file, mark)
+
     def source() -> Generator[Block]:
-        _check_unchanged(path, mark)
+        _check_unchanged(file, mark)
         dice = np.random.default_rng(seed) if order == "random" else None
         if dice is None:
             pieces = reader.pieces(size)
         else:
-            pieces = parquet_pieces(path, public, size, [int(i) for i in dice.permutation(len(reader.groups))])
+            assert isinstance(file, Path)
+            pieces = parquet_pieces(file, public, size, [int(i) for i in dice.permutation(len(reader.groups))])
         waiting: deque[Future[Block]] = deque()
         first = 1
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -149,7 +172,7 @@ def open_stream(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        _check_unchanged(path, mark)
+        _check_unchanged(file, mark)
 
     target = public.target
     return RowStream(
@@ -164,26 +187,28 @@ def open_stream(
         classes=target.classes or None,
         target_range=None if target.low is None or target.high is None else (target.low, target.high),
         feature_norm=bound,
+        bounded=True,
+        columns=None if placing is None else columns,
     )
 
 
-def _reader(path: Path, schema: Schema, n: int | None, person: str | None) -> _Reader:
-    """How the file is read, and the number of its records: declared, or as the file says."""
-    kind = format_of(path, schema)
+def _format(path: Path | ParquetFiles, schema: Schema) -> str:
+    return "parquet" if isinstance(path, ParquetFiles) else format_of(path, schema)
+
+
+def _reader(path: Path | ParquetFiles, schema: Schema, n: int | None, person: str | None) -> _Reader:
+    """How the rows are read, and the number of the records: declared, or as the file says."""
     if person is not None:
-        groups = range(len(parquet_groups(path, schema))) if kind == "parquet" else ()
-        names = {
-            "csv": lambda: csv_pieces(path, schema, [person, schema.target.name]),
-            "jsonl": lambda: jsonl_pieces(path, schema, [person]),
-            "parquet": lambda: parquet_pieces(path, schema, PIECE, groups, [person]),
-        }[kind]
-        found = count_persons(names(), schema) if n is None else n
+        found = count_persons(_persons(path, schema, person), schema) if n is None else n
         return replace(_reader(path, schema, 1, None), n=found)
+    if isinstance(path, ParquetFiles):
+        return _Reader(sum(path.groups(schema)), lambda rows: path.pieces(schema, rows))
+    kind = format_of(path, schema)
     if kind == "parquet":
-        groups = parquet_groups(path, schema)
-        return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, range(len(groups))), groups)
+        groups, _ = parquet_groups(path, schema)
+        return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, None), groups)
     if kind == "csv":
-        return _Reader(count_csv(path, schema) if n is None else n, lambda _: csv_pieces(path, schema))
+        return _Reader(count_csv(path, schema) if n is None else n, lambda _: csv_pieces(path, schema, parsed=True))
     if kind == "jsonl":
         return _Reader(count_jsonl(path, schema) if n is None else n, lambda _: jsonl_pieces(path, schema))
     if kind == "npy":
@@ -194,10 +219,22 @@ def _reader(path: Path, schema: Schema, n: int | None, person: str | None) -> _R
     )
 
 
+def _persons(path: Path | ParquetFiles, schema: Schema, person: str) -> Iterator[pa.Table]:
+    """The rows' persons, some at a time."""
+    if isinstance(path, ParquetFiles):
+        path.groups(schema)
+        return path.pieces(schema, PIECE, [person])
+    kind = format_of(path, schema)
+    if kind == "csv":
+        return csv_pieces(path, schema, [person, schema.target.name])
+    if kind == "jsonl":
+        return jsonl_pieces(path, schema, [person])
+    parquet_groups(path, schema)
+    return parquet_pieces(path, schema, PIECE, None, [person])
+
+
 def even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     """The same rows in tables of ``rows`` rows, and a last one."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     count = 0
     for piece in pieces:
@@ -205,21 +242,30 @@ def even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         count += piece.num_rows
         if count < rows:
             continue
-        table = pa.concat_tables(held)
+        table = _joined(held)
         whole = count - count % rows
         for start in range(0, whole, rows):
             yield table.slice(start, rows)
         held, count = [table.slice(whole)], count - whole
     if count:
-        yield pa.concat_tables(held)
+        yield _joined(held)
 
 
-def _check_groups(path: Path, groups: tuple[int, ...]) -> None:
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    """The tables as one. Where a CSV file has columns of numbers first and of texts later, all are texts, of the same numbers."""
+    import pyarrow as pa
+
+    if any(table.schema != tables[0].schema for table in tables):
+        texts = pa.schema([(name, pa.string()) for name in tables[0].column_names])
+        tables = [table.cast(texts) for table in tables]
+    return pa.concat_tables(tables)
+
+
+def _check_groups(path: Path | ParquetFiles, groups: tuple[int, ...]) -> None:
     """Raise unless row groups can be permuted: with a public order."""
     if not groups:
-        raise InputError(
-            f'order = "random" is for Parquet files, and {path} is none: put its rows into a random order, and write it.'
-        )
+        which = "one Parquet file, and {} is a folder" if isinstance(path, ParquetFiles) else "Parquet files, and {} is none"
+        raise InputError(f'order = "random" is for {which.format(path)}: put its rows into a random order, and write it.')
     # A writer that cuts by bytes puts the cuts where the rows' content says, and then their order would say something about it.
     if any(group != groups[0] for group in groups[:-1]) or groups[-1] > groups[0]:
         raise InputError(
@@ -232,8 +278,10 @@ def _random(group: int, block: int, seed: int) -> str:
     return f"random: groups of {group} rows, and the rows within blocks of {block}, permuted by the public seed {seed}"
 
 
-def _mark(path: Path) -> tuple[int, ...]:
+def _mark(path: Path | ParquetFiles) -> tuple[Any, ...]:
     """What changes when the file is written again."""
+    if isinstance(path, ParquetFiles):
+        return path.mark()
     try:
         about = path.stat()
     except OSError as error:
@@ -241,6 +289,6 @@ def _mark(path: Path) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def _check_unchanged(path: Path, mark: tuple[int, ...]) -> None:
+def _check_unchanged(path: Path | ParquetFiles, mark: tuple[Any, ...]) -> None:
     if _mark(path) != mark:
         raise InputError(f"{path} was changed or replaced while it was in use: read a file that nobody writes to.")

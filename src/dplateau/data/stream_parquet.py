@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dplateau.data.files import existing_file
 from dplateau.data.read_csv import check_columns, used_names
@@ -13,13 +13,27 @@ from dplateau.spec import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import fs
 
 BUFFER: Final = 1 << 16
 """Bytes that are read at a time from a column. Without it Arrow holds a whole row group, which may be the whole file."""
 
 
-def parquet_groups(path: Path, schema: Schema) -> tuple[int, ...]:
-    """The number of rows of each row group, from the file's metadata, after checking the columns.
+def parquet_groups(
+    name: str | Path, schema: Schema, filesystem: fs.FileSystem | None = None, path: str | None = None
+) -> tuple[tuple[int, ...], dict[str, pa.DataType]]:
+    """The number of rows of each row group, from the file's metadata, and the types of the columns, after checking these.
+
+    Parameters
+    ----------
+    name : str or Path
+        The file; what messages call it, where it is on a file system.
+    schema : Schema
+        The public schema.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Where the file is: by default, here.
+    path : str, optional
+        Its path there.
 
     Raises
     ------
@@ -29,20 +43,31 @@ def parquet_groups(path: Path, schema: Schema) -> tuple[int, ...]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    existing_file(path)
+    if filesystem is None:
+        existing_file(name)
     try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
-            check_columns(path, schema, file.schema_arrow.names)
+        with parquet.ParquetFile(path or name, pre_buffer=False, filesystem=filesystem) as file:
+            found = file.schema_arrow
+            check_columns(Path(name) if filesystem is None else name, schema, found.names)
             about = file.metadata
-            return tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+            groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+            return groups, {one: found.field(one).type for one in used_names(schema)}
     except (pa.ArrowException, OSError):
-        raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
+        raise InputError(f"{name} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
 
 
 def parquet_pieces(
-    path: Path, schema: Schema, rows: int, groups: Sequence[int], columns: list[str] | None = None
+    name: str | Path,
+    schema: Schema,
+    rows: int,
+    groups: Sequence[int] | None,
+    columns: list[str] | None = None,
+    filesystem: fs.FileSystem | None = None,
+    path: str | None = None,
 ) -> Iterator[pa.Table]:
-    """The row groups ``groups``, one after the other, in pieces of ``rows`` rows; only ``columns`` where they are named.
+    """The row groups ``groups``, by default all, one after the other, in pieces of ``rows`` rows; only ``columns`` if named.
+
+    ``name``, ``filesystem`` and ``path`` as in ``parquet_groups``. From a store that is not here, a row group is read at once.
 
     Raises
     ------
@@ -50,16 +75,22 @@ def parquet_pieces(
         The file is damaged; says after how many rows. Checksums of pages are compared where the file has them.
     """
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import fs, parquet
 
+    here = filesystem is None or isinstance(filesystem, fs.LocalFileSystem)
+    how: Any = {"buffer_size": BUFFER} if here else {"pre_buffer": True}
     seen = 0
     try:
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(batch_size=rows, row_groups=list(groups), columns=columns or used_names(schema)):
-                seen += batch.num_rows
-                yield pa.Table.from_batches([batch])
+        with parquet.ParquetFile(
+            path or name, **{"pre_buffer": False, **how}, page_checksum_verification=True, filesystem=filesystem
+        ) as file:
+            wanted = list(range(file.num_row_groups) if groups is None else groups)
+            for part in [wanted] if here else [[group] for group in wanted]:
+                for batch in file.iter_batches(batch_size=rows, row_groups=part, columns=columns or used_names(schema)):
+                    seen += batch.num_rows
+                    yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError):
         raise InputError(
-            f"{path} is damaged, or does not fit its own metadata: {seen} rows could be read, and not those after them."
+            f"{name} is damaged, or does not fit its own metadata: {seen} rows could be read, and not those after them."
             " Write the file anew."
         ) from None

@@ -36,7 +36,8 @@ def table_pieces(path: str | Path, schema: Schema, rows: int | None = None) -> I
     if kind == "jsonl":
         return jsonl_pieces(path, schema)
     if kind == "parquet":
-        return parquet_pieces(path, schema, rows, range(len(parquet_groups(path, schema))))
+        parquet_groups(path, schema)  # checks it
+        return parquet_pieces(path, schema, rows, None)
     if kind == "npy":
         return npy_pieces(path, schema, rows)
     return iter([read_table(path, schema)])

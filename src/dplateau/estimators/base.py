@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,8 @@ from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.estimators.saving import save_estimator
+from dplateau.estimators.streamed import Stream as Stream
+from dplateau.estimators.streamed import blocks_of
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import MOST_WEIGHTS, choose, clipped
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
@@ -37,32 +39,6 @@ ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
 """Solvers that ``partial_fit`` goes with."""
 Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-class Stream(Protocol):
-    """Records that are read in blocks: their public number and width, their order in words, and how to read them."""
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        ...
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        ...
-
-    @property
-    def order(self) -> str:
-        """How the rows are ordered, for the certificate."""
-        ...
-
-    def blocks(self) -> Iterable[tuple[NDArray[Any], ...]]:
-        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row.
-
-        Where a stream's ``unit`` is "person" they are ``(features, target, groups)``, and n counts persons.
-        """
-        ...
 
 
 class Ready(NamedTuple):
@@ -231,8 +207,11 @@ class PrivateLinearModel(BaseEstimator):
         made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
         order = Order(detail=stream.order)
 
-        def read() -> Iterator[tuple[NDArray[Any], ...]]:
-            return ((self._features(X), prepared(y), *groups) for X, y, *groups in stream.blocks())
+        norm = self.feature_norm if self.rows == "clip" and not self._constant() else 0.0
+        bounded, blocks = blocks_of(stream, norm, once=made.run.sampling.once and unit == "row")
+
+        def read() -> Iterator[tuple[Any, ...]]:
+            return ((X if bounded else self._features(X), prepared(y), *groups) for X, y, *groups in blocks())
 
         self._reserve(made.run)
         with self._fine_enough(made.run), self._bar(f"{unit}s") as progress:

@@ -319,6 +319,8 @@ def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 
 def _places(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """The place of every label among the classes, or -1."""
+    if labels.dtype.kind in "iu" and classes.dtype.kind in "iu" and np.array_equal(classes, np.arange(len(classes))):
+        return np.where((labels >= 0) & (labels < len(classes)), labels, -1).astype(np.int64)
     present, inverse = np.unique(labels, return_inverse=True)
     index = {label: i for i, label in enumerate(classes.tolist())}
     return np.array([index.get(label, -1) for label in present.tolist()], dtype=np.int64)[inverse]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
+from dplateau.spec.columns import Columns
 from dplateau.spec.schedule import largest, real
 
 DTYPES: Final = ("float32", "float64")
@@ -42,12 +43,13 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
         raise InputError("keep_iterates releases more than the last iterate: use a run with released='all'.")
 
 
-def records_of(loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Features ``(n, d)``, numbers of any type, and target ``(n,)`` in double precision, as the loss wants it."""
-    rows, labels = np.asarray(features), np.asarray(target)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]:
+def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) -> tuple[Any, NDArray[np.float64]]:
+    """Features ``(n, d)``, numbers of any type, or ``Columns``, and target ``(n,)`` in double precision, as the loss wants it."""
+    labels = np.asarray(target)
+    rows = features if isinstance(features, Columns) else np.asarray(features)
+    if not isinstance(rows, Columns) and (rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]):
         raise InputError(f"features have shape {rows.shape} and type {rows.dtype}: expected a table of numbers, one row a record.")
-    if labels.shape != rows.shape[:1]:
+    if labels.shape != (len(rows),):
         raise InputError(f"target has shape {labels.shape}: expected one entry for each of the {len(rows)} rows of features.")
     loss.check_target(labels)
     return rows, labels.astype(np.float64)

@@ -59,12 +59,13 @@ _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for up to seven roots, quotients and products, each right to 2^-53."""
 
 
-def block_of(d: int, outputs: int) -> int:
+def block_of(d: int, outputs: int, *, columns: bool = False) -> int:
     """How many records of d features are added up at once, for the speed of it.
 
-    One score a record: as many as a processor holds close by. Several: as many as are worth several threads.
+    One score a record: as many as a processor holds close by, fewer where they are encoded there as well (``columns``). Several: as
+    many as are worth several threads.
     """
-    return BLOCK if outputs > 1 else min(BLOCK, max(16, 1 << (_CLOSE // d).bit_length() - 1))
+    return BLOCK if outputs > 1 else min(BLOCK, max(16, 1 << (_CLOSE // (2 * d if columns else d)).bit_length() - 1))
 
 
 class Bits(NamedTuple):
@@ -161,7 +162,8 @@ def noise_bits_of(run: Run, bits: Bits, size: int) -> tuple[int, float]:
 
 
 class Rows(NamedTuple):
-    """Encoded rows: ``features`` (n, d), the integers m; ``target`` (n,); ``scale`` (n,), powers of two with ``row = scale * m``;
+    """Encoded rows: ``features`` (n, d), or (d, n) where they are kept column by column, the integers m; ``target`` (n,);
+    ``scale`` (n,), powers of two with ``row = scale * m``;
     ``limit`` (n,), the largest whole ``|k|`` of the row; ``weight`` (n,), its share of its record: at most one over the number of
     the person's rows. The last four in double precision.
     """
@@ -173,23 +175,28 @@ class Rows(NamedTuple):
     weight: Array
 
 
-def encoded(features: Array, target: Array, bits: Bits, share: Array, sizes: Array | None = None) -> tuple[Rows, Array]:
+def encoded(
+    features: Array, target: Array, bits: Bits, share: Array, sizes: Array | None = None, *, columns: bool = False
+) -> tuple[Rows, Array]:
     """The rows as integers, each by itself, and the norms of the rows as they now are, shape (n,).
 
-    ``share`` is the part of the clip norm that gradients may use, ``sizes`` (n,) the number of rows of each row's person; without
-    it every row is a record. A row of many keeps fewer bits, so that their mean has as fine steps as one row. Entries that are not
-    finite give norms that are not.
+    ``features`` are (n, d), or with ``columns`` (d, n). ``share`` is the part of the clip norm that gradients may use, ``sizes``
+    (n,) the number of rows of each row's person; without it every row is a record. A row of many keeps fewer bits, so that their
+    mean has as fine steps as one row. Entries that are not finite give norms that are not.
     """
-    many = jnp.ones(len(features)) if sizes is None else jnp.asarray(sizes).astype(jnp.float64)
+    each = 0 if columns else 1
+    many = jnp.ones(features.shape[1 - each]) if sizes is None else jnp.asarray(sizes).astype(jnp.float64)
     weight = jnp.where(many > 1, _LOWER / many, 1.0)
     length = (jax.lax.bitcast_convert_type(many - 1, jnp.int64) >> 52) - 1022
     kept = bits.row - jnp.clip(length, 0, max(0, bits.row - LEAST_BITS))
     wide = jnp.asarray(features).astype(jnp.float64)
     # Entries are below 2^exponent. Rows below 2^-960 keep only what reaches up to there.
-    largest = jax.lax.bitcast_convert_type(jnp.max(abs(wide), axis=1), jnp.int64)
+    longest = jnp.max(abs(jnp.asarray(features)), axis=0).astype(jnp.float64) if columns else jnp.max(abs(wide), axis=1)
+    largest = jax.lax.bitcast_convert_type(longest, jnp.int64)
     exponent = jnp.maximum((largest >> 52) - 1022, -960)
-    whole = jnp.trunc(wide * _power_of_two(kept - exponent)[:, None])  # no row gets longer than it was declared
-    squares = jnp.dot(whole * whole, jnp.ones(wide.shape[1]), precision=jax.lax.Precision.HIGHEST)  # exact, and faster than a sum
+    whole = jnp.trunc(wide * jnp.expand_dims(_power_of_two(kept - exponent), each))  # no row gets longer than it was declared
+    ones, squares = jnp.ones(wide.shape[each]), whole * whole
+    squares = jnp.dot(*((ones, squares) if columns else (squares, ones)), precision=jax.lax.Precision.HIGHEST)  # exact; no slow sum
     norm = jnp.sqrt(squares)
     limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share * weight / norm * _LOWER), 0)
     scale = _power_of_two(exponent - kept)
@@ -219,7 +226,15 @@ def cut(weights: Array, bits: Bits) -> tuple[Array, Array]:
 
 
 def integer_sum(
-    loss: GeneralisedLinearLoss, whole: Array, unit: Array, rows: Rows, per_unit: Array, bits: Bits, used: Array | None = None
+    loss: GeneralisedLinearLoss,
+    whole: Array,
+    unit: Array,
+    rows: Rows,
+    per_unit: Array,
+    bits: Bits,
+    used: Array | None = None,
+    *,
+    columns: bool = False,
 ) -> Array:
     """The sum of ``k m`` over at most ``BLOCK`` records, in 64-bit integers of shape (1 or 2, d) or (1 or 2, K, d).
 
@@ -237,10 +252,12 @@ def integer_sum(
         The bits of the run.
     used : array of bool, shape (b,), optional
         Which records count; by default all.
+    columns : bool
+        Whether the rows' features are (d, n).
     """
     features = rows.features.astype(jnp.float64)
     scale = rows.scale * unit
-    scores = _scores(features, whole, bits) * (scale if whole.ndim == 2 else scale[:, None])
+    scores = _scores(features, whole, bits, columns) * (scale if whole.ndim == 2 else scale[:, None])
     residual = loss.residual(scores, rows.target)
     limit = rows.limit if used is None else jnp.where(used, rows.limit, 0)
     per_residual = rows.scale * rows.weight * per_unit
@@ -254,12 +271,15 @@ def integer_sum(
     if bits.trailing:
         fine = (steps - leading) * 2.0**bits.trailing
         parts.append(jnp.rint(fine) if residual.ndim == 1 else jnp.trunc(fine))
-    return jnp.stack([_sum(part, features) for part in parts])
+    return jnp.stack([_sum(part, features, columns) for part in parts])
 
 
-def _scores(features: Array, whole: Array, bits: Bits) -> Array:
+def _scores(features: Array, whole: Array, bits: Bits, columns: bool) -> Array:
     """The scores in units of a row's and the weights' scale: exact, or, from two exact parts, rounded once."""
-    parts = [jnp.dot(features, part, precision=jax.lax.Precision.HIGHEST) for part in whole]
+    if columns:
+        parts = [jnp.dot(part.T, features, precision=jax.lax.Precision.HIGHEST).T for part in whole]
+    else:
+        parts = [jnp.dot(features, part, precision=jax.lax.Precision.HIGHEST) for part in whole]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
 
 
@@ -280,8 +300,10 @@ def _shortened(residual: Array, scale: Array, limit: Array) -> Array:
     return whole * factor[:, None]
 
 
-def _sum(steps: Array, features: Array) -> Array:
+def _sum(steps: Array, features: Array, columns: bool) -> Array:
     """``sum_i steps[i] features[i]``, of shape (d,) or (K, d); every partial sum is a whole number."""
+    if columns:
+        return jnp.dot(features, steps, precision=jax.lax.Precision.HIGHEST).T.astype(jnp.int64)
     return jnp.dot(steps.T, features, precision=jax.lax.Precision.HIGHEST).astype(jnp.int64)
 
 

@@ -22,6 +22,7 @@ from dplateau.spec import Run
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
+from dplateau.training.placed import Layout, Ranges, placed
 
 
 class Constants(NamedTuple):
@@ -139,11 +140,14 @@ class State(NamedTuple):
 class Block(NamedTuple):
     """Records of consecutive batches: ``features`` (k, d), ``target`` (k,) and, of persons, ``sizes`` (k,): how many rows the
     person of each row has.
+
+    Where there are ``ranges``, ``features`` are plain numbers, (p, k), of which the loop makes rows (``dplateau.training.placed``).
     """
 
     features: Array
     target: Array
     sizes: Array | None = None
+    ranges: Ranges | None = None
 
 
 def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
@@ -251,7 +255,7 @@ def run_chunk(
     return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "layout"))
 def run_block(
     state: State,
     longest: Array,
@@ -263,19 +267,25 @@ def run_block(
     bits: Bits,
     capacity: int,
     keep: bool,
+    layout: Layout | None = None,
 ) -> tuple[State, Array, Array]:
     """As ``run_chunk``, on batches that follow one another in a block of records, each of which is read once.
 
     ``longest`` is the largest norm of a row so far; the returned one takes the new rows in, and is NaN or infinite if one of them
-    is not finite.
+    is not finite. ``layout`` belongs to the block's ``ranges``.
     """
-    size = min(block_of(block.features.shape[1], loss.outputs), capacity)
+    if layout is None:
+        size = min(block_of(block.features.shape[1], loss.outputs), capacity)
+    else:
+        size = min(block_of(layout.d, loss.outputs, columns=True), capacity)
 
     def body(step: jax.Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, longest, iterates = carry
 
         def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
             used = jnp.arange(size) < chunk.counts[step] - first
+            if layout is not None:
+                return _of_columns(loss, whole, unit, block, chunk.starts[step] + first, used, constants, bits, layout)
             rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step] + first, size)
             target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step] + first, size)
             sizes = None if block.sizes is None else jax.lax.dynamic_slice_in_dim(block.sizes, chunk.starts[step] + first, size)
@@ -291,3 +301,28 @@ def run_block(
 
     iterates = jnp.zeros(chunk.noise.shape) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))
+
+
+def _of_columns(
+    loss: GeneralisedLinearLoss,
+    whole: Array,
+    unit: Array,
+    block: Block,
+    first: Array,
+    used: Array,
+    constants: Constants,
+    bits: Bits,
+    layout: Layout,
+) -> tuple[Array, Array]:
+    """The sum over the records from number ``first`` on that are ``used``, and the longest row, from plain numbers."""
+    assert block.ranges is not None
+    numbers = jax.lax.dynamic_slice_in_dim(block.features, first, len(used), axis=1)
+    target = jax.lax.dynamic_slice_in_dim(block.target, first, len(used))
+    rows = placed(jnp.where(used, numbers, 0), block.ranges, layout)
+    data, norms = encoded(rows, target, bits, constants.share, columns=True)
+    places = None if layout.places == tuple(range(layout.d)) else np.array(layout.places)
+    some = whole if places is None else whole[:, places]
+    total = integer_sum(loss, some, unit, data, constants.per_unit, bits, used, columns=True)
+    if places is not None:
+        total = jnp.zeros((*total.shape[:-1], layout.d), total.dtype).at[..., places].set(total)
+    return total, jnp.max(jnp.where(used, norms, 0))

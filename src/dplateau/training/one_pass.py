@@ -145,13 +145,15 @@ def _pass(
             before = records.given
             capacity, chunk, taken = records.block(capacity, counts, chunk, steps)
             # Reading and copying go on while the block before is worked on: only then is that waited for.
-            block = jax.device_put(taken, may_alias=False)
+            # Columns lie in memory of the records, who write there again when the loop has done with this block and with the next.
+            layout = None if taken.ranges is None else records.layout
+            block = jax.device_put(taken, may_alias=layout is not None)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             del taken
             check(longest, before)
             if progress is not None:
                 progress(before, records.total)
-            state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, **how)
+            state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
             del block  # the loop frees it when it has done with it
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])

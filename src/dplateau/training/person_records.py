@@ -49,8 +49,8 @@ class PersonRecords(Records):
         size, capacity = block_of(self.d, self._loss.outputs), rounded_up(int(rows.max()))
         room = rounded_up(len(target)) + capacity + size
         starts, rows = (stretched(part, len(chunk.noise)) for part in (np.cumsum(rows, dtype=np.int32) - rows, rows))
-        padded = (stretched(part, room) for part in (features, target, np.repeat(each, each).astype(np.float64)))
-        return capacity, chunk._replace(starts=starts, counts=rows), Block(*padded)
+        features, target, each = (stretched(part, room) for part in (features, target, np.repeat(each, each).astype(np.float64)))
+        return capacity, chunk._replace(starts=starts, counts=rows), Block(features, target, each)
 
     def each(self) -> Iterator[Piece]:
         while self._whole or self._next():

@@ -6,21 +6,26 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
+from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.placed import Layout, Ranges, ranges_of
 
 _BLOCK: Final = 1 << 21
 """Numbers of the records that the compiled loop gets at once."""
 Blocks = Iterable[tuple[Any, ...]]
+_ALIGNED: Final = 64
+"""Bytes at a multiple of which a block must begin for the compiled loop to read it where it is."""
 
 
 class Steps:
@@ -70,9 +75,13 @@ class Records:
 
     def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
         self._blocks, self._n, self._loss = iter(blocks), run.n, loss
-        self._pieces: deque[tuple[NDArray[Any], NDArray[Any]]] = deque()
+        self._pieces: deque[tuple[NDArray[Any] | Columns, NDArray[Any]]] = deque()
+        self._rooms: deque[NDArray[np.uint8]] = deque([_aligned(0)] * 2)
         self._seen, self.given, self.d = 0, 0, 0
         self.dtype: np.dtype[Any] | None = None
+        self.layout: Layout | None = None
+        self._placing: Placing | None = None
+        self._ranges: Ranges | None = None
         if not self._next():
             raise InputError("there are no records: expected blocks of (features, target).")
 
@@ -89,33 +98,95 @@ class Records:
         """All records, some at a time; raises unless there are n in all."""
         while self._pieces or self._next():
             while self._pieces:
-                yield self._pieces.popleft()
+                features, target = self._pieces.popleft()
+                yield _rows(features), target
         self.finish()
 
     def block(self, capacity: int, counts: NDArray[np.int32], chunk: Chunk, steps: Steps) -> tuple[int, Chunk, Block]:
-        """The records of the next batches, which have ``counts``, with the room for one batch and the chunk that go with them."""
-        room = steps.room(counts, capacity, block_of(self.d, self._loss.outputs))
-        return capacity, chunk, Block(*self.take(int(counts.sum()), room))
+        """The records of the next batches, which have ``counts``, with the room for one batch and the chunk that go with them.
 
-    def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The next ``count`` records, followed by any others up to ``room``, as one array each; without a copy where possible."""
+        A block with ``ranges`` lies in memory that is written anew with the block after the next.
+        """
+        count, outputs = int(counts.sum()), self._loss.outputs
+        self._wait_for(count)
+        if self._plain(count):
+            return capacity, chunk, self._columns(count, steps.room(counts, capacity, block_of(self.d, outputs, columns=True)))
+        return capacity, chunk, Block(*self.take(count, steps.room(counts, capacity, block_of(self.d, outputs))))
+
+    def _wait_for(self, count: int) -> None:
+        """Have the next ``count`` records at hand."""
         while self._seen - self.given < count:
             if not self._next():
                 raise InputError(
                     f"the records end after {self._seen:,} rows but the run has n = {self._n:,}: declare the number of rows that "
                     "there are. Nothing was released."
                 )
+
+    def _plain(self, count: int) -> bool:
+        """Whether the next ``count`` records are all columns of plain numbers, encoded in the same way."""
+        first = self._pieces[0][0]
+        for features, target in self._pieces:
+            if not (isinstance(features, Columns) and isinstance(first, Columns) and features.placing == first.placing):
+                return False
+            count -= len(target)
+            if count <= 0:
+                break
+        return True
+
+    def _columns(self, count: int, room: int) -> Block:
+        """The next ``count`` records, not yet encoded, copied once: to where the compiled loop reads them."""
+        parts, missing = [], count
+        while missing:
+            features, target = self._pieces.popleft()
+            assert isinstance(features, Columns)
+            if len(target) > missing:
+                self._pieces.appendleft((features[missing:], target[missing:]))
+                features, target = features[:missing], target[:missing]
+            parts.append((features, target))
+            missing -= len(target)
+        self.given += count
+        placing = parts[0][0].placing
+        kind = np.result_type(np.float32, *(column.dtype for features, _ in parts for column in features.values))
+        numbers, labels = self._room(len(placing.low), room, kind), np.zeros(room)
+        start = 0
+        for features, target in parts:
+            end = start + len(target)
+            for row, column in zip(numbers, features.values, strict=True):
+                row[start:end] = column
+            labels[start:end] = target
+            start = end
+        if self._placing != placing:
+            ranges, self.layout = ranges_of(placing)
+            with jax.enable_x64(True):
+                self._placing, self._ranges = placing, jax.device_put(ranges)
+        return Block(numbers, labels, None, self._ranges)
+
+    def _room(self, columns: int, rows: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Memory for a block, which the one before the last one had: what it holds is no number of this one."""
+        self._rooms.rotate()
+        size = columns * rows * kind.itemsize
+        if self._rooms[0].nbytes < size:
+            self._rooms[0] = _aligned(size)
+        return self._rooms[0][:size].view(kind).reshape(columns, rows)
+
+    def take(self, count: int, room: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The next ``count`` records, followed by any others up to ``room``, as one array each; without a copy where possible.
+
+        They are at hand: see ``_wait_for``.
+        """
         self.given += count
         features, target = self._pieces[0]
         if len(target) >= room:
+            features = _rows(features)
             self._pieces[0] = features[count:], target[count:]
             return features[:room], target[:room]
-        rows, labels = np.zeros((room, self.d), features.dtype), np.zeros(room, target.dtype)
+        assert self.dtype is not None
+        rows, labels = np.zeros((room, self.d), self.dtype), np.zeros(room, target.dtype)
         filled = 0
         while filled < count:
             features, target = self._pieces.popleft()
             part = min(count - filled, len(target))
-            rows[filled : filled + part], labels[filled : filled + part] = features[:part], target[:part]
+            rows[filled : filled + part], labels[filled : filled + part] = _rows(features[:part]), target[:part]
             filled += part
             if part < len(target):
                 self._pieces.appendleft((features[part:], target[part:]))
@@ -142,7 +213,8 @@ class Records:
         """Take in one more block; False at the end."""
         if self._pieces:  # Its arrays are the caller's, who may fill them anew with the next records.
             features, target = self._pieces[-1]
-            self._pieces[-1] = features.copy(), target.copy()
+            if not isinstance(features, Columns):
+                self._pieces[-1] = features.copy(), target.copy()
         block = next(self._blocks, None)
         if block is None:
             return False
@@ -152,18 +224,21 @@ class Records:
             self._pieces.append((features, target))
         return True
 
-    def _checked(self, *block: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def _checked(self, *block: Any) -> tuple[Any, NDArray[np.float64]]:
         """Features and target of a block."""
         if len(block) != 2:
             raise InputError(
                 f"a block has {len(block)} parts: expected features and target, and groups where a record of the run is a person."
             )
         features, target = records_of(self._loss, *block)
-        if self.d not in (0, features.shape[1]):
-            raise InputError(f"a block has {features.shape[1]} features, the ones before it {self.d}: expected one width.")
-        if self.dtype not in (None, features.dtype):
-            raise InputError(f"a block has features of type {features.dtype}, the ones before it {self.dtype}: expected one type.")
-        self.d, self.dtype = features.shape[1], features.dtype
+        width, kind = (
+            (features.placing.d, np.dtype(np.float32)) if isinstance(features, Columns) else (features.shape[1], features.dtype)
+        )
+        if self.d not in (0, width):
+            raise InputError(f"a block has {width} features, the ones before it {self.d}: expected one width.")
+        if self.dtype not in (None, kind):
+            raise InputError(f"a block has features of type {kind}, the ones before it {self.dtype}: expected one type.")
+        self.d, self.dtype = width, kind
         return features, target
 
     def _count(self, records: int) -> None:
@@ -173,3 +248,14 @@ class Records:
             raise InputError(
                 f"there are more records than n = {self._n:,}: the run must describe this data set. Nothing was released."
             )
+
+
+def _rows(features: NDArray[Any] | Columns) -> NDArray[Any]:
+    return features.rows() if isinstance(features, Columns) else features
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Zeros that the compiled loop can read without a copy."""
+    bytes_ = np.zeros(size + _ALIGNED, np.uint8)
+    start = -bytes_.ctypes.data % _ALIGNED
+    return bytes_[start : start + size]

@@ -1,0 +1,153 @@
+"""Parquet files in a folder or in an object store, read one after the other in the order of their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dplateau.data.files import existing_file
+from dplateau.data.read_csv import used_names
+from dplateau.data.schema import Schema
+from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
+from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
+
+SUFFIXES: Final = (".parquet", ".pq")
+ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+HIDDEN: Final = ("_", ".")
+"""What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Parquet files, in the order of their paths.
+
+    Attributes
+    ----------
+    name : str
+        What messages call them.
+    filesystem : pyarrow.fs.FileSystem
+        Where they are.
+    root : str
+        The folder, or the only file.
+    paths : tuple of str
+        Their paths there, sorted.
+    """
+
+    name: str
+    filesystem: fs.FileSystem
+    root: str
+    paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def mark(self) -> tuple[Any, ...]:
+        """What changes when a file is written again, comes or goes."""
+        return tuple((one.path, one.size, one.mtime_ns) for one in _listed(self.name, self.filesystem, self.root))
+
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        """The number of rows of each row group of all files, after checking that they have the schema's columns, in one type each.
+
+        Raises
+        ------
+        InputError
+            A file is not Parquet or is damaged, lacks a column, or has another type in it than the first file.
+        """
+        found, first = [], None
+        for path in self.paths:
+            groups, kinds = parquet_groups(self._called(path), schema, self.filesystem, path)
+            first = first or kinds
+            if other := [name for name in used_names(schema) if kinds[name] != first[name]]:
+                name = other[0]
+                raise InputError(
+                    f"{self._called(path)}: column {name!r} is of type {kinds[name]}, in the first file of the folder"
+                    f" {first[name]}: write all files with the same types."
+                )
+            found.append(groups)
+        return tuple(chain.from_iterable(found))
+
+    def pieces(self, schema: Schema, rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of all files, in pieces of at most ``rows`` rows; see ``parquet_pieces``."""
+        for path in self.paths:
+            yield from parquet_pieces(self._called(path), schema, rows, None, columns, self.filesystem, path)
+
+    def _called(self, path: str) -> str:
+        inside = path.removeprefix(self.root).lstrip("/")
+        return f"{self.name.rstrip('/')}/{inside}" if inside else self.name
+
+
+def rows_at(path: str | Path) -> Path | ParquetFiles:
+    """A local file, or the Parquet files of a folder or of an address like ``s3://bucket/folder``.
+
+    Raises
+    ------
+    InputError
+        There is nothing, or pyarrow cannot open it; a folder holds no Parquet file, or others beside them.
+    """
+    given = fspath(path) if isinstance(path, str | PathLike) else str(path)
+    if not ADDRESS.match(given):
+        return _in_folder(given, Path(given)) if Path(given).is_dir() else existing_file(given)
+    import pyarrow as pa
+    from pyarrow import fs
+
+    name = re.sub(r"(?<=://)[^/@]*@|[?].*", "", given)  # neither keys nor options belong into a message
+    try:
+        filesystem, root = fs.FileSystem.from_uri(given)
+    except (pa.ArrowException, OSError, ValueError):
+        raise InputError(
+            f"{name} is no address that pyarrow can open: expected a file, a folder, or an address like s3://bucket/folder,"
+            " gs://bucket/folder or file:///folder. Check its beginning, and who you are to its store."
+        ) from None
+    if isinstance(filesystem, fs.LocalFileSystem):
+        return _in_folder(name, Path(root)) if Path(root).is_dir() else existing_file(root)
+    return parquet_files(name, filesystem, root)
+
+
+def _in_folder(name: str, path: Path) -> ParquetFiles:
+    from pyarrow import fs
+
+    return parquet_files(name, fs.LocalFileSystem(), path.absolute().as_posix())
+
+
+def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFiles:
+    """The Parquet files in a folder of a file system and its folders, or one of its files; raises as ``rows_at``."""
+    listed = _listed(name, filesystem, root)
+    paths = tuple(one.path for one in listed)
+    if other := next((path for path in paths if not path.lower().endswith(SUFFIXES)), None):
+        raise InputError(
+            f"{name} holds {other.removeprefix(root).lstrip('/')!r}, which is no Parquet file: expected a folder of .parquet files,"
+            " and nothing else, so that no rows are left out unnoticed."
+        )
+    if not paths:
+        raise InputError(f"{name} holds no Parquet file: expected a folder with at least one file whose name ends in .parquet.")
+    return ParquetFiles(name, filesystem, root, paths)
+
+
+def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.FileInfo]:
+    """The files of a folder and its folders that may hold rows, or a file by itself, by their paths."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        about = filesystem.get_file_info(root)
+        if about.type == fs.FileType.NotFound:
+            raise InputError(f"{name}: there is no such file or folder. Check the path.")
+        found = [about]
+        if about.type == fs.FileType.Directory:
+            found = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{name} cannot be read: check the path, and who you are to its store.") from None
+    inside = (one for one in found if one.type == fs.FileType.File)
+    return sorted(
+        (one for one in inside if not any(part.startswith(HIDDEN) for part in one.path.removeprefix(root).strip("/").split("/"))),
+        key=lambda one: one.path,
+    )

@@ -1,0 +1,150 @@
+"""A folder of Parquet files is one table: the files in the order of their paths, wherever pyarrow finds them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import fs, parquet
+
+from dplateau.data import Number, Schema, Target, load_dataset, open_stream
+from dplateau.data.parquet_files import parquet_files
+from dplateau.spec import InputError
+
+SCHEMA = Schema(columns=(Number("a", 0, 1000, unknown=False), Target("y", low=0, high=1000)))
+
+
+def rows(start, stop):
+    numbers = np.arange(start, stop)
+    return pa.table({"a": numbers.astype(np.float32), "y": numbers.astype(np.float64), "other": numbers})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Written in another order than that of the names; with what writers leave behind."""
+    place = tmp_path / "rows"
+    for name, part in {"b.parquet": (30, 60), "c/d.pq": (60, 100), "a.parquet": (0, 30), "e.parquet": (100, 100)}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(rows(*part), place / name, row_group_size=7)
+    for name in ("_SUCCESS", ".b.parquet.crc", "_metadata/x.parquet"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("no rows")
+    return place
+
+
+def read(stream):
+    """The targets, in order: here they are the numbers of the rows."""
+    return np.concatenate([target for _, target in stream.blocks()])
+
+
+@pytest.mark.parametrize("given", ["{}", "{}/", "file://{}", "file://{}/"])
+def test_files_are_read_in_the_order_of_their_paths(folder, given):
+    stream = open_stream(given.format(folder), SCHEMA, block_bytes=80)
+    assert stream.n == 100
+    assert read(stream).tolist() == list(range(100))
+    assert {len(target) for _, target in stream.blocks()} == {10}  # whatever the files and their row groups are
+    assert stream.order.startswith("as given")
+
+
+def test_a_folder_is_the_file_of_all_its_rows(folder, tmp_path):
+    parquet.write_table(rows(0, 100), tmp_path / "all.parquet")
+    data = load_dataset(tmp_path / "all.parquet", SCHEMA)
+    features = np.concatenate([features for features, _ in open_stream(folder, SCHEMA).blocks()])
+    assert np.array_equal(features, data.features)
+
+
+def test_an_address_may_be_of_one_file(tmp_path):
+    parquet.write_table(rows(0, 9), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,y\n1,1\n2,2\n")
+    assert read(open_stream(f"file://{tmp_path}/t.parquet", SCHEMA)).tolist() == list(range(9))
+    assert read(open_stream(f"file://{tmp_path}/t.csv", SCHEMA)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("root", ["rows", "rows/b.parquet"])
+def test_another_file_system(folder, root):
+    """As of a store that is not here: row groups are read at once."""
+    files = parquet_files("s3://bucket/rows", fs.SubTreeFileSystem(str(folder.parent), fs.LocalFileSystem()), root)
+    assert not isinstance(files.filesystem, fs.LocalFileSystem)
+    found = pa.concat_tables(files.pieces(SCHEMA, 5))["y"].to_pylist()
+    assert found == (list(range(100)) if root == "rows" else list(range(30, 60)))
+    assert sum(files.groups(SCHEMA)) == len(found)
+    before = files.mark()
+    parquet.write_table(rows(0, 1), folder / "b.parquet")
+    assert files.mark() != before
+
+
+def test_persons_go_on_in_the_next_file(tmp_path):
+    for name, persons in {"a": [1, 1, 2], "b": [2, 2, 3]}.items():
+        table = rows(0, 3).append_column("who", pa.array(persons))
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+    stream = open_stream(tmp_path, SCHEMA, person="who")
+    assert (stream.n, stream.unit) == (3, "person")
+    assert np.concatenate([groups for _, _, groups in stream.blocks()]).tolist() == [1, 1, 2, 2, 2, 3]
+
+
+def refused(path, message, **options):
+    with pytest.raises(InputError, match=message) as caught:
+        open_stream(path, SCHEMA, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_files_of_different_types_are_refused(folder):
+    table = rows(100, 110)
+    other = table.set_column(0, "a", table["a"].cast(pa.float64()))
+    parquet.write_table(other, folder / "f.parquet")
+    refused(folder, r"rows/f\.parquet: column 'a' is of type double, in the first file of the folder float: write all files")
+    parquet.write_table(table.drop_columns(["a"]), folder / "f.parquet")
+    refused(folder, r"rows/f\.parquet lacks column 'a', which the schema declares")
+    parquet.write_table(table.drop_columns(["other"]), folder / "f.parquet")  # which the schema does not use
+    assert open_stream(folder, SCHEMA).n == 110
+
+
+def test_folders_that_are_no_table(tmp_path):
+    refused(tmp_path, "holds no Parquet file: expected a folder with at least one file")
+    (tmp_path / "_SUCCESS").touch()
+    refused(f"file://{tmp_path}", "holds no Parquet file")
+    parquet.write_table(rows(0, 0), tmp_path / "a.parquet")
+    refused(tmp_path, "has no rows: expected at least one")
+    (tmp_path / "more.csv").write_text("a,y\n1,1\n")
+    refused(tmp_path, r"holds 'more\.csv', which is no Parquet file: expected a folder of \.parquet files")
+    (tmp_path / "more.csv").unlink()
+    (tmp_path / "b.parquet").write_text("PAR1 and no more")
+    refused(tmp_path, r"b\.parquet is not a Parquet file, or is damaged")
+    refused(f"file://{tmp_path}/none", "no such file")
+
+
+def test_a_random_order_is_for_one_file(folder):
+    refused(folder, 'order = "random" is for one Parquet file, and .* is a folder', order="random")
+
+
+@pytest.mark.parametrize("address", ["ftp://key:secret@host/rows", "what://secret@bucket/rows?password=secret", "s4://bucket/x"])
+def test_addresses_that_pyarrow_does_not_know(address):
+    assert "secret" not in refused(
+        address, r"//(host|bucket)/\w+ is no address that pyarrow can open: expected .* s3://bucket/folder"
+    )
+
+
+def test_a_value_that_is_not_allowed_is_named_by_its_row(folder):
+    numbers = rows(100, 110)
+    parquet.write_table(numbers.set_column(0, "a", pa.array([1.0] * 4 + [np.inf] + [1.0] * 5, pa.float32())), folder / "f.parquet")
+    with pytest.raises(InputError, match="rows 101 to 110: column 'a' is infinite in 1 rows: expected finite numbers"):
+        read(open_stream(folder, SCHEMA, block_bytes=80))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("written again", "was changed or replaced while it was in use"),
+        ("added", "was changed or replaced while it was in use"),
+        ("removed", r"e\.parquet is damaged, or does not fit its own metadata: 0 rows could be read"),
+    ],
+)
+def test_a_folder_that_changes_while_it_is_read(folder, change, message):
+    stream = open_stream(folder, SCHEMA, block_bytes=80)
+    blocks = stream.blocks()
+    next(blocks)
+    if change == "removed":
+        (folder / "e.parquet").unlink()
+    else:
+        parquet.write_table(rows(100, 100), folder / ("e.parquet" if change == "written again" else "z.parquet"))
+    with pytest.raises(InputError, match=message):
+        list(blocks)
