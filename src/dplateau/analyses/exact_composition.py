@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
+
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
 from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
-from dplateau.accounting.random_allocation import ALLOCATED
+from dplateau.accounting.random_allocation import ALLOCATED, allocations
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
+
+_COARSE: Final = 1 / 64
+"""The lattices of a search under random allocation."""
+_FEW: Final = 24.0
+"""With no more expected draws a small lattice says more than a tilted Gaussian."""
 
 
 class ExactCompositionBound(Analysis):
@@ -37,4 +46,13 @@ class ExactCompositionBound(Analysis):
         return ExactComposition(directions, below, ALLOCATED if run.sampling.allocated else WIDTH)
 
     def about(self, run: Run, delta: float) -> float:
-        return about_epsilon(compositions(drawn(run))[0][0], delta)
+        # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
+        allocated = run.sampling.allocated
+        with suppress(ArithmeticError, ValueError):
+            if allocated and run.adjacency == "add-remove":
+                return rough_lattice_epsilon(allocations(run, safe=True, fine=_COARSE)[0], delta) * (1 - 5 / 3 * ALLOCATED)
+            one = compositions(drawn(run))[0][0]
+            if not allocated and 0 < one.steps * one.rate <= _FEW:
+                return rough_lattice_epsilon(one, delta)
+        about = about_epsilon(compositions(drawn(run))[0][0], delta)
+        return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6 if allocated else about
