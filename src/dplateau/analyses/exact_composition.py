@@ -18,6 +18,8 @@ _COARSE: Final = 1 / 64
 """The lattices of a search under random allocation."""
 _FEW: Final = 24.0
 """With no more expected draws a small lattice says more than a tilted Gaussian."""
+_WIDE: Final = 1e-4
+"""Beside an epoch with a replaced record, whose law takes seconds then, even a certified epsilon of drawn batches is at once."""
 
 
 class ExactCompositionBound(Analysis):
@@ -48,11 +50,15 @@ class ExactCompositionBound(Analysis):
     def about(self, run: Run, delta: float) -> float:
         # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
         allocated = run.sampling.allocated
-        with suppress(ArithmeticError, ValueError):
-            if allocated and run.adjacency == "add-remove":
+        if allocated and run.adjacency == "add-remove":
+            with suppress(ArithmeticError, ValueError):
                 return rough_lattice_epsilon(allocations(run, safe=True, fine=_COARSE)[0], delta) * (1 - 5 / 3 * ALLOCATED)
-            one = compositions(drawn(run))[0][0]
-            if not allocated and 0 < one.steps * one.rate <= _FEW:
+        one = compositions(drawn(run))[0][0]
+        few = 0 < one.steps * one.rate <= _FEW
+        if allocated:
+            about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta)
+            return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6
+        with suppress(ArithmeticError, ValueError):
+            if few:
                 return rough_lattice_epsilon(one, delta)
-        about = about_epsilon(compositions(drawn(run))[0][0], delta)
-        return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6 if allocated else about
+        return about_epsilon(one, delta)
