@@ -10,11 +10,11 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
-from dplateau.accounting.mechanism import drawn
+from dplateau.accounting.mechanism import drawn, sensitivity
 from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.accounting.renyi import about_epsilon
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
-from dplateau.analyses.exact_composition import ExactCompositionBound
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.runs import runs_of
@@ -23,18 +23,20 @@ from dplateau.spec.schedule import is_constant, largest, real, scaled
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]
 """Epsilon by the log of the factor that the noise is scaled by."""
-_SLOPE: Final = -1.3
+_SLOPE: Final = -1.1
 """About how log(epsilon) falls with it."""
 _NEAR: Final = 1e-9
 """How far below the target, as a share of it, a certified epsilon may lie."""
-_COMPOSED: Final = 1.5e-8
-"""The same where it is a single run's exact composition, of which every evaluation takes its time."""
+_COMPOSED: Final = 1e-6
+"""The same where every evaluation takes its time: of exact compositions, whose enclosures are about as wide, and of mixtures."""
 _LOOKING: Final = 1e-5
 """The same for bounds that look back: they jump a little where another look-back is chosen."""
 _ALLOCATED: Final = 1e-4
 """The same under random allocation, whose enclosures are up to so wide."""
 _ROUGH: Final = 1e-3
-"""The same in a search, and the width of its enclosures."""
+"""The same of a number that is only shown."""
+_TRUSTED: Final = 0.03
+"""Within this times the root of a tolerance, a search takes the last secant's word."""
 _LONG, _SHORT = 200, 12
 """Most values of a curve that are looked at; of one to search with fewer, since it may jump back and forth."""
 _BESIDE: Final = 0.2
@@ -67,7 +69,14 @@ def _louder(run: Run, factor: float) -> Run:
 
 def _by_composition(run: Run, delta: float) -> Curve:
     """What composition gives, about: to search with."""
-    return lambda x: ExactCompositionBound().about(_louder(run, math.exp(x)), delta)
+    return lambda x: about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta)
+
+
+def _closed(run: Run, epsilon: float, delta: float) -> float:
+    """The log of the factor that the central limit theorem asks for."""
+    rate = largest(run.sampling.divisors(run.n)) / run.n
+    z = sensitivity(run) / math.sqrt(math.log1p((gdp_mu(epsilon, delta) / rate) ** 2 / run.steps))
+    return math.log(z / largest(run.noise_multiplier))
 
 
 def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[float, list[Curve], float]:
@@ -85,19 +94,15 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
         def noisier(x: float) -> float:
             return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus)).epsilon(delta).upper for one in mixed)
 
-        return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _NEAR
+        return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _COMPOSED if mixed else _NEAR
 
-    by_composition = _by_composition(run, delta)
-    near = _ALLOCATED if run.sampling.allocated else _LOOKING
-    if any(one.family for one in said):  # They need no more noise than composition does, and are slow where there is too little.
-        return 0.0, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
-    if not all(isinstance(one, ExactComposition) for one in said):
+    by_composition, start = _by_composition(run, delta), _closed(run, epsilon, delta)
+    families, allocated = any(one.family for one in said), run.sampling.allocated
+    if not families and not all(isinstance(one, ExactComposition) for one in said):
         return 0.0, [], _NEAR
-
-    def wide(x: float) -> float:
-        return ExactComposition(compositions(drawn(_louder(run, math.exp(x))))[0], width=_ROUGH * epsilon).upper(delta)
-
-    return 0.0, [by_composition, wide], near if run.sampling.allocated else _COMPOSED
+    near = _ALLOCATED if allocated else _LOOKING if families else _COMPOSED
+    # Families need no more noise than composition does, and are slow where there is too little.
+    return start, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
 
 
 class _Spent:
@@ -160,19 +165,25 @@ def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
     return lowest
 
 
-def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, most: int) -> tuple[float, float]:
+def _reached(
+    curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, *, rough: bool = False
+) -> tuple[float, float]:
     """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
-    Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket.
+    Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket. Of a ``rough`` curve the
+    last secant is not checked, and a short search that does not end has an answer, too.
     """
+    most, trusted = (_SHORT, _TRUSTED * math.sqrt(near)) if rough else (_LONG, 0.0)
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     above = below = 0.0
     for attempt in range(most):
         value = max(min(30.0, math.log(max(curve(x), _LEAST) / epsilon)), -30.0)  # What is not a number counts as infinite.
-        if -near <= value <= 0:
+        if -near <= value <= 0 and not rough:
             return x, slope
         change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
         slope = change if -50 < change < -0.01 else slope
+        if -near <= value <= 0 or (attempt and abs(value) <= trusted):
+            return x - (value + near / 3) / slope, slope
         if value > 0:
             low, above = x, value
         else:
@@ -188,7 +199,7 @@ def _reached(curve: Curve, epsilon: float, x: float, slope: float, near: float, 
         if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
             x = (low + high) / 2
         reach *= 2
-    if most < _LONG and high < math.inf:
+    if rough and high < math.inf:
         return high, slope
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
@@ -203,14 +214,14 @@ def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, r
     slope, floor = _SLOPE, _floor(run)
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
-            x, slope = _reached(curve, epsilon, x, slope, _ROUGH, floor, _SHORT)
-    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor, _LONG)
+            x, slope = _reached(curve, epsilon, x, slope, near, floor, rough=True)
+    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
     return _scaled(run, math.exp(x))
 
 
 def rough_noise(run: Run, epsilon: float, delta: float) -> float:
     """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
-    x, _ = _reached(_by_composition(run, delta), epsilon, 0.0, _SLOPE, _ROUGH, _floor(run), _SHORT)
+    x, _ = _reached(_by_composition(run, delta), epsilon, _closed(run, epsilon, delta), _SLOPE, _ROUGH, _floor(run), rough=True)
     return largest(_louder(run, math.exp(x)).noise_multiplier)
 
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from dplateau.accounting import convex_order, log_normal_sums
-from dplateau.accounting.convex_order import Block, Law
+from dplateau.accounting import log_normal_sums
+from dplateau.accounting.convex_order import FINE, Block, Law
 from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
 from dplateau.accounting.privacy_loss import TooSlowError
 
@@ -171,14 +171,10 @@ def test_what_spans_too_much_is_declined(mu: float) -> None:
         sum_of_log_normals(((mu, 2),), 0, above=True)
 
 
-def test_coarser_points_only_widen_the_enclosure(monkeypatch: pytest.MonkeyPatch) -> None:
-    fine = [sum_of_log_normals(((1.0, 100),), 0, above=above) for above in (True, False)]
-    monkeypatch.setattr(convex_order, "_FINE", 1 / 32)
-    for cached in (log_normal_sums.sum_of_log_normals, log_normal_sums._log_normals, log_normal_sums._log_normal):
-        cached.cache_clear()
-    coarse = [sum_of_log_normals(((1.0, 100),), 0, above=above) for above in (True, False)]
-    for cached in (log_normal_sums.sum_of_log_normals, log_normal_sums._log_normals, log_normal_sums._log_normal):
-        cached.cache_clear()
+def test_coarser_points_only_widen_the_enclosure() -> None:
+    fine, coarse = (
+        [sum_of_log_normals(((1.0, 100),), 0, above=above, fine=share) for above in (True, False)] for share in (FINE, 1 / 32)
+    )
     for y in (90.0, 100.0, 105.0, 150.0):
         ends = [partial(excess, law)(y) for law in (coarse[1], fine[1], fine[0], coarse[0])]
         assert ends == sorted(ends)

@@ -12,7 +12,6 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import gdp_mu
 from dplateau.accounting.trade_offs import Gaussian
-from dplateau.analyses import ExactCompositionBound
 from dplateau.calibration import _LONG, _SHORT
 from dplateau.cli.main import status
 from dplateau.losses import Logistic
@@ -376,21 +375,24 @@ def test_the_first_answer_is_rough_only_where_the_certified_one_takes_time(monke
 
 
 def test_a_rough_search_that_finds_nothing_ends_soon(monkeypatch):
-    """Where few draws decide, the saddle point jumps back and forth: 200 values were asked for nothing."""
+    """Where few draws decide, what is about epsilon may jump back and forth: 200 values were asked for nothing."""
     asked: list[float] = []
 
-    def counted(self, run, delta):
-        asked.append(run.noise_multiplier)
-        return about(self, run, delta)
+    def nothing(composition, delta):
+        asked.append(delta)
+        return math.inf
 
-    about = ExactCompositionBound.about
-    monkeypatch.setattr(ExactCompositionBound, "about", counted)
+    monkeypatch.setattr("dplateau.calibration.about_epsilon", nothing)
+    with pytest.raises(dp.InputError):
+        rough(FIXED.without(last=False, sampling="fixed-size"))
+    assert len(asked) <= _SHORT < _LONG
+
+
+def test_a_rough_number_is_near_where_the_saddle_point_was_not():
     settings = Settings(
         n=17_487_133, sampling="fixed-size", batch=604, epochs=8.9, epsilon=0.01, delta=1.8e-8, adjacency="replace", last=False
     )
-    with pytest.raises(dp.InputError):
-        rough(settings)
-    assert len(asked) <= _SHORT < _LONG
+    assert rough(settings) == pytest.approx(composition(settings).noise, rel=1e-3)
 
 
 def test_one_pass_uses_every_row_once():

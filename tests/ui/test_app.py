@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 
 import pytest
 
@@ -9,6 +10,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx2")
 from starlette.testclient import TestClient
 
+from dplateau.ui import app
 from dplateau.ui.answer import PARTS, answer
 from dplateau.ui.app import POLICY, application
 from dplateau.ui.settings import NUMBERS, Settings
@@ -50,6 +52,25 @@ def test_answers_are_those_of_the_library(client):
         said = reply.json()
         assert said.pop("milliseconds") >= 0
         assert said == json.loads(json.dumps(answer(settings, part)))
+
+
+def test_others_need_not_wait_for_an_answer_that_takes_long(monkeypatch):
+    begun, served = threading.Event(), threading.Event()
+
+    def slow(settings, part, piece):
+        begun.set()
+        return {"served": served.wait(20)}
+
+    monkeypatch.setattr(app, "answer", slow)
+    replies = []
+    with TestClient(application(), base_url="http://127.0.0.1:8337") as client:  # one loop for all requests
+        asking = threading.Thread(target=lambda: replies.append(client.get("/answer").json()))
+        asking.start()
+        assert begun.wait(20)
+        assert client.get("/figures.js").status_code == 200
+        served.set()
+        asking.join()
+    assert replies[0]["served"]
 
 
 def test_wrong_queries_have_a_message_for_the_field(client):

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
@@ -44,6 +45,8 @@ _TINY: Final = 1e-300
 _SHIFTS: Final = (1.0, 0.96, 0.9, 0.8)
 """Lines that are tried, in units of the saddle point, while more nodes than ``_MANY`` seem to be needed."""
 _MANY: Final = 300
+_NEWTON, _SETTLED = 30, 1e-9
+"""Most steps of a search for a rough epsilon, and the share of it below which a step is the last one."""
 _ROOM: Final = 1.01 * _FURTHER[-1]
 """Nodes on the real axis are built for a c larger by this."""
 
@@ -310,11 +313,24 @@ def _read(line: Line, axis: RealAxis, delta: float, width: float) -> Enclosure:
 
 @np.errstate(all="ignore")
 def rough_epsilon(composition: Composition, delta: float) -> float:
-    """The saddle-point approximation of epsilon, to about a per cent and smooth in the noise: for searches, never reported."""
+    """Epsilon if the loss, tilted to its saddle point, were Gaussian: exact for Gaussian steps, nearly so for many others.
+
+    It is smooth in the noise; for searches, never reported.
+    """
     axis, target = RealAxis(composition), math.log(delta)
     c = _saddle_delta(axis, target)
-    k, slope, curvature = axis(c)
-    return saddle_epsilon(c, slope) + (log_saddle_delta(c, k, slope, curvature) - target) / c
+    k, mean, variance = axis(c)
+    tilts, deviation, epsilon = np.array([c, 1 + c]), math.sqrt(variance), saddle_epsilon(c, mean)
+    for _ in range(_NEWTON):
+        # delta is exp(K - c epsilon) times the difference of E exp(-a (L - epsilon)) 1(L > epsilon) for the two a.
+        far = mean - epsilon
+        first, second = tilts * (tilts * variance / 2 - far) + log_ndtr(far / deviation - tilts * deviation)
+        share = math.exp(second - first)
+        change = (k - c * epsilon + first + math.log1p(-share) - target) * (1 - share) / share
+        epsilon += change
+        if abs(change) <= _SETTLED * abs(epsilon):
+            return epsilon
+    raise TooSlowError
 
 
 @np.errstate(all="ignore")

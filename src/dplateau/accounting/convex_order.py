@@ -25,7 +25,7 @@ import numpy as np
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 
-_FINE: Final = 1 / 256
+FINE: Final = 1 / 256
 """Greatest spacing, as a share of the distance from the middle, or from 0."""
 _SIGNED: Final = 1 / 64
 """The same where values may be negative."""
@@ -132,6 +132,8 @@ class Law:
         Bound on the relative error of each mass.
     signed : bool
         Values may be negative; the law is then above another one for convex functions that rise.
+    fine : float
+        How fine the lattices of sums are, if it is not signed.
     """
 
     blocks: tuple[Block, ...]
@@ -139,6 +141,7 @@ class Law:
     infinite: float = 0.0
     error: float = 0.0
     signed: bool = False
+    fine: float = FINE
 
     @property
     def mean(self) -> float:
@@ -165,7 +168,7 @@ class Law:
         # A mass is a sum of products in a row, and before and after it a sum of no more masses than there are points.
         row = max(min(a.mass.size, b.mass.size) for a, b in pairs)
         rounding = ULP / 2 * (row + len(pairs) + 2 * (self.points + other.points))
-        law = Law((), self.zero + other.zero, infinite, self.error + other.error + rounding, self.signed)
+        law = Law((), self.zero + other.zero, infinite, self.error + other.error + rounding, self.signed, self.fine)
         return _placed(_joined(a + b for a, b in pairs), law)
 
     @property
@@ -182,7 +185,7 @@ class Law:
         return value[order], mass[order]
 
 
-def lattices(middle: float, width: float, low: float, high: float, *, signed: bool = False) -> list[Span]:
+def lattices(middle: float, width: float, low: float, high: float, *, signed: bool = False, fine: float = FINE) -> list[Span]:
     """Lattices from ``low`` to ``high`` whose spacing is a share of the distance from ``middle``, but for ``width`` around it, and
     no more than that share of the distance from 0 where values are positive.
     """
@@ -194,7 +197,7 @@ def lattices(middle: float, width: float, low: float, high: float, *, signed: bo
         start, end = max(start, low), min(end, high)
         if start >= end:
             return
-        scale = math.floor(math.log2((_SIGNED if signed else _FINE) * distance))
+        scale = math.floor(math.log2((_SIGNED if signed else fine) * distance))
         if pieces and end - start < math.ldexp(_FEW, scale):
             pieces[-1] = pieces[-1][0], end, pieces[-1][2]
         else:
@@ -274,8 +277,8 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     high = float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
     middle = max(middle, low)
     width = max((right - left) / 2, 1e-12 * abs(middle))
-    high = max(high, low + _FINE * width) if law.signed else max(high, low * (1 + _FINE))
-    spans = lattices(middle, width, low, high, signed=law.signed)
+    high = max(high, low + law.fine * width) if law.signed else max(high, low * (1 + law.fine))
+    spans = lattices(middle, width, low, high, signed=law.signed, fine=law.fine)
     placed = tuple(_gathered(blocks, span) for span in spans)
     first, last = spans[0], spans[-1]
     ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]

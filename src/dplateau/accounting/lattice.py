@@ -31,7 +31,7 @@ _GROWING: Final = tuple(2**k for k in range(14, 21))
 _LITTLE: Final = 4 / 3
 """An upper end that can gain no more than so many widths is near enough."""
 _SMALL: Final = 0.25
-"""Widths are shares of epsilons between this and 1."""
+"""Widths are shares of epsilons that are at least this."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
 _GREATEST: Final = 700.0
@@ -236,20 +236,37 @@ def around(rough: Convolution, epsilon: float) -> float:
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(steps_of(composition), delta, width, _GROWING if composition.on_points else _SIZES, upper=upper)
+    sizes, large = (_GROWING, math.inf) if composition.on_points else (_SIZES, 1.0)
+    return convolved_epsilon(steps_of(composition), delta, width, sizes, large, upper=upper)
 
 
-def convolved_epsilon(
-    steps: list[Step], delta: float, width: float = WIDTH, sizes: Sequence[int] = _SIZES, *, upper: bool = False
-) -> Enclosure:
-    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone."""
+@np.errstate(all="ignore")
+def rough_lattice_epsilon(composition: Composition, delta: float) -> float:
+    """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
+    lattices = _tuned(steps_of(composition), delta, WIDTH)
+    first, second = (lattices.above(size).epsilon(delta) for size in (_FEWEST, 2 * _FEWEST))
+    return second - (first - second) / 3
+
+
+def _tuned(steps: list[Step], delta: float, width: float) -> Lattices:
+    """Lattices whose tilt and period are found on a coarse one, then on a finer one."""
     lattices, target = Lattices(steps, width), math.log(delta)
     lattices.aim(target)
-    # The tilt and the period are found on a coarse lattice, then on a finer one.
     for _ in range(2):
         rough = lattices.laws(dots, lattices.coarse)
         c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
         lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
+    return lattices
+
+
+def convolved_epsilon(
+    steps: list[Step], delta: float, width: float = WIDTH, sizes: Sequence[int] = _SIZES, large: float = 1.0, *, upper: bool = False
+) -> Enclosure:
+    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone.
+
+    The width is a share of an epsilon up to ``large``.
+    """
+    lattices, target = _tuned(steps, delta, width), math.log(delta)
     best, before, wanted = Enclosure(0.0, math.inf), 0, 0.0
     for size in (_FEWEST, *sizes):
         if size * len(lattices.steps) > _MOST:
@@ -264,7 +281,7 @@ def convolved_epsilon(
         gained, best = best.upper - high, Enclosure(max(best.lower, low, 0.0), min(best.upper, high))
         # What is missed falls as the square of the size: so much is still to gain, or lies between the ends.
         left = max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0 if upper else _LITTLE * best.width)
-        near = width * min(max(best.upper, _SMALL), 1.0)
+        near = width * min(max(best.upper, _SMALL), large)
         if left <= _LITTLE * near:
             break
         if best.upper < 0.9 * lattices.epsilon:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr, roots_legendre
 
-from dplateau.accounting.convex_order import LONGEST, Block, Law, Span, lattices
+from dplateau.accounting.convex_order import FINE, LONGEST, Block, Law, Span, lattices
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
 
@@ -33,13 +33,13 @@ _QUADRATURE: Final = math.log(1e-14)
 
 
 @lru_cache(maxsize=64)
-def _log_normal(mu: float, *, above: bool) -> Law:
+def _log_normal(mu: float, fine: float, *, above: bool) -> Law:
     """The law of ``exp(mu g - mu^2/2)``, g ~ N(0, 1), whose mean is 1."""
     if mu > _GREATEST:
         raise TooSlowError
     middle = math.exp(-(mu**2) / 2)
     low, high = middle * math.exp(-mu * _REACH), middle * math.exp(mu * (_REACH + mu))  # The mean has its mass mu further out.
-    spans = lattices(middle, middle * math.sinh(mu), low, high)
+    spans = lattices(middle, middle * math.sinh(mu), low, high, fine=fine)
 
     def share(g: Array, start: Array, end: Array) -> Array:
         return np.expm1(mu * (g - start)) / np.expm1(mu * (end - start))
@@ -54,12 +54,12 @@ def _log_normal(mu: float, *, above: bool) -> Law:
     left, right = ((math.log(x) + mu**2 / 2) / mu for x in (start, end))
     ends = ((float(ndtr(left)), float(ndtr(left - mu))), (float(ndtr(-right)), float(ndtr(mu - right))))
     if above:
-        return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], _ERROR)
+        return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], _ERROR, fine=fine)
     tails = (
         Block(block.scale, 0, np.array([mass]), np.array([math.ldexp(mean, -block.scale)]))
         for block, (mass, mean) in zip((blocks[0], blocks[-1]), ends, strict=True)
     )
-    return Law((*blocks, *tails), error=_ERROR)
+    return Law((*blocks, *tails), error=_ERROR, fine=fine)
 
 
 def _split(
@@ -90,11 +90,11 @@ def _split(
 
 
 @lru_cache(maxsize=256)
-def _log_normals(mu: float, doublings: int, *, above: bool) -> Law:
+def _log_normals(mu: float, fine: float, doublings: int, *, above: bool) -> Law:
     """The law of the sum of 2^doublings independent ones."""
     if not doublings:
-        return _log_normal(mu, above=above)
-    half = _log_normals(mu, doublings - 1, above=above)
+        return _log_normal(mu, fine, above=above)
+    half = _log_normals(mu, fine, doublings - 1, above=above)
     return half + half
 
 
@@ -161,7 +161,7 @@ def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float
 
 
 @lru_cache(maxsize=64)
-def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, above: bool) -> Law:
+def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, above: bool, fine: float = FINE) -> Law:
     """The law of ``constant`` plus, for each (mu, count), so many independent ``exp(mu g - mu^2/2)``, g ~ N(0, 1).
 
     Parameters
@@ -172,14 +172,16 @@ def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, a
         At least 0.
     above : bool
         The law is above the true one in the convex order, and has its mean; or it is below.
+    fine : float
+        Greatest spacing of its lattices, as a share of the distance from the middle, or from 0.
 
     Raises
     ------
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    laws = [_repeated(partial(_log_normals, mu, above=above), count) for mu, count in parts]
+    laws = [_repeated(partial(_log_normals, mu, fine, above=above), count) for mu, count in parts]
     if constant:
         scale = min(0, *(block.scale for law in laws for block in law.blocks))  # Coarser lattices have the point, too.
-        laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0))
+        laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0, fine=fine))
     return reduce(add, laws)

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dplateau.accounting.convex_order import FINE
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
 from dplateau.accounting.nodes import Nodes
@@ -36,7 +37,7 @@ from dplateau.spec.steps import on_grid
 _LEVELS: Final = (48, 24, 12, 8, 4)
 """To how many noise levels a run's are rounded, the first that makes few enough laws."""
 ALLOCATED: Final = 2e-5
-"""Aim for the width of an enclosure of epsilon: the laws of S have a width of this order."""
+"""Aim for the width of an enclosure of epsilon, as a share of it from 1/4 on: the laws of S have a width of this order."""
 _POWERS: Final = 64
 """Most whole powers of S whose means are computed."""
 _LARGE: Final = 300.0
@@ -67,8 +68,8 @@ class _Ratio(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _ratio(parts: Parts, batches: int, *, safe: bool) -> _Ratio:
-    law = sum_of_log_normals(parts, batches - sum(count for _, count in parts), above=safe)
+def _ratio(parts: Parts, batches: int, fine: float, *, safe: bool) -> _Ratio:
+    law = sum_of_log_normals(parts, batches - sum(count for _, count in parts), above=safe, fine=fine)
     value, mass = law.table()
     x, zero, infinite = value / batches, law.zero, law.infinite / batches
     right, left = np.cumsum(mass[::-1])[::-1], zero + np.cumsum(mass)
@@ -83,13 +84,14 @@ class _Allocated(StepLaw):
     """What both directions share.
 
     ``q`` is one over the number of batches, ``mu`` the largest of the ``parts``, which are pairs of 1/z and the number of batches
-    with it. ``safe`` says whether the law dominates the epoch, or is dominated by it.
+    with it. ``safe`` says whether the law dominates the epoch, or is dominated by it, and ``fine`` how fine the lattices of S are.
     """
 
     on_points = True
     parts: Parts = ()
     batches: int = 1
     safe: bool = True
+    fine: float = FINE
 
     @property
     def _room(self) -> float:
@@ -98,7 +100,7 @@ class _Allocated(StepLaw):
 
     @property
     def _ratio(self) -> _Ratio:
-        return _ratio(self.parts, self.batches, safe=self.safe)
+        return _ratio(self.parts, self.batches, self.fine, safe=self.safe)
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         """A law on points has no contour: its transform does not fall."""
@@ -211,7 +213,7 @@ class AllocationRemove(_Allocated):
 
     @property
     def reverse(self) -> StepLaw:
-        return AllocationAdd(self.q, self.mu, 0.0, self.parts, self.batches, self.safe)
+        return AllocationAdd(self.q, self.mu, 0.0, self.parts, self.batches, self.safe, self.fine)
 
     @property
     def greatest(self) -> float:
@@ -237,7 +239,7 @@ class AllocationAdd(_Allocated):
 
     @property
     def reverse(self) -> StepLaw:
-        return AllocationRemove(self.q, self.mu, 0.0, self.parts, self.batches, self.safe)
+        return AllocationRemove(self.q, self.mu, 0.0, self.parts, self.batches, self.safe, self.fine)
 
     @property
     def greatest(self) -> float:
@@ -295,11 +297,12 @@ class AllocationReplace(_Allocated):
         return float(replaced(self.parts, self.batches, self.points)[0][-1])
 
 
-def allocations(run: Run, *, safe: bool) -> tuple[Composition, ...]:
+def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Composition, ...]:
     """What the epochs of ``run`` compose to, in each direction.
 
     ``safe`` says whether the result dominates the run, or is dominated by it. A replacement dominates a presence, and the sums of
-    its whole epochs' noisy gradients. Of many noise levels both are rounded to few.
+    its whole epochs' noisy gradients. Of many noise levels both are rounded to few. Coarser lattices than ``fine`` = 1/256 are for
+    searches.
     """
     batches = run.sampling.epoch_length(run.n)
     terms, replacing = _epochs(run, batches, safe=safe), run.adjacency == "replace"
@@ -307,7 +310,7 @@ def allocations(run: Run, *, safe: bool) -> tuple[Composition, ...]:
     whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
 
     def composed(kind: Callable[..., _Allocated]) -> Composition:
-        laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe), count) for parts, count in terms)
+        laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine), count) for parts, count in terms)
         return Composition(tuple(Repeated(law, count) for law, count in laws))
 
     if replacing and safe:

@@ -25,8 +25,6 @@ from dplateau.accounting.terms import Composition, renyi_divergence
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
-_NEAR: Final = 0.3
-"""Where the saddle point says less, few losses decide, and it may be far off."""
 _LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
 
@@ -104,8 +102,8 @@ class RenyiDP(Guarantee):
 
 
 def about_epsilon(composition: Composition, delta: float) -> float:
-    """About what epsilon is, for searches: the saddle-point approximation, or what Renyi divergences say where that is not near."""
+    """About what epsilon is, for searches: by a tilted Gaussian, or what Renyi divergences say where there is none."""
     with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-        if _NEAR < (value := rough_epsilon(composition, delta)) < math.inf:
+        if 0 < (value := rough_epsilon(composition, delta)) < math.inf:
             return value
     return RenyiDP((composition,)).upper(delta)

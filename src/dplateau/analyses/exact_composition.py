@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
+
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
 from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
-from dplateau.accounting.random_allocation import ALLOCATED
+from dplateau.accounting.random_allocation import ALLOCATED, allocations
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
+
+_COARSE: Final = 1 / 64
+"""The lattices of a search under random allocation."""
+_FEW: Final = 24.0
+"""With no more expected draws a small lattice says more than a tilted Gaussian."""
+_WIDE: Final = 1e-4
+"""Beside an epoch with a replaced record, whose law takes seconds then, even a certified epsilon of drawn batches is at once."""
 
 
 class ExactCompositionBound(Analysis):
@@ -37,4 +48,17 @@ class ExactCompositionBound(Analysis):
         return ExactComposition(directions, below, ALLOCATED if run.sampling.allocated else WIDTH)
 
     def about(self, run: Run, delta: float) -> float:
-        return about_epsilon(compositions(drawn(run))[0][0], delta)
+        # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
+        allocated = run.sampling.allocated
+        if allocated and run.adjacency == "add-remove":
+            with suppress(ArithmeticError, ValueError):
+                return rough_lattice_epsilon(allocations(run, safe=True, fine=_COARSE)[0], delta) * (1 - 5 / 3 * ALLOCATED)
+        one = compositions(drawn(run))[0][0]
+        few = 0 < one.steps * one.rate <= _FEW
+        if allocated:
+            about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta)
+            return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6
+        with suppress(ArithmeticError, ValueError):
+            if few:
+                return rough_lattice_epsilon(one, delta)
+        return about_epsilon(one, delta)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from dplateau.cli import options as o
-from dplateau.spec.errors import InputError
+from dplateau.spec.errors import InputError, PrivacyWarning
 
 if TYPE_CHECKING:
     from dplateau.ledger import Ledger
@@ -47,6 +48,7 @@ def ui(
     kept = None if ledger is None else _known(ledger)
     with _listening(port) as listener:
         warm_up()
+        warnings.simplefilter("ignore", PrivacyWarning)  # The page says it, and its threads share the filters.
         address = f"http://{HOST}:{listener.getsockname()[1]}/"
         there = "" if kept is None else f" and the ledger at {address}ledger"
         print(f"The planner is at {address}{there} until you press Ctrl-C.", flush=True)
