@@ -1,13 +1,14 @@
-"""Time and memory of one private step of a network: dplateau against Opacus, side by side.
+"""Time and memory of one private step of a network: dplateau against Opacus, and JAX without privacy, side by side.
 
-    python benchmarks/network_step.py [--repeats 7]
+    python benchmarks/network_step.py [--repeats 5] [--networks adult mlp cnn] [--batches 256 1024 4096]
 
-Adult's network (123-16-2, n = 29,305) and MNIST's of the TensorFlow Privacy tutorial (two convolutions, 26,010 weights,
-n = 60,000), Poisson batches of 256 expected records, synthetic rows, both with as many threads as there are processors. Times are
-of whole training runs after a warm-up (compilation, first batches): sampling, noise and transfers included, start-up excluded.
-Repeats alternate, so that a busy machine slows both. Opacus is timed with each of its ways to get per-example gradients that
-runs, and compared by the fastest. Memory is the peak of a process of its own that trains a few steps, less that of one that only
-imports and holds the rows.
+Adult's network (123-16-2, n = 29,305), a wide one (784-256-10, 203,530 weights, n = 60,000) and MNIST's of the TensorFlow Privacy
+tutorial (two convolutions, 26,010 weights, n = 60,000), Poisson batches of so many expected records, synthetic rows, all with as
+many threads as there are processors. Times are of whole training runs after a warm-up (compilation, first batches): sampling, noise
+and transfers included, start-up excluded. Repeats alternate, so that a busy machine slows all. Opacus is timed with each of its
+ways to get per-example gradients that runs, and compared by the fastest. JAX without privacy takes the gradient of the mean loss of
+as many rows, drawn with replacement. Memory is the peak of a process of its own that trains a few steps, less that of one that only
+imports and holds the rows; for the first of the batches.
 """
 
 from __future__ import annotations
@@ -27,21 +28,30 @@ import numpy as np
 
 from common import about, alternate, median_ratio, peer, table
 
-BATCH, NOISE, CLIP, STEP_SIZE = 256, 1.1, 1.0, 0.15
+NOISE, CLIP, STEP_SIZE = 1.1, 1.0, 0.15
 MODES = ("hooks", "functorch", "ew", "ghost")
+WITHOUT = "JAX without privacy"
 
 
 class Setting(NamedTuple):
-    """Number of rows, their shape, and steps of a repeat: more of ours, as each repeat of ours checks and moves all rows."""
+    """Number of rows, their shape, and examples of a repeat: more of ours, as each repeat of ours checks all rows."""
 
     n: int
     shape: tuple[int, ...]
     classes: int
-    steps: int
-    peer_steps: int
+    examples: int
+    peer_examples: int
+
+    def steps(self, who: str, batch: int) -> int:
+        """Steps of a repeat."""
+        return max(4, (self.peer_examples if who in MODES else self.examples) // batch)
 
 
-SETTINGS = {"mlp": Setting(29_305, (123,), 2, 4_000, 400), "cnn": Setting(60_000, (28, 28, 1), 10, 400, 40)}
+SETTINGS = {
+    "adult": Setting(29_305, (123,), 2, 1 << 20, 100_000),
+    "mlp": Setting(60_000, (784,), 10, 1 << 17, 20_000),
+    "cnn": Setting(60_000, (28, 28, 1), 10, 1 << 16, 10_000),
+}
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -51,41 +61,81 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     return rows, rng.integers(0, setting.classes, setting.n).astype(np.int32)
 
 
-def ours(name: str, steps: int) -> Callable[[], object]:
-    """A function that trains for ``steps`` steps."""
+def network(name: str) -> tuple[Any, Any]:
+    """The first parameters and the loss of one example."""
     import jax
+    import jax.numpy as jnp
 
-    from dplateau.networks import noisy_sgd, train_network
-    from dplateau.spec import Poisson, Run
     from dplateau_papers import networks
 
-    network = networks.adult_mlp(outputs=2) if name == "mlp" else networks.mnist_cnn()
+    if name != "mlp":
+        found = networks.adult_mlp(outputs=2) if name == "adult" else networks.mnist_cnn()
+        return found.init(jax.random.key(0)), networks.cross_entropy(found)
+    rng = np.random.default_rng(0)
+    sizes = ((784, 256), (256, 10))
+    params = [{"w": jnp.asarray(rng.normal(0, k**-0.5, (k, m)), jnp.float32), "b": jnp.zeros(m)} for k, m in sizes]
+    return params, wide_loss
+
+
+def wide_loss(params: Any, example: tuple[Any, Any]) -> Any:
+    """Cross-entropy of one example."""
+    import jax
+
+    x, y = example
+    first, second = params
+    return -jax.nn.log_softmax(jax.nn.relu(x @ first["w"] + first["b"]) @ second["w"] + second["b"])[y]
+
+
+def without_privacy(name: str, batch: int, steps: int) -> Callable[[], object]:
+    """The same steps on the mean loss of a batch, in JAX."""
+    import jax
+
+    params, loss = network(name)
+    rows, classes = data(name)
+
+    @jax.jit
+    def step(params: Any, batch: Any) -> Any:
+        gradient = jax.grad(lambda p: jax.vmap(lambda example: loss(p, example))(batch).mean())(params)
+        return jax.tree.map(lambda w, g: w - STEP_SIZE * g, params, gradient)
+
+    def once() -> None:
+        rng, now = np.random.default_rng(0), params
+        for _ in range(steps):
+            index = rng.integers(0, len(rows), batch)
+            now = step(now, (rows[index], classes[index]))
+        jax.block_until_ready(now)
+
+    return once
+
+
+def ours(name: str, batch: int, steps: int) -> Callable[[], object]:
+    """A function that trains for ``steps`` steps."""
+    from dplateau.networks import noisy_sgd, train_network
+    from dplateau.spec import Poisson, Run
+
     run = Run(
         n=SETTINGS[name].n,
-        sampling=Poisson(BATCH),
+        sampling=Poisson(batch),
         steps=steps,
         noise_multiplier=NOISE,
         clip_norm=CLIP,
         update="post-processed",
     )
-    params, loss, optimizer, examples = (
-        network.init(jax.random.key(0)),
-        networks.cross_entropy(network),
-        noisy_sgd(STEP_SIZE),
-        data(name),
-    )
+    (params, loss), optimizer, examples = network(name), noisy_sgd(STEP_SIZE), data(name)
     return lambda: train_network(run, loss, params, examples, optimizer=optimizer)
 
 
-def theirs(name: str, steps: int, mode: str) -> Callable[[], object]:
+def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]:
     """The same with Opacus."""
     opacus, torch = import_module("opacus"), import_module("torch")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(os.cpu_count() or 1)
     rows, classes = data(name)
     nn = torch.nn
-    if name == "mlp":
+    if name == "adult":
         model = nn.Sequential(nn.Linear(123, 16), nn.ReLU(), nn.Linear(16, 2))
+    elif name == "mlp":
+        model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
     else:
         rows = rows.transpose(0, 3, 1, 2).copy()
         first = [nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1)]
@@ -97,7 +147,7 @@ def theirs(name: str, steps: int, mode: str) -> Callable[[], object]:
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=STEP_SIZE),
         criterion=loss,
-        data_loader=torch.utils.data.DataLoader(dataset, batch_size=BATCH),
+        data_loader=torch.utils.data.DataLoader(dataset, batch_size=batch),
         noise_multiplier=NOISE,
         max_grad_norm=CLIP,
         poisson_sampling=True,
@@ -141,7 +191,7 @@ def peak(name: str, who: str, steps: int) -> float:
 def memory(name: str, who: str, steps: int) -> None:
     """Print the peak memory of this process after training."""
     if steps:
-        (ours(name, steps) if who == "dplateau" else theirs(name, steps, who))()
+        (ours(name, 256, steps) if who == "dplateau" else theirs(name, 256, steps, who))()
     else:
         import_module("dplateau.networks" if who == "dplateau" else "opacus")
         rows = data(name)
@@ -153,7 +203,9 @@ def memory(name: str, who: str, steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7, help="alternating repeats of each (default 7)")
+    parser.add_argument("--repeats", type=int, default=5, help="alternating repeats of each (default 5)")
+    parser.add_argument("--networks", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--batches", nargs="+", type=int, default=[256, 1024, 4096])
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
@@ -161,24 +213,33 @@ def main() -> None:
         memory(name, who, int(steps))
         return
     print(about("jax", "numpy", "opacus", "torch"))
-    present, lines = peer("opacus") is not None, []
-    for name, setting in SETTINGS.items():
-        contestants: dict[str, Callable[[], object]] = {"dplateau": ours(name, setting.steps)}
-        for mode in MODES if present else ():
-            if (train := running(lambda name=name, steps=setting.peer_steps, mode=mode: theirs(name, steps, mode))) is not None:
-                contestants[mode] = train
-        times = alternate(contestants, options.repeats, patience=600)
-        steps = {who: setting.steps if who == "dplateau" else setting.peer_steps for who in times}
-        each: dict[str, Any] = {who: [1e3 * value / steps[who] for value in found] for who, found in times.items()}
-        best = min((who for who in each if who != "dplateau"), key=lambda who: statistics.median(each[who]), default=None)
-        for who, found in each.items():
-            base, full = peak(name, who, 0), peak(name, who, 20)
-            ratio = f"{median_ratio(each[best], found):.1f}" if who == "dplateau" and best else ""
-            label = who if who == "dplateau" else f"Opacus ({who})"
-            lines.append(
-                [name, label, f"{statistics.median(found):.2f} ms", f"{min(found):.2f} ms", f"{full - base:.0f} MB", ratio]
-            )
-    print(table(["network", "", "step, median", "least", "memory", "ratio to the fastest Opacus"], lines))
+    lines = [line for name in options.networks for batch in options.batches for line in compared(name, batch, options)]
+    print(table(["network", "batch", "", "step, median", "least", "memory", "time, ours = 1"], lines))
+
+
+def compared(name: str, batch: int, options: argparse.Namespace) -> list[list[str]]:
+    """The lines of one network and batch."""
+    setting = SETTINGS[name]
+    contestants = {
+        "dplateau": ours(name, batch, setting.steps("dplateau", batch)),
+        WITHOUT: without_privacy(name, batch, setting.steps(WITHOUT, batch)),
+    }
+    for mode in MODES if peer("opacus") is not None else ():
+        train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode))
+        contestants |= {} if train is None else {mode: train}
+    each = {
+        who: [1e3 * value / setting.steps(who, batch) for value in found]
+        for who, found in alternate(contestants, options.repeats, patience=600).items()
+    }
+    best = min((who for who in each if who in MODES), key=lambda who: statistics.median(each[who]), default=None)
+    lines = []
+    for who, found in each.items():
+        shown = batch == options.batches[0] and who != WITHOUT
+        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if shown else ""
+        label = f"Opacus ({who})" + ", fastest" * (who == best) if who in MODES else who
+        ratio = f"{median_ratio(found, each['dplateau']):.2f}"
+        lines.append([name, f"{batch:,}", label, f"{statistics.median(found):.2f} ms", f"{min(found):.2f} ms", room, ratio])
+    return lines
 
 
 if __name__ == "__main__":
