@@ -1,4 +1,4 @@
-"""Why a run ended without a model. Neither error carries weights."""
+"""Why a run ended without a model. None of the errors carries weights."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class TooCoarse(InputError):  # noqa: N818 (named for what is wrong)
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
+
+
+class ProcessLost(RuntimeError):  # noqa: N818 (named for what happened)
+    """Another process of a cluster ended, or cannot be reached; nothing was released."""
 
 
 def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
+from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
@@ -118,7 +120,7 @@ class Chunk(NamedTuple):
     new one gets ``weight[t]`` and the old mean the rest (1: the last iterate itself).
     """
 
-    steps: int
+    steps: int | Array
     records: Array
     starts: Array
     counts: Array
@@ -126,6 +128,10 @@ class Chunk(NamedTuple):
     divisor: Array
     step_size: Array
     weight: Array
+
+
+SHARED: Final = ("records", "starts", "counts", "noise")
+"""What of a chunk differs between devices."""
 
 
 class State(NamedTuple):
@@ -146,13 +152,16 @@ class Block(NamedTuple):
     sizes: Array | None = None
 
 
-def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
-    """The state after a step on the summed gradient ``sums``, in whole units."""
+def _stepped(
+    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices = ALONE
+) -> State:
+    """The state after a step on the summed gradient ``sums``, in whole units: each device adds the noise of its own slice."""
+    sums = slices.scattered(sums)
     if bits.trailing:
-        return _last_iterate_step(state, sums, step, chunk, constants, bits)
+        return _last_iterate_step(state, sums, step, chunk, constants, bits, slices)
     weights, velocity, mean = state
     rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
-    noisy = (rounded + chunk.noise[step].astype(sums.dtype)).astype(weights.dtype) * constants.unit
+    noisy = slices.gathered(rounded + chunk.noise[step].astype(sums.dtype), weights.shape).astype(weights.dtype) * constants.unit
     velocity = constants.momentum * velocity + (noisy / chunk.divisor[step] + constants.l2 * weights)
     weights = weights - chunk.step_size[step] * velocity
     weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))
@@ -160,17 +169,23 @@ def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, const
     return State(weights, velocity, mean)
 
 
-def _last_iterate_step(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
-    """The same for weights in whole units of their noise: what moves them is rounded, not they."""
-    noise, units = chunk.noise[step], state.weights
+def _last_iterate_step(
+    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices
+) -> State:
+    """The same for weights in whole units of their noise: what moves them is rounded, not they.
+
+    Each device computes its own slice of the next weights, so that all have the same, however their processors round.
+    """
+    shape = state.weights.shape
+    noise, units = chunk.noise[step], slices.own(state.weights, shape)
     total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
     weights = units.astype(noise.dtype) * constants.unit
-    move = chunk.step_size[step] * (total / chunk.divisor[step] + constants.l2 * weights)
+    move = chunk.step_size[step] * (total / chunk.divisor[step] + slices.own(constants.l2, shape) * weights)
     move = jnp.rint(jnp.clip(move / constants.unit, -LARGEST_MOVE, LARGEST_MOVE))
     units = jnp.clip(units - move.astype(units.dtype) + noise.astype(units.dtype), -constants.box, constants.box)
-    norm = _norm(units.astype(noise.dtype)) * constants.unit
+    norm = _norm(slices.gathered(units, shape).astype(noise.dtype)) * constants.unit
     inside = jnp.rint(units.astype(noise.dtype) * (constants.radius / norm)).astype(units.dtype)
-    units = jnp.where(norm > constants.radius, inside, units)
+    units = slices.gathered(jnp.where(norm > constants.radius, inside, units), shape)
     return State(units, state.velocity, units)
 
 
@@ -209,7 +224,7 @@ def _in_blocks(
     return found[0].swapaxes(1, -1), found[1]
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "slices"))
 def run_chunk(
     state: State,
     data: tuple[Array, ...],
@@ -220,6 +235,7 @@ def run_chunk(
     bits: Bits,
     capacity: int,
     keep: bool,
+    slices: Slices = ALONE,
 ) -> tuple[State, Array]:
     """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
 
@@ -244,11 +260,31 @@ def run_chunk(
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, iterates = carry
-        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits)
+        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits, slices)
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
+
+
+@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+def run_shared_chunk(
+    state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+) -> tuple[State, Array]:
+    """As ``run_chunk``, on the records of all devices of a mesh.
+
+    ``data`` and the chunk's ``records``, ``starts``, ``counts`` and ``noise`` have one part for each device along the first axis;
+    the noise is that of the device's slice, of shape (chunk, slice). All else is the same everywhere.
+    """
+    apart, same = PartitionSpec(AXIS), PartitionSpec()
+    places = Chunk(same, apart, apart, apart, apart, same, same, same)
+
+    def own(state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants) -> tuple[State, Array]:
+        parts = {name: value[0] for name in SHARED if (value := getattr(chunk, name)) is not None}
+        return run_chunk(state, tuple(one[0] for one in data), chunk._replace(**parts), constants, slices=Slices(mesh.size), **how)
+
+    shared = jax.shard_map(own, mesh=mesh, in_specs=(same, apart, places, same), out_specs=same, check_vma=False)
+    return shared(state, data, chunk, constants)
 
 
 @partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
