@@ -251,6 +251,11 @@ class Cluster:
                 jax.distributed.shutdown()
 
 
+def agree_on_code(cluster: Cluster) -> None:
+    """Raise ``InputError`` unless all processes compute with the same code; the first thing that they tell one another."""
+    cluster.agree({"version of dplateau, or of a library": code()})
+
+
 def _line(error: Exception) -> str:
     """The first line of a message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

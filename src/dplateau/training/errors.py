@@ -9,6 +9,7 @@ from typing import TypeVar
 import jax
 
 from dplateau.spec import InputError
+from dplateau.spec.errors import ProcessLost as ProcessLost
 
 T = TypeVar("T")
 
@@ -26,10 +27,6 @@ class TooCoarse(InputError):  # noqa: N818 (named for what is wrong)
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
-
-
-class ProcessLost(RuntimeError):  # noqa: N818 (named for what happened)
-    """Another process of a cluster ended, or cannot be reached; nothing was released."""
 
 
 def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple
@@ -26,7 +27,7 @@ from dplateau.training.batches import Batches, batches
 from dplateau.training.charged import Budgeted, Reserved
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
-from dplateau.training.cluster import AXIS, Cluster, code
+from dplateau.training.cluster import AXIS, Cluster, agree_on_code
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_of, run_shared_chunk
@@ -80,7 +81,7 @@ def train_shared(
         source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
         return Prepared(rows, labels, coefficients, first, arithmetic, source)
 
-    cluster.agree({"version of dplateau, or of a library": code()})
+    agree_on_code(cluster)
     found = cluster.together(prepare)
     # Where the noise of one process came from counts for all; machines that round otherwise may find another length.
     source, length = str(found.generator.source), chunk_length(run, found.first.size)
@@ -115,7 +116,7 @@ def check_apart(cluster: Cluster, run: Run, found: Prepared) -> None:
     """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has its own rows and generator."""
     counts = cluster.exchanged(np.array(len(found.rows)))
     if counts.sum() != run.n:
-        held = ", ".join(f"{count:,}" for count in counts)
+        held = ", ".join(f"{count:,}" for count in counts.tolist())
         raise InputError(
             f"the processes have {held} rows, {counts.sum():,} in all, but the run has n = {run.n:,}: the run must describe this"
             " data set."
@@ -227,14 +228,19 @@ def _run_chunks(
     state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(found.first), start))
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
     kept = [found.first[None]]
-    for part in drawn(cluster, run, shape, arithmetic, data[1], found.generator):  # while the chunk before it runs
-        jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
-        if progress is not None:
-            progress(part.begin, run.steps)
-        capacity, chunk = in_global_arrays(cluster, run, shape, average, part, held)
-        state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
-        if iterates is not None:
-            kept.append(np.asarray(iterates)[: part.end - part.begin])
+    try:
+        for part in drawn(cluster, run, shape, arithmetic, data[1], found.generator):  # while the chunk before it runs
+            jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
+            if progress is not None:
+                progress(part.begin, run.steps)
+            capacity, chunk = in_global_arrays(cluster, run, shape, average, part, held)
+            state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
+            if iterates is not None:
+                kept.append(np.asarray(iterates)[: part.end - part.begin])
+    except KeyboardInterrupt:
+        with suppress(Exception):  # the process must not end while the loop is at work, which ends when another process does
+            jax.block_until_ready(state)
+        raise
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(run.steps, run.steps)
