@@ -65,8 +65,10 @@ def _child(work: Callable[[Cluster], None], where: tuple[str | None, int | None,
     code, polite, cluster = CHECK_FAILED, False, None
     try:
         from dplateau.training import Cluster
+        from dplateau.training.cluster import agree_on_code
 
         cluster = Cluster.connect(*where)
+        agree_on_code(cluster)
         if not cluster.first:
             warnings.simplefilter("ignore")  # process 0 says it
         work(cluster)
