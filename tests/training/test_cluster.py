@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from dplateau.training import Cluster, SecureGenerator, train
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from two_processes import FIRST, LOSSES, UPDATES, N, Quiet, problem, run_of  # noqa: E402
+from two_processes import FIRST, LOSSES, ONE_PASS, UPDATES, N, Quiet, problem, run_of  # noqa: E402
 
 FALSE_ALARM = 1e-9
 
@@ -66,16 +67,30 @@ def test_sums_are_those_of_one_process_to_the_bit():
             assert found[0][f"{loss} {update}"] == alone.weights.view(np.int64).tolist(), (loss, update)
 
 
+def test_one_pass_takes_equal_parts_of_every_batch_and_has_the_sums_of_one_process():
+    found = answers("in_passes")
+    assert found[0] == found[1]
+    features, target = problem(600)
+    for name, (fields, options) in ONE_PASS.items():
+        run = run_of(n=600, **fields)
+        parts = np.broadcast_to(np.asarray(run.sampling.divisors(600)), run.steps).astype(int) // 2
+        edges = np.concatenate([[0], np.cumsum(parts), [300]])
+        order = np.concatenate([np.r_[a:b, 300 + a : 300 + b] for a, b in pairwise(edges)])
+        alone = train(run, LOSSES["logistic"], features[order], target[order], generator=Quiet(), dtype="float64", **options)
+        assert abs(alone.weights).max() > 1e-4
+        assert found[0][name] == alone.weights.view(np.int64).tolist(), name
+
+
 def test_noise_is_drawn_once_for_each_weight_by_the_process_whose_slice_it_is():
-    """5 weights: process 0 draws for the first 3. A correlation of 6.5 / sqrt(4,000) = 0.10 between any two would be found."""
+    """5 weights: process 0 draws for the first 3. A correlation of 6.5 / sqrt(2,000) = 0.15 between any two would be found."""
     found = answers("noise")
     assert found[0]["noise"] == found[1]["noise"]
     noise = np.array(found[0]["noise"]) * 60
     steps = len(noise)
-    for weight in noise.T:
-        assert right_scale(weight)
-        assert not right_scale(0.9 * weight)
-        assert not right_scale(1.1 * weight)
+    assert all(right_scale(weight) for weight in noise.T)
+    for own in (noise[:, :3], noise[:, 3:]):
+        assert not right_scale(0.9 * own)
+        assert not right_scale(1.1 * own)
     seen = np.corrcoef(np.hstack([noise[:-1], noise[1:]]), rowvar=False)
     assert abs(seen - np.eye(len(seen))).max() < 6.5 / math.sqrt(steps)
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-6
@@ -108,6 +123,11 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "loss": "process 1 has another loss",
         "seed": "process 1 has another setting",
         "width": "process 1 has another",
+        "odd": "n = 601 and all batch sizes must be multiples of 2",
+        "odd batches": "n = 600 and all batch sizes must be multiples of 2",
+        "ends early": "the records end after 240 rows but the run has n = 300",
+        "infinite": "some records have features that are not finite numbers",
+        "code": "process 1 has another version of dplateau, or of a library",
         "same rows": "two processes have the same rows",
         "order": "the run's sampling is cyclic",
         "ledger": "the budget does not cover it",

@@ -12,8 +12,9 @@ faulthandler.dump_traceback_later(100, exit=True)
 import numpy as np
 
 from dplateau.losses import Logistic, Softmax
-from dplateau.spec import Cyclic, FullBatch, InputError, Poisson, RandomAllocation, Run
-from dplateau.training import Cluster, ProcessLost, SecureGenerator, train
+from dplateau.spec import Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
+from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass
+from dplateau.training.cluster import agree_on_code
 
 N, FIRST, D = 601, 250, 5
 UPDATES = {
@@ -59,7 +60,7 @@ def noiseless(cluster):
 
 def noise(cluster):
     """The iterates of a run on rows of zeros; in process 1 with an entry that tells its rows from the others'."""
-    run = run_of(steps=4000, step_size=1.0, noise_multiplier=1.0, n=60, clip_norm=1.0)
+    run = run_of(steps=2000, step_size=1.0, noise_multiplier=1.0, n=60, clip_norm=1.0)
     rows = np.zeros((20 if cluster.first else 40, D))
     result = train(run, Logistic(), rows, np.zeros(len(rows)), dtype="float64", keep_iterates=True, cluster=cluster)
     seeds = [SecureGenerator(insecure_seed=3).for_process(index).normal(3).tolist() for index in (cluster.index, cluster.index)]
@@ -77,6 +78,31 @@ def batches(cluster):
         result = train(run_of(**fields), Logistic(), *data, generator=Quiet(), dtype="float64", keep_iterates=True, cluster=cluster)
         divisors = np.broadcast_to(sampling.divisors(N), 595)
         found[sampling.kind] = (-np.diff(result.iterates[:, 0]) / 1e-9 * divisors / 0.5).tolist()
+    return found
+
+
+ONE_PASS = {
+    "equal": ({"sampling": OnePass(12), "steps": 50}, {}),
+    "some left over": ({"sampling": OnePass(14), "steps": 40, "update": "post-processed"}, {"momentum": 0.5, "average": 0.5}),
+    "growing": ({"sampling": OnePass((2, 4, 60, 500)), "steps": 4}, {}),
+    "last": ({"sampling": OnePass(12), "steps": 50, **UPDATES["ball"][0]}, {}),
+}
+
+
+def in_passes(cluster):
+    """The released weights of one pass without noise, in bits: process 0 has the first half of the rows, in blocks of 7."""
+    features, target = problem(600)
+    half = slice(0, 300) if cluster.first else slice(300, 600)
+    features, target = features[half], target[half]
+    found = {}
+    for name, (fields, options) in ONE_PASS.items():
+        blocks = ((features[i : i + 7], target[i : i + 7]) for i in range(0, 300, 7))
+        run = run_of(n=600, **fields)
+        options = {"generator": Quiet(), "cluster": cluster, **options}
+        result = train_one_pass(run, Logistic(), blocks, **options)
+        found[name] = result.weights.view(np.int64).tolist()
+        again = train(run, Logistic(), features, target, dtype="float64", **options)
+        assert (again.weights == result.weights).all()
     return found
 
 
@@ -110,9 +136,21 @@ def refusals(cluster):
         "width": say(run_of(), features[:, :3] if second else features),
         "same rows": told(lambda: train(run_of(n=2 * N), Logistic(), *same, cluster=cluster)),
         "order": say(run_of(sampling=Cyclic(50))),
+        "odd": say(run_of(sampling=OnePass(10), steps=60)),
+        "odd batches": say(run_of(n=N - 1, sampling=OnePass(15), steps=40)),
+        "ends early": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
+        "infinite": say(run_of(n=400, sampling=OnePass(100), steps=4), bad[:200] if second else features[:200], target[:200]),
+        "code": told(lambda: agree_on_code(Other(cluster.mesh) if second else cluster)),
         "ledger": say(run_of(), ledger=None if second else Refusing()),
         "then": told(lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
     }
+
+
+class Other(Cluster):
+    """A process with other code."""
+
+    def agree(self, facts):
+        super().agree({name: f"{text}, changed" for name, text in facts.items()})
 
 
 class Refusing:

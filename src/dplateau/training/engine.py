@@ -99,9 +99,10 @@ def train(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
-    if cluster is not None and cluster.mesh.size > 1:
-        if groups is not None:
-            raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
+    shared = cluster is not None and cluster.mesh.size > 1
+    if shared and groups is not None:
+        raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
+    if cluster is not None and shared and not run.sampling.once:
         return train_shared(
             run,
             loss,
@@ -122,7 +123,7 @@ def train(
         return train_one_pass(
             run,
             loss,
-            [block_of_persons(run, features, target, groups)],
+            [(features, target) if shared else block_of_persons(run, features, target, groups)],
             l2=l2,
             generator=generator,
             dtype=dtype,
@@ -132,6 +133,7 @@ def train(
             keep_iterates=keep_iterates,
             progress=progress,
             ledger=ledger,
+            cluster=cluster,
         )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)

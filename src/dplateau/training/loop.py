@@ -287,7 +287,7 @@ def run_shared_chunk(
     return shared(state, data, chunk, constants)
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "slices"))
 def run_block(
     state: State,
     longest: Array,
@@ -299,6 +299,7 @@ def run_block(
     bits: Bits,
     capacity: int,
     keep: bool,
+    slices: Slices = ALONE,
 ) -> tuple[State, Array, Array]:
     """As ``run_chunk``, on batches that follow one another in a block of records, each of which is read once.
 
@@ -322,8 +323,29 @@ def run_block(
         total, largest = _in_blocks(
             _numbers(state.weights, constants), capacity if capacity <= size else chunk.counts[step], summed, bits, size
         )
-        state = _stepped(state, total, step, chunk, constants, bits)
+        state = _stepped(state, total, step, chunk, constants, bits, slices)
         return state, jnp.maximum(longest, largest), None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))
+
+
+@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+def run_shared_block(
+    state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+) -> tuple[State, Array, Array]:
+    """As ``run_block``, on a block of each device of a mesh; ``longest`` is the largest norm of all, infinite if one is not finite.
+
+    The block, and the chunk's ``noise``, have one part for each device along the first axis; all else is the same everywhere.
+    """
+    apart, same = PartitionSpec(AXIS), PartitionSpec()
+    places = Chunk(same, same, same, same, apart, same, same, same)
+
+    def own(state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants) -> tuple[State, Array, Array]:
+        parts = jax.tree.map(lambda one: one[0], block)
+        chunk = chunk._replace(noise=chunk.noise[0])
+        state, largest, iterates = run_block(state, longest, parts, chunk, constants, slices=Slices(mesh.size), **how)
+        return state, jax.lax.pmax(jnp.where(jnp.isfinite(largest), largest, jnp.inf), AXIS), iterates
+
+    inside = (same, same, apart, places, same)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=same, check_vma=False)(state, longest, block, chunk, constants)

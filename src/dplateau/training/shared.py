@@ -83,15 +83,13 @@ def train_shared(
 
     agree_on_code(cluster)
     found = cluster.together(prepare)
-    # Where the noise of one process came from counts for all; machines that round otherwise may find another length.
-    source, length = str(found.generator.source), chunk_length(run, found.first.size)
-    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), source, length)
-    cluster.agree(
-        {"run": run.digest, "loss": repr(loss), "setting": repr(settings), "number of features": str(found.rows.shape[1])}
-    )
+    # Machines that round otherwise may find another length.
+    length = chunk_length(run, found.first.size)
+    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), length)
+    agree_on_settings(cluster, run, loss, settings, found.rows.shape[1], found.generator)
     check_apart(cluster, run, found)
     data = cluster.together(partial(_encoded, cluster, run, loss, found))
-    reserved = cluster.together(partial(_reserve, ledger if cluster.first else None, run))
+    reserved = reserve_first(cluster, ledger, run)
     work = partial(_run_chunks, cluster, run, loss, data, found, average, keep_iterates, progress)
     with cluster.watched():
         weights, iterates = uninterrupted(work)
@@ -99,6 +97,28 @@ def train_shared(
         reserved.commit()
     found.arithmetic.check(weights)
     return result_of(run, loss, found.generator, weights, iterates, dtype, processes=cluster.processes)
+
+
+def agree_on_settings(
+    cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, settings: tuple[Any, ...], d: int, generator: SecureGenerator
+) -> None:
+    """Raise ``InputError`` in every process unless all do the same, and each draws from a key of its own."""
+    # Where the noise of one process comes from counts for all.
+    said = repr((*settings, str(generator.source)))
+    cluster.agree({"run": run.digest, "loss": repr(loss), "setting": said, "number of features": str(d)})
+    unlike(cluster, "generator", generator.mark())
+
+
+def unlike(cluster: Cluster, what: str, digest: bytes) -> None:
+    """Raise ``InputError`` in every process if two have the same digest."""
+    seen = [one.tobytes() for one in cluster.exchanged(np.frombuffer(digest, np.uint8))]
+    if len(set(seen)) < len(seen):
+        raise InputError(f"two processes have the same {what}: give each process its own. Nothing was drawn.")
+
+
+def reserve_first(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Reserved | None:
+    """What process 0 takes out of its budget; an error in every process where it is refused."""
+    return cluster.together(lambda: ledger.reserve(run) if cluster.first and ledger is not None else None)
 
 
 def check_shared(run: Run) -> None:
@@ -113,7 +133,7 @@ def check_shared(run: Run) -> None:
 
 
 def check_apart(cluster: Cluster, run: Run, found: Prepared) -> None:
-    """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has its own rows and generator."""
+    """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has its own."""
     counts = cluster.exchanged(np.array(len(found.rows)))
     if counts.sum() != run.n:
         held = ", ".join(f"{count:,}" for count in counts.tolist())
@@ -122,14 +142,7 @@ def check_apart(cluster: Cluster, run: Run, found: Prepared) -> None:
             " data set."
         )
     sight = hashlib.sha256(np.ascontiguousarray(found.rows[:_LOOKED_AT]).tobytes() + found.labels.tobytes())
-    for what, own in (("rows", sight.digest()), ("generator", found.generator.mark())):
-        seen = [one.tobytes() for one in cluster.exchanged(np.frombuffer(own, np.uint8))]
-        if len(set(seen)) < len(seen):
-            raise InputError(f"two processes have the same {what}: give each process its own. Nothing was drawn.")
-
-
-def _reserve(ledger: Budgeted | None, run: Run) -> Reserved | None:
-    return None if ledger is None else ledger.reserve(run)
+    unlike(cluster, "rows", sight.digest())
 
 
 def _encoded(
