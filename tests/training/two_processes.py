@@ -1,13 +1,10 @@
 """What ``test_cluster.py`` runs in each of two processes: ``python two_processes.py HOST:PORT INDEX WHAT`` prints JSON."""
-# ruff: noqa: E402
 
 import faulthandler
 import json
 import os
 import sys
 from pathlib import Path
-
-faulthandler.dump_traceback_later(100, exit=True)
 
 import numpy as np
 
@@ -169,6 +166,7 @@ def lost(cluster):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(100, exit=True)  # no process outlives its test for long
     joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
     answer = globals()[sys.argv[3]](joined)
     print(json.dumps(answer), flush=True)
