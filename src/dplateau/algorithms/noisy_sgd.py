@@ -19,7 +19,7 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
 from dplateau.spec.schedule import integer, largest, real, smallest
-from dplateau.training import SecureGenerator, TrainResult, train, train_stream
+from dplateau.training import Cluster, SecureGenerator, TrainResult, train, train_stream
 from dplateau.training.records import Blocks
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -68,6 +68,7 @@ class NoisySGD:
         generator: SecureGenerator | None = None,
         dtype: str = "float32",
         progress: Callable[[int, int], None] | None = None,
+        cluster: Cluster | None = None,
     ) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
         return train(
@@ -82,6 +83,7 @@ class NoisySGD:
             momentum=self.momentum,
             average=self.average,
             progress=progress,
+            cluster=cluster,
         )
 
     def fit_stream(

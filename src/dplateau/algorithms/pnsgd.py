@@ -19,7 +19,7 @@ from dplateau.algorithms.problem import Budget, Problem, moved
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
-from dplateau.training import SecureGenerator, TrainResult
+from dplateau.training import Cluster, SecureGenerator, TrainResult
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.persons import block_of_persons
 from dplateau.training.records import Blocks
@@ -74,9 +74,13 @@ class PNSGD:
         *,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
+        cluster: Cluster | None = None,
     ) -> TrainResult:
-        """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``."""
-        return train_one_pass(self.run, self.loss, read(), l2=self.l2, generator=generator, progress=progress)
+        """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``.
+
+        On a ``cluster`` of P processes, n and all batch sizes must be multiples of P: plan with such a ``batch_size``.
+        """
+        return train_one_pass(self.run, self.loss, read(), l2=self.l2, generator=generator, progress=progress, cluster=cluster)
 
 
 @also_by_keywords("n", "loss")

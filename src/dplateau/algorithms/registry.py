@@ -19,6 +19,7 @@ SOLVERS: Final = {
             planner="noisy_sgd.plan_noisy_sgd",
             takes_steps=True,
             allocates=True,
+            shares=True,
             takes_dtype=True,
         ),
         Solver(
@@ -26,6 +27,7 @@ SOLVERS: Final = {
             title="ADP-SGD: falling steps, noise adapted to them",
             planner="adp_sgd.plan_adp_sgd",
             takes_steps=True,
+            shares=True,
             takes_dtype=True,
         ),
         Solver(

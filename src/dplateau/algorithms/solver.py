@@ -88,6 +88,8 @@ class Solver:
         Whether it reads every record once, in blocks.
     allocates : bool
         Whether it can read records several times, in blocks, by random allocation: its planner takes ``stream``.
+    shares : bool
+        Whether it trains on the rows of several processes: its ``fit`` takes a ``cluster``.
     takes_dtype : bool
         Whether its ``fit`` takes the ``dtype`` of the weights, "float32" by default; the others return doubles.
     """
@@ -101,6 +103,7 @@ class Solver:
     takes_steps: bool = False
     one_pass: bool = False
     allocates: bool = False
+    shares: bool = False
     takes_dtype: bool = False
 
     @property

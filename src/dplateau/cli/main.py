@@ -19,8 +19,7 @@ from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.label import label
 from dplateau.cli.ledger import ledger
-from dplateau.cli.output import printable
-from dplateau.cli.parser import USAGE_ERROR, Command, Commands, not_understood
+from dplateau.cli.parser import Command, Commands
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
 from dplateau.cli.plot_trade_off import plot_trade_off
@@ -29,14 +28,11 @@ from dplateau.cli.process import INTERRUPTED, STOPPED, Interrupts, patient
 from dplateau.cli.report import report
 from dplateau.cli.reproduce import reproduce
 from dplateau.cli.schema import schema
+from dplateau.cli.told import told
 from dplateau.cli.train import train
 from dplateau.cli.ui import ui
 from dplateau.cli.verify import verify
-from dplateau.spec.errors import AccuracyWarning, ContradictionError, InputError, PrivacyWarning, UncertifiedError
-from dplateau.spec.missing import remedy
-
-CHECK_FAILED: Final = 1
-BAD_INPUT: Final = 2
+from dplateau.spec.errors import AccuracyWarning, PrivacyWarning
 
 app = typer.Typer(
     name="dplateau",
@@ -107,48 +103,11 @@ def status(arguments: list[str] | None = None, interrupts: Interrupts | None = N
             result = INTERRUPTED
         except Exception as error:
             if interrupts is None or not interrupts.seen:
-                return _told(error)
+                return told(error)
             result = INTERRUPTED  # and the error is what a library made of it
     if result == INTERRUPTED:  # typer returns it, click raises
         print(STOPPED, file=sys.stderr)
     return result if isinstance(result, int) else 0
-
-
-def _told(error: Exception) -> int:
-    """What went wrong, in one line; the exit status."""
-    if isinstance(error, ContradictionError):
-        return _failed(str(error), CHECK_FAILED)
-    if isinstance(error, InputError | UncertifiedError):
-        return _failed(str(error))
-    if isinstance(error, ModuleNotFoundError) and (said := remedy(error)) is not None:
-        return _failed(said)
-    if isinstance(error, OSError):
-        return _failed(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
-    if isinstance(error, USAGE_ERROR):
-        return _failed(not_understood(error))
-    return _crashed(error)
-
-
-def _crashed(error: Exception) -> int:
-    """A mistake of ours: where it happened. The message is left out, because those of libraries quote rows."""
-    import traceback
-
-    traceback.print_tb(error.__traceback__)
-    return _failed(f"{type(error).__name__}, a bug in dplateau: please report the lines above.", CHECK_FAILED)
-
-
-def _drop_output() -> None:
-    """Let Python's own flush at the end go nowhere, instead of failing once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _failed(message: str, code: int = BAD_INPUT) -> int:
-    print(f"dplateau: {printable(' '.join(message.split()))}", file=sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
-    return code
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

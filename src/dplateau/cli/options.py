@@ -60,9 +60,9 @@ def path_argument(help: str, metavar: str) -> Any:
     return argument(help, metavar, callback=there)
 
 
-def rows_argument(help: str) -> Any:
-    """A file or a folder that has to be there, or an address in a store."""
-    return argument(help, "FILE", callback=lambda value: value if "://" in value else str(there(Path(value))))
+def rows_argument(help: str, place: str) -> Any:
+    """A file or a folder that has to be there, or an address in a store; with ``place`` in it, it is not known yet which one."""
+    return argument(help, "FILE", callback=lambda value: value if "://" in value or place in value else str(there(Path(value))))
 
 
 def there(value: Any) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from filecmp import cmp
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
+from dplateau.cli.distributed import PLACE, distributed
 from dplateau.cli.evaluate import brief, warn
 from dplateau.cli.keys import key_of
 from dplateau.cli.output import printable, show, show_json
@@ -19,13 +22,16 @@ if TYPE_CHECKING:
     from dplateau.estimators.private_test import PrivateTest
     from dplateau.estimators.table_model import TableModel
     from dplateau.ledger import Account
+    from dplateau.training import Cluster
 
 DATA = "The data"
+TOGETHER = "Several processes"
+_T = TypeVar("_T")
 
 
 def train(
     file: Annotated[
-        str, o.rows_argument(f"The private rows: {o.FORMATS}. With --stream also a folder or address of Parquet files.")
+        str, o.rows_argument(f"The private rows: {o.FORMATS}. With --stream also a folder or address of Parquet files.", PLACE)
     ],
     schema: Annotated[str, o.option("The public schema: a TOML file, or a name (adult, a9a).", DATA, "--schema", metavar="FILE")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
@@ -76,6 +82,19 @@ def train(
         int | None,
         o.option("Make the noise repeatable, which voids the guarantee. For tests.", o.MODEL, "--insecure-seed", metavar="N"),
     ] = None,
+    several: Annotated[
+        bool, o.flag("Train as one of several processes, each on a FILE of its own.", TOGETHER, "--distributed")
+    ] = False,
+    coordinator: Annotated[
+        str | None,
+        o.option("Where process 0 listens (default: what JAX finds).", TOGETHER, "--coordinator", metavar="HOST:PORT"),
+    ] = None,
+    processes: Annotated[
+        int | None, o.option("How many processes there are (default: what JAX finds).", TOGETHER, "--processes", metavar="N")
+    ] = None,
+    process_id: Annotated[
+        int | None, o.option("Which this one is, from 0 (default: what JAX finds).", TOGETHER, "--process-id", metavar="I")
+    ] = None,
     ledger: Annotated[
         str | None,
         o.option("The ledger to charge, with --dataset: see dplateau ledger.", o.GUARANTEE, "--ledger", metavar="URL"),
@@ -91,7 +110,7 @@ def train(
         str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign", metavar="NAME")
     ] = None,
     json: o.Json = False,
-) -> None:
+) -> int:
     """Train a model on private rows, and certify what it costs.
 
     Writes a new folder with the model and certificate.json, completely or not
@@ -104,22 +123,21 @@ def train(
     dplateau train visits.parquet --schema visits.toml --epsilon 0.5 --person patient
 
     dplateau train large.parquet --schema large.toml --epsilon 1 --stream
-    """
-    output = output or Path(f"{Path(Path(file.rstrip('/')).name.removesuffix('.gz')).stem}-model")
-    check_numbers(epsilon, delta, steps, l2)
-    from dplateau.data import load_schema
-    from dplateau.files import check_new_folder
 
-    check_new_folder(output)
-    key = None if sign is None else key_of(sign)
-    account = _account(ledger, dataset, purpose)
-    public = load_schema(schema)
-    if target is not None and target != public.target.name:
-        raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
-    trained, holdout = fit(
-        file,
-        public,
-        test,
+    dplateau train part-{process}.csv --schema my.toml --epsilon 1 --distributed
+    """
+    if not several and not (coordinator is None and processes is None and process_id is None):
+        raise InputError("--coordinator, --processes and --process-id are for --distributed: give it, or leave them out.")
+    work = partial(
+        _train,
+        file=file,
+        schema=schema,
+        target=target,
+        test=test,
+        ledger=(ledger, dataset, purpose),
+        output=output,
+        sign=sign,
+        json=json,
         epsilon=epsilon,
         delta=delta,
         model=model,
@@ -134,13 +152,61 @@ def train(
         private_test=private_test,
         adjacency=adjacency,
         insecure_seed=insecure_seed,
-        ledger=account,
     )
-    trained.save(output, sign=key)
+    if several:
+        return distributed(work, coordinator, processes, process_id)
+    work(None)
+    return 0
+
+
+def _train(
+    cluster: Cluster | None,
+    *,
+    file: str,
+    schema: str,
+    target: str | None,
+    test: Path | None,
+    ledger: tuple[str | None, str | None, str],
+    output: Path | None,
+    sign: str | None,
+    json: bool,
+    **options: Any,
+) -> None:
+    """Train, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
+    first, agreed = cluster is None or cluster.first, at_once if cluster is None else cluster.together
+    name = Path(file.rstrip("/")).name.removesuffix(".gz")
+    output = output or Path(f"{Path(name).stem.replace(PLACE, '0')}-model")
+
+    def check() -> tuple[Any, Account | None, Schema]:
+        """What can be wrong before anything is read."""
+        check_numbers(options["epsilon"], options["delta"], options["steps"], options["l2"])
+        from dplateau.data import load_schema
+        from dplateau.files import check_new_folder
+
+        if first:
+            check_new_folder(output)
+        key = None if sign is None or not first else key_of(sign)
+        account = _account(*ledger) if first else None
+        public = load_schema(schema)
+        if target is not None and target != public.target.name:
+            raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
+        return key, account, public
+
+    key, account, public = agreed(check)
+    own = file if cluster is None else file.replace(PLACE, str(cluster.index))
+    trained, holdout = fit(own, public, test if first else None, ledger=account, cluster=cluster, **options)
+    agreed(lambda: trained.save(output, sign=key) if first else None)
+    if not first:
+        return
     if json:
         show_json(summary(trained, holdout, output))
     else:
         show_model(trained, holdout, None if test is None else test.name, output, signed=key is not None)
+
+
+def at_once(work: Callable[[], _T]) -> _T:
+    """What ``work`` returns, where there is nobody to agree with."""
+    return work()
 
 
 def _account(url: str | None, dataset: str | None, purpose: str) -> Account | None:
@@ -189,18 +255,22 @@ def fit(
     adjacency: str | None = None,
     insecure_seed: int | None = None,
     ledger: Account | None = None,
+    cluster: Cluster | None = None,
 ) -> tuple[TableModel, Dataset | None]:
     """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
     from dplateau.data.files import existing_file
 
-    if test is not None:
-        existing_file(test)
-    if not stream:
-        existing_file(file)
+    def public() -> Dataset | None:
+        if test is not None:
+            existing_file(test)
+        if not stream:
+            existing_file(file)
+        return None if test is None else _public_rows(file, test, schema)
+
+    holdout = public() if cluster is None else cluster.together(public)
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
-    holdout = None if test is None else _public_rows(file, test, schema)
     try:
         trained = TableModel.train(
             file,
@@ -220,7 +290,8 @@ def fit(
             adjacency=adjacency or "add-remove",
             insecure_seed=insecure_seed,
             ledger=ledger,
-            verbose=True,
+            cluster=cluster,
+            verbose=cluster is None or cluster.first,
         )
     except TrainingDiverged as error:
         raise InputError(str(error)) from None

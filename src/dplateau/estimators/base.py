@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +19,10 @@ from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
+from dplateau.estimators.ready import Ready as Ready
+from dplateau.estimators.ready import Stream as Stream
+from dplateau.estimators.ready import Weights as Weights
 from dplateau.estimators.saving import save_estimator
-from dplateau.estimators.streamed import Stream as Stream
 from dplateau.estimators.streamed import blocks_of
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import MOST_WEIGHTS, choose, clipped
@@ -38,32 +40,9 @@ if TYPE_CHECKING:
 ROWS: Final = ("clip", "unit")
 ONLINE: Final = ("auto", "pnsgd")
 """Solvers that ``partial_fit`` goes with."""
-Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-class Ready(NamedTuple):
-    """Checked data, and what a fit does with them."""
-
-    rows: NDArray[Any]
-    target: NDArray[Any]
-    loss: GeneralisedLinearLoss
-    residual_clip: float | None
-    assumptions: tuple[Assumption, ...]
-    uncertified: str | None
-    persons: NDArray[np.int64] | None
-    """The number of each row's person, where records are persons."""
-    finished: Callable[[Weights], Any]
-    """Sets the fitted attributes."""
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return len(self.rows) if self.persons is None else int(self.persons.max()) + 1
-
-    @property
-    def unit(self) -> str:
-        """What a record is."""
-        return "row" if self.persons is None else "person"
+SHARING: Final = tuple(name for name, solver in SOLVERS.items() if solver.shares)
+SHARED: Final = "noisy-sgd"
+"""What several processes train with, unless told otherwise."""
 
 
 class PrivateLinearModel(BaseEstimator):
@@ -130,13 +109,23 @@ class PrivateLinearModel(BaseEstimator):
         return self._bounded(X, self._constant() or None)
 
     def _solver(
-        self, n: int, unit: str, d: int, loss: GeneralisedLinearLoss, residual_clip: float | None, stream: bool
+        self,
+        n: int,
+        unit: str,
+        d: int,
+        loss: GeneralisedLinearLoss,
+        residual_clip: float | None,
+        stream: bool,
+        shared: bool = False,
     ) -> tuple[Solver, Problem, dict[str, Any]]:
         """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
         problem = self._problem(n, d, loss, unit)
         once = stream and problem.weights <= MOST_WEIGHTS
-        name = choose(problem, one_pass=once)[0] if self.solver == "auto" else self.solver
+        chosen = SHARED if shared else choose(problem, one_pass=once)[0]
+        name = chosen if self.solver == "auto" else self.solver
         problem, solver = clipped(problem, name, residual_clip), solver_named(name)
+        if shared and not solver.shares:
+            raise InputError(f"solver {name!r} trains on one process: on several use {', '.join(SHARING)}.")
         return solver, problem, {"dtype": self.dtype} if solver.takes_dtype else {}
 
     def _iterations(self) -> int:
@@ -169,10 +158,10 @@ class PrivateLinearModel(BaseEstimator):
         """How right the predictions for checked rows are, each from 0 to 1."""
         raise NotImplementedError
 
-    def _planned(self, ready: Ready) -> tuple[Algorithm, Callable[..., TrainResult]]:
-        """The plan for checked data, and what carries it out."""
+    def _planned(self, ready: Ready, shared: bool = False) -> tuple[Algorithm, Callable[..., TrainResult]]:
+        """The plan for checked data, or for those of several processes, and what carries it out."""
         rows, delta = ready.rows, self._delta(ready.n)
-        solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False)
+        solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
 
         def fit(**more: Any) -> TrainResult:

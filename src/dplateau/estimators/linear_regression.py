@@ -13,10 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from dplateau.data.rows import count_not_finite
 from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
+from dplateau.estimators.shared import fit_shared
 from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.assumption import Target
 from dplateau.spec.schedule import real
+from dplateau.training import Cluster
 from dplateau.training.charged import Budgeted
 from dplateau.training.persons import codes_of
 
@@ -130,7 +132,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         self.target_range = target_range
         self.loss = loss
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows.
 
         Parameters
@@ -143,6 +145,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
             Whose each row is: texts or whole numbers, with any number of rows each. A record is then a person: the loss of a person
             is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
 
+        cluster : Cluster, optional
+            Several processes to train on, see ``dplateau.training.Cluster``. Each calls ``fit`` with rows of its own and equal
+            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd or adp-sgd, and without
+            groups.
+
         Returns
         -------
         self
@@ -154,7 +161,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit(X, y, groups)
+        return self._fit(X, y, groups) if cluster is None else fit_shared(self, X, y, groups, cluster)
 
     def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()

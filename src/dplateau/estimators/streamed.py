@@ -1,39 +1,12 @@
-"""What an estimator needs of a stream, and how it reads one."""
+"""How an estimator reads a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Any
 
 from dplateau.data.row_stream import RowStream
-
-
-class Stream(Protocol):
-    """Records that are read in blocks: their public number and width, their order in words, and how to read them."""
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        ...
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        ...
-
-    @property
-    def order(self) -> str:
-        """How the rows are ordered, for the certificate."""
-        ...
-
-    def blocks(self) -> Iterable[tuple[NDArray[Any], ...]]:
-        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row.
-
-        Where a stream's ``unit`` is "person" they are ``(features, target, groups)``, and n counts persons.
-        """
-        ...
+from dplateau.estimators.ready import Stream
 
 
 def blocks_of(stream: Stream, norm: float, *, once: bool) -> tuple[bool, Callable[[], Iterable[tuple[Any, ...]]]]:

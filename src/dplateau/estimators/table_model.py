@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,11 +32,12 @@ from dplateau.estimators.folder import (
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
-from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, unlike_lots
+from dplateau.estimators.shared import fit_shared_table
+from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, of_schema, unlike_lots
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
-from dplateau.spec.assumption import Features, PublicSchema
+from dplateau.training import Cluster
 from dplateau.training.charged import Budgeted
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class TableModel:
         person: str | None = None,
         private_test: float | None = None,
         ledger: Budgeted | None = None,
+        cluster: Cluster | None = None,
         **options: Any,
     ) -> TableModel:
         """Train on the private rows of a file.
@@ -118,6 +120,9 @@ class TableModel:
         ledger : Account, optional
             The account of the data set, see ``dplateau.Ledger``: what the model costs is taken out of its budget before the first
             random number is drawn.
+        cluster : Cluster, optional
+            Several processes to train on. Each calls this with equal arguments and a file of its own, of the same schema; ``n`` is
+            the number of the rows of all, and the ledger is process 0's. Rows must fit in memory.
         **options
             Further arguments of the estimator: ``solver``, ``l2``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
@@ -138,10 +143,14 @@ class TableModel:
             if not public.target.classes:
                 raise InputError("class_weight is for classes, and the target is a number: leave it out.")
             options["class_weight"] = numbered("class_weight", class_weight, public)
-        charged = None if ledger is None else Charged(ledger)
+        charged = None if ledger is None or not (cluster is None or cluster.first) else Charged(ledger)
         estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         data: Dataset | None = None
-        if stream:
+        if cluster is not None:
+            names = {"a stream": stream, "a column of persons": person, "a private test": private_test}
+            other = next((name for name, asked in names.items() if asked), None)
+            fit_shared_table(estimator, path, public, cluster, n=n, other=other)
+        elif stream:
             how: Any = {"feature_norm": FEATURE_NORM, "intercept": intercept_of(public)}
             estimator.fit_stream(open_stream(path, public, n=n, person=person, **how))
         else:
@@ -152,14 +161,7 @@ class TableModel:
                 tested = planned_test(len(data.target), private_test, generator=estimator._generator(1), **options)
             kept = slice(None) if tested is None else tested.split.kept
             estimator.fit(data.features[kept], data.target[kept], groups=data.groups)
-        estimator.certificate_ = replace(
-            estimator.certificate_,
-            assumptions=(
-                *(PublicSchema() if isinstance(one, Features) else one for one in estimator.certificate_.assumptions),
-                *([] if tested is None else [tested.fact]),
-            ),
-            schema_sha256=schema_digest(public),
-        )
+        estimator.certificate_ = of_schema(estimator.certificate_, public, () if tested is None else (tested.fact,))
         if charged is not None:
             charged.end(estimator.certificate_)
             estimator.set_params(ledger=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.table_rows import FEATURE_NORM
 from dplateau.losses.named import MODELS
-from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs
+from dplateau.spec import Assumption, ContradictionError, InputError, PrivacyWarning, Run, Runs
+from dplateau.spec.assumption import Features, PublicSchema
 from dplateau.training.charged import Budgeted
 
 OLDEST: Final = 1
@@ -61,6 +63,12 @@ def estimator_for(model: str, schema: Schema) -> Estimator:
 def numbered(name: str, given: Mapping[str, float], schema: Schema) -> dict[int, float]:
     """The numbers of classes by their places in place of their names."""
     return dict(enumerate(numbers_of_classes(name, given, schema.target.classes).tolist()))
+
+
+def of_schema(certificate: Certificate, schema: Schema, facts: tuple[Assumption, ...]) -> Certificate:
+    """The certificate of a model of a table, which rests on its schema and on further facts."""
+    found = (PublicSchema() if isinstance(one, Features) else one for one in certificate.assumptions)
+    return replace(certificate, assumptions=(*found, *facts), schema_sha256=schema_digest(schema))
 
 
 def check_binding(certificate: Certificate, version: int, folder: Path, arrays: dict[str, NDArray[Any]], schema: Schema) -> None:

@@ -6,65 +6,13 @@ Sentences are made of fields, and never read. ``dplateau.spec.required`` says wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass, fields
+from typing import Final
 
-from dplateau.spec.assumption_fields import CHECKS
+from dplateau.spec.assumption_fields import Assumption as Assumption
 from dplateau.spec.errors import InputError
-from dplateau.spec.facts import ROUNDINGS, By, How, Rounding
+from dplateau.spec.facts import ROUNDINGS, How, Rounding
 from dplateau.spec.sampling import SAMPLINGS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assumption:
-    """One condition of a guarantee.
-
-    Parameters
-    ----------
-    how : How or str, default "declared"
-        "enforced" (the code made it true) or "declared" (somebody vouches for it).
-    by : By or str, default "caller"
-        Who did: "dplateau", "opacus" or "caller", which is the person who trained.
-
-    Raises
-    ------
-    InputError
-        A field is not of its kind.
-    """
-
-    how: How = How.DECLARED
-    by: By = By.CALLER
-    name: ClassVar[str] = ""
-    sentence: ClassVar[str] = ""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = CHECKS[str(field.type)](f"assumption {self.name!r}: {field.name}", getattr(self, field.name))
-            object.__setattr__(self, field.name, value)
-
-    @property
-    def statement(self) -> str:
-        """The condition as a sentence."""
-        return self.sentence.format(**vars(self))
-
-    @property
-    def void(self) -> str | None:
-        """Why it does not hold, and the guarantee with it; None where it does."""
-        return None
-
-    def enforced(self, by: By = By.DPLATEAU) -> Self:
-        """The same, made true by code."""
-        return replace(self, how=How.ENFORCED, by=by)
-
-    def vouched(self, by: By) -> Self:
-        """The same, on somebody's word."""
-        return replace(self, how=How.DECLARED, by=by)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        found = vars(self).items()
-        return {"name": self.name} | {name: one.value if isinstance(one, StrEnum) else one for name, one in found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +215,18 @@ class Persons(Assumption):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Processes(Assumption):
+    """Several processes trained together."""
+
+    count: int
+    name = "processes"
+    sentence = (
+        "the {count:,} processes that trained, and the network between them, are trusted: they exchange sums without noise, and no"
+        " record is held by two of them"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Classes(Assumption):
     """The list of classes says nothing about the records."""
 
@@ -378,7 +338,19 @@ KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
         *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
-        *(Order, Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Persons, Rows),
+        *(
+            Order,
+            Projection,
+            Smoothness,
+            StrongConvexity,
+            Steps,
+            SeparateExamples,
+            Features,
+            PublicSchema,
+            Persons,
+            Processes,
+            Rows,
+        ),
         *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest, HeldOut),
     )
 }

@@ -26,6 +26,10 @@ class BudgetError(UncertifiedError):
     """The budget of an account does not cover a run, or the account is closed. Nothing was reserved."""
 
 
+class ProcessLost(RuntimeError):  # noqa: N818 (named for what happened)
+    """Another process of a cluster ended, or cannot be reached; nothing was released."""
+
+
 class AccuracyWarning(UserWarning):
     """The arguments are legal, but there is so much noise that the result may be of no use."""
 

@@ -119,6 +119,7 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
             yield Rule(a.LostSteps, ENFORCED, ({"steps": lost},))
             yield Rule(a.Restarts, DECLARED)
     elif training in LINEAR or declared:
+        yield Rule(a.Processes, DECLARED, needed=False)
         yield Rule(a.HeldOut, ENFORCED if generator.secure and not declared else DECLARED, needed=False)
         several = isinstance(run, Selection)
         yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared, several=several)

@@ -1,7 +1,9 @@
 """The engine that fulfils a ``Run``: batches, clipping, noise, the compiled loop."""
 
 from dplateau.progress import progress_bar as progress_bar
+from dplateau.training.cluster import Cluster as Cluster
 from dplateau.training.engine import train as train
+from dplateau.training.errors import ProcessLost as ProcessLost
 from dplateau.training.errors import TrainingDiverged as TrainingDiverged
 from dplateau.training.errors import TrainingInterrupted as TrainingInterrupted
 from dplateau.training.noise import SecureGenerator as SecureGenerator

@@ -27,10 +27,12 @@ class Batches(NamedTuple):
     counts: NDArray[np.int32]
 
 
-def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) -> Iterator[Batches]:
+def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0, own: int | None = None) -> Iterator[Batches]:
     """The batches of a run, ``chunk`` steps at a time, drawn as they are asked for.
 
-    They begin with step ``start``, which must begin an epoch where the sampling has epochs.
+    They begin with step ``start``, which must begin an epoch where the sampling has epochs. With ``own``, only the batches' parts
+    among so many of the n records are drawn, which are numbered from 0: where each record is drawn by itself, parts drawn from
+    several generators are together a batch.
 
     Raises
     ------
@@ -39,14 +41,17 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) ->
     """
     if run.n >= 1 << 31:
         raise InputError(f"n is {run.n}: training in memory takes fewer than 2^31 records.")
+    if own is not None and not isinstance(run.sampling, Poisson | RandomAllocation):
+        raise InputError(f"{run.sampling.kind} batches are not drawn record by record: there are no parts to draw.")
+    own = run.n if own is None else own
     sizes = (run.sampling.batch_sizes(run.n, begin, min(begin + chunk, run.steps)) for begin in range(start, run.steps, chunk))
     match run.sampling:
         case Poisson():
-            return (_poisson(part, run.n, generator) for part in sizes)
+            return (_poisson(part, run.n, own, generator) for part in sizes)
         case FixedSize():
             return (_fixed_size(part, run.n, generator) for part in sizes)
         case RandomAllocation():
-            return _allocated(map(len, sizes), run.n, run.sampling.epoch_length(run.n), generator)
+            return _allocated(map(len, sizes), own, run.sampling.epoch_length(run.n), generator)
         case Cyclic():
             return _consecutive(sizes, repeat(np.arange(run.n, dtype=np.int32)))
         case OnePass():
@@ -57,12 +62,12 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0) ->
             raise InputError("full-batch steps use every record: there are no batches to list.")
 
 
-def _poisson(sizes: NDArray[np.float64], n: int, generator: SecureGenerator) -> Batches:
-    """One coin for every record and step, all of them one row of coins with the largest rate, then thinned to each step's own."""
+def _poisson(sizes: NDArray[np.float64], n: int, own: int, generator: SecureGenerator) -> Batches:
+    """One coin for every own record and step, all of them one row of coins with the largest rate, thinned to each step's own."""
     largest = float(sizes.max())
-    heads = generator.bernoulli_positions(n * len(sizes), largest / n)
-    steps = heads // n
-    heads -= steps * n
+    heads = generator.bernoulli_positions(own * len(sizes), largest / n)
+    steps = heads // own
+    heads -= steps * own
     if sizes.min() < largest:
         kept = generator.uniform(heads.size) < sizes[steps] / largest
         heads, steps = heads[kept], steps[kept]

@@ -56,11 +56,11 @@ def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) ->
 
 
 def checked_data(
-    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, *, part: bool = False
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """All rows of the run, as ``records_of`` gives them; both finite. Persons are counted elsewhere."""
+    """All rows of the run, or a ``part`` of them, as ``records_of`` gives them; both finite. Persons are counted elsewhere."""
     rows, labels = records_of(loss, features, target)
-    if run.unit == "row" and len(rows) != run.n:
+    if run.unit == "row" and not part and len(rows) != run.n:
         raise InputError(f"features have {len(rows)} rows but the run has n = {run.n}: the run must describe this data set.")
     if not (np.isfinite(labels).all() and all(np.isfinite(rows[i : i + _PART]).all() for i in range(0, len(rows), _PART))):
         raise InputError("features or target have values that are not finite numbers: clean or clip them first.")

@@ -64,17 +64,37 @@ def chunk_of(
     counts: NDArray[np.int32] | None,
 ) -> Chunk:
     """Steps ``begin`` to ``end``, their noise drawn now, in arrays of ``length`` entries."""
-    averaged_from = run.steps - math.ceil(average * run.steps)
-    noise = generator.normal((end - begin, math.prod(shape)))
+    noise = noise_of(run, arithmetic, generator, begin, end, math.prod(shape)).reshape(-1, *shape)
+    return in_arrays(run, average, begin, end, length, noise, records, counts)
+
+
+def noise_of(run: Run, arithmetic: Arithmetic, generator: SecureGenerator, begin: int, end: int, size: int) -> NDArray[np.float64]:
+    """The noise of ``size`` weights in steps ``begin`` to ``end``, in whole units, of shape (end - begin, size)."""
+    noise = generator.normal((end - begin, size))
     step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
     noise *= arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)[:, None]
-    np.rint(noise, out=noise)
+    return np.rint(noise, out=noise)
+
+
+def in_arrays(
+    run: Run,
+    average: float,
+    begin: int,
+    end: int,
+    length: int,
+    noise: NDArray[np.float64],
+    records: NDArray[np.int32] | None,
+    counts: NDArray[np.int32] | None,
+) -> Chunk:
+    """Steps ``begin`` to ``end`` with their noise, in arrays of ``length`` entries."""
+    averaged_from = run.steps - math.ceil(average * run.steps)
+    step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
     return Chunk(
         steps=end - begin,
         records=records,
         starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
         counts=counts,
-        noise=stretched(noise.reshape(-1, *shape), length),
+        noise=stretched(noise, length),
         divisor=stretched(divisor, length),
         step_size=stretched(step_size, length),
         weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)), length),

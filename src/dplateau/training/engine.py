@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import Run
+from dplateau.spec import InputError, Run
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunks
+from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
@@ -22,6 +23,7 @@ from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
 from dplateau.training.result import TrainResult, result_of
+from dplateau.training.shared import train_shared
 
 
 def train(
@@ -40,6 +42,7 @@ def train(
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
     ledger: Budgeted | None = None,
+    cluster: Cluster | None = None,
 ) -> TrainResult:
     """Train a generalised linear model by noisy gradient steps, exactly as ``run`` says.
 
@@ -93,12 +96,19 @@ def train(
         By the keyboard. Nothing is released.
     TrainingDiverged
         The weights overflowed. Nothing is released.
+    ProcessLost
+        Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
-    if run.sampling.once:
-        return train_one_pass(
+    shared = cluster is not None and cluster.mesh.size > 1
+    if shared and groups is not None:
+        raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
+    if cluster is not None and shared and not run.sampling.once:
+        return train_shared(
             run,
             loss,
-            [block_of_persons(run, features, target, groups)],
+            features,
+            target,
+            cluster=cluster,
             l2=l2,
             generator=generator,
             dtype=dtype,
@@ -108,6 +118,22 @@ def train(
             keep_iterates=keep_iterates,
             progress=progress,
             ledger=ledger,
+        )
+    if run.sampling.once:
+        return train_one_pass(
+            run,
+            loss,
+            [(features, target) if shared else block_of_persons(run, features, target, groups)],
+            l2=l2,
+            generator=generator,
+            dtype=dtype,
+            momentum=momentum,
+            average=average,
+            start=start,
+            keep_iterates=keep_iterates,
+            progress=progress,
+            ledger=ledger,
+            cluster=cluster,
         )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)

@@ -1,4 +1,4 @@
-"""Why a run ended without a model. Neither error carries weights."""
+"""Why a run ended without a model. None of the errors carries weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 import jax
 
 from dplateau.spec import InputError
+from dplateau.spec.errors import ProcessLost as ProcessLost
 
 T = TypeVar("T")
 

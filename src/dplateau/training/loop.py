@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
+from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
@@ -119,7 +121,7 @@ class Chunk(NamedTuple):
     new one gets ``weight[t]`` and the old mean the rest (1: the last iterate itself).
     """
 
-    steps: int
+    steps: int | Array
     records: Array
     starts: Array
     counts: Array
@@ -127,6 +129,10 @@ class Chunk(NamedTuple):
     divisor: Array
     step_size: Array
     weight: Array
+
+
+SHARED: Final = ("records", "starts", "counts", "noise")
+"""What of a chunk differs between devices."""
 
 
 class State(NamedTuple):
@@ -150,13 +156,16 @@ class Block(NamedTuple):
     ranges: Ranges | None = None
 
 
-def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
-    """The state after a step on the summed gradient ``sums``, in whole units."""
+def _stepped(
+    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices = ALONE
+) -> State:
+    """The state after a step on the summed gradient ``sums``, in whole units: each device adds the noise of its own slice."""
+    sums = slices.scattered(sums)
     if bits.trailing:
-        return _last_iterate_step(state, sums, step, chunk, constants, bits)
+        return _last_iterate_step(state, sums, step, chunk, constants, bits, slices)
     weights, velocity, mean = state
     rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
-    noisy = (rounded + chunk.noise[step].astype(sums.dtype)).astype(weights.dtype) * constants.unit
+    noisy = slices.gathered(rounded + chunk.noise[step].astype(sums.dtype), weights.shape).astype(weights.dtype) * constants.unit
     velocity = constants.momentum * velocity + (noisy / chunk.divisor[step] + constants.l2 * weights)
     weights = weights - chunk.step_size[step] * velocity
     weights = weights * jnp.minimum(1, constants.radius / jnp.linalg.norm(weights))
@@ -164,17 +173,23 @@ def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, const
     return State(weights, velocity, mean)
 
 
-def _last_iterate_step(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits) -> State:
-    """The same for weights in whole units of their noise: what moves them is rounded, not they."""
-    noise, units = chunk.noise[step], state.weights
+def _last_iterate_step(
+    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices
+) -> State:
+    """The same for weights in whole units of their noise: what moves them is rounded, not they.
+
+    Each device computes its own slice of the next weights, so that all have the same, however their processors round.
+    """
+    shape = state.weights.shape
+    noise, units = chunk.noise[step], slices.own(state.weights, shape)
     total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
     weights = units.astype(noise.dtype) * constants.unit
-    move = chunk.step_size[step] * (total / chunk.divisor[step] + constants.l2 * weights)
+    move = chunk.step_size[step] * (total / chunk.divisor[step] + slices.own(constants.l2, shape) * weights)
     move = jnp.rint(jnp.clip(move / constants.unit, -LARGEST_MOVE, LARGEST_MOVE))
     units = jnp.clip(units - move.astype(units.dtype) + noise.astype(units.dtype), -constants.box, constants.box)
-    norm = _norm(units.astype(noise.dtype)) * constants.unit
+    norm = _norm(slices.gathered(units, shape).astype(noise.dtype)) * constants.unit
     inside = jnp.rint(units.astype(noise.dtype) * (constants.radius / norm)).astype(units.dtype)
-    units = jnp.where(norm > constants.radius, inside, units)
+    units = slices.gathered(jnp.where(norm > constants.radius, inside, units), shape)
     return State(units, state.velocity, units)
 
 
@@ -213,7 +228,7 @@ def _in_blocks(
     return found[0].swapaxes(1, -1), found[1]
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "slices"))
 def run_chunk(
     state: State,
     data: tuple[Array, ...],
@@ -224,6 +239,7 @@ def run_chunk(
     bits: Bits,
     capacity: int,
     keep: bool,
+    slices: Slices = ALONE,
 ) -> tuple[State, Array]:
     """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
 
@@ -248,14 +264,34 @@ def run_chunk(
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, iterates = carry
-        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits)
+        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits, slices)
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "layout"))
+@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+def run_shared_chunk(
+    state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+) -> tuple[State, Array]:
+    """As ``run_chunk``, on the records of all devices of a mesh.
+
+    ``data`` and the chunk's ``records``, ``starts``, ``counts`` and ``noise`` have one part for each device along the first axis;
+    the noise is that of the device's slice, of shape (chunk, slice). All else is the same everywhere.
+    """
+    apart, same = PartitionSpec(AXIS), PartitionSpec()
+    places = Chunk(same, apart, apart, apart, apart, same, same, same)
+
+    def own(state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants) -> tuple[State, Array]:
+        parts = {name: value[0] for name in SHARED if (value := getattr(chunk, name)) is not None}
+        return run_chunk(state, tuple(one[0] for one in data), chunk._replace(**parts), constants, slices=Slices(mesh.size), **how)
+
+    shared = jax.shard_map(own, mesh=mesh, in_specs=(same, apart, places, same), out_specs=same, check_vma=False)
+    return shared(state, data, chunk, constants)
+
+
+@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "layout", "slices"))
 def run_block(
     state: State,
     longest: Array,
@@ -268,6 +304,7 @@ def run_block(
     capacity: int,
     keep: bool,
     layout: Layout | None = None,
+    slices: Slices = ALONE,
 ) -> tuple[State, Array, Array]:
     """As ``run_chunk``, on batches that follow one another in a block of records, each of which is read once.
 
@@ -296,10 +333,10 @@ def run_block(
         total, largest = _in_blocks(
             _numbers(state.weights, constants), capacity if capacity <= size else chunk.counts[step], summed, bits, size
         )
-        state = _stepped(state, total, step, chunk, constants, bits)
+        state = _stepped(state, total, step, chunk, constants, bits, slices)
         return state, jnp.maximum(longest, largest), None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros(chunk.noise.shape) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))
 
 
@@ -326,3 +363,24 @@ def _of_columns(
     if places is not None:
         total = jnp.zeros((*total.shape[:-1], layout.d), total.dtype).at[..., places].set(total)
     return total, jnp.max(jnp.where(used, norms, 0))
+
+
+@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+def run_shared_block(
+    state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+) -> tuple[State, Array, Array]:
+    """As ``run_block``, on a block of each device of a mesh; ``longest`` is the largest norm of all, infinite if one is not finite.
+
+    The block, and the chunk's ``noise``, have one part for each device along the first axis; all else is the same everywhere.
+    """
+    apart, same = PartitionSpec(AXIS), PartitionSpec()
+    places = Chunk(same, same, same, same, apart, same, same, same)
+
+    def own(state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants) -> tuple[State, Array, Array]:
+        parts = jax.tree.map(lambda one: one[0], block)
+        chunk = chunk._replace(noise=chunk.noise[0])
+        state, largest, iterates = run_block(state, longest, parts, chunk, constants, slices=Slices(mesh.size), **how)
+        return state, jax.lax.pmax(jnp.where(jnp.isfinite(largest), largest, jnp.inf), AXIS), iterates
+
+    inside = (same, same, apart, places, same)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=same, check_vma=False)(state, longest, block, chunk, constants)

@@ -75,6 +75,20 @@ class SecureGenerator:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a SecureGenerator cannot be pickled or copied: its noise would be drawn twice. Make a new one.")
 
+    def for_process(self, index: int) -> SecureGenerator:
+        """The generator of one process of several: this one, or, where it follows from a seed, another one for each index.
+
+        A key of the operating system is fresh in every process. One seed in all of them would give all the same noise.
+        """
+        if not self._insecure:
+            return self
+        seed = hashlib.sha256(self._words(4).tobytes() + index.to_bytes(8, "big")).digest()
+        return SecureGenerator(insecure_seed=int.from_bytes(seed, "big"))
+
+    def mark(self) -> bytes:
+        """The digest of the next 32 bytes, which nothing else uses: generators with equal marks give equal noise."""
+        return hashlib.sha256(self._words(4).tobytes()).digest()
+
     def _words(self, count: int, memory: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
         if os.getpid() != self._process:
             raise RuntimeError("this SecureGenerator belongs to the parent process: a fork would repeat its noise. Make a new one.")

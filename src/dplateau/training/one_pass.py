@@ -14,6 +14,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
+from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
@@ -21,6 +22,7 @@ from dplateau.training.person_records import PersonRecords
 from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
 from dplateau.training.result import TrainResult, result_of
+from dplateau.training.shared_pass import train_one_pass_shared
 
 
 def train_one_pass(
@@ -37,6 +39,7 @@ def train_one_pass(
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
     ledger: Budgeted | None = None,
+    cluster: Cluster | None = None,
 ) -> TrainResult:
     """Train a generalised linear model in one pass over records that need not fit in memory, exactly as ``run`` says.
 
@@ -58,6 +61,10 @@ def train_one_pass(
     progress : callable, optional
         Called with the records done and their total; see ``dplateau.training.progress_bar``.
 
+    cluster : Cluster, optional
+        Several processes to train on, see ``train``. Each gives blocks of its own ``run.n / P`` rows, and an equal part of every
+        batch: with P processes, n and all batch sizes must be multiples of P.
+
     Raises
     ------
     InputError
@@ -68,6 +75,22 @@ def train_one_pass(
     """
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
+    if cluster is not None and cluster.mesh.size > 1:
+        return train_one_pass_shared(
+            run,
+            loss,
+            blocks,
+            cluster=cluster,
+            l2=l2,
+            generator=generator,
+            dtype=dtype,
+            momentum=momentum,
+            average=average,
+            start=start,
+            keep_iterates=keep_iterates,
+            progress=progress,
+            ledger=ledger,
+        )
     return in_passes(
         run,
         loss,

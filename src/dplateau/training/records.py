@@ -46,6 +46,14 @@ class Steps:
 
     def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
         """Room for a batch, the sizes of the batches, and the chunk, of consecutive steps whose records fit a block."""
+        begin = 0
+        for capacity, counts, length in self.parts():
+            end = begin + len(counts)
+            yield capacity, counts, chunk_of(self.run, *self._how, begin, end, length, None, stretched(counts, length))
+            begin = end
+
+    def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
+        """Room for a batch, the sizes of the batches, and the entries of a chunk; nothing is drawn."""
         run, length = self.run, self._length
         largest = max(1, _BLOCK // self.records.d)
         begin = 0
@@ -56,9 +64,8 @@ class Steps:
             capacity = int(counts.max())
             if (counts != capacity).any():
                 capacity = rounded_up(capacity)
-            end = begin + fitting
-            yield capacity, counts, chunk_of(run, *self._how, begin, end, length, None, stretched(counts, length))
-            begin = end
+            yield capacity, counts, length
+            begin += fitting
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
         """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""

@@ -18,6 +18,7 @@ from dplateau.spec.assumption import (
     Noise,
     Order,
     Persons,
+    Processes,
     Projection,
     PublicConstants,
     Rounding,
@@ -103,7 +104,10 @@ def result_of(
     weights: NDArray[Any],
     iterates: NDArray[Any] | None,
     dtype: str,
+    processes: int = 1,
 ) -> TrainResult:
     """The result of a run of a generalised linear model, with weights and iterates of type ``dtype``."""
     kept = None if iterates is None else iterates.astype(dtype)
-    return TrainResult(weights.astype(dtype), run, assumptions_of(run, loss, generator), generator.source, dtype, kept)
+    trusted = (Processes(count=processes),) if processes > 1 else ()
+    found = (*assumptions_of(run, loss, generator), *trusted)
+    return TrainResult(weights.astype(dtype), run, found, generator.source, dtype, kept)

@@ -1,0 +1,53 @@
+"""How whatever goes wrong is told: in one line on standard error, and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from dplateau.cli.output import printable
+from dplateau.cli.parser import USAGE_ERROR, not_understood
+from dplateau.spec.errors import ContradictionError, InputError, ProcessLost, UncertifiedError
+from dplateau.spec.missing import remedy
+
+CHECK_FAILED: Final = 1
+BAD_INPUT: Final = 2
+
+
+def told(error: Exception) -> int:
+    """What went wrong, in one line; the exit status."""
+    if isinstance(error, ContradictionError | ProcessLost):
+        return failed(str(error), CHECK_FAILED)
+    if isinstance(error, InputError | UncertifiedError):
+        return failed(str(error))
+    if isinstance(error, ModuleNotFoundError) and (said := remedy(error)) is not None:
+        return failed(said)
+    if isinstance(error, OSError):
+        return failed(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+    if isinstance(error, USAGE_ERROR):
+        return failed(not_understood(error))
+    return _crashed(error)
+
+
+def _crashed(error: Exception) -> int:
+    """A mistake of ours: where it happened. The message is left out, because those of libraries quote rows."""
+    import traceback
+
+    traceback.print_tb(error.__traceback__)
+    return failed(f"{type(error).__name__}, a bug in dplateau: please report the lines above.", CHECK_FAILED)
+
+
+def _drop_output() -> None:
+    """Let Python's own flush at the end go nowhere, instead of failing once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def failed(message: str, code: int = BAD_INPUT) -> int:
+    """Say what went wrong, in one line; the exit status."""
+    print(f"dplateau: {printable(' '.join(message.split()))}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return code

@@ -1,0 +1,69 @@
+"""What is fitted: ``Stream``, rows in blocks, and ``Ready``, rows in memory that were checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.losses import GeneralisedLinearLoss
+from dplateau.spec import Assumption
+
+Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+class Stream(Protocol):
+    """Records that are read in blocks: their public number and width, their order in words, and how to read them."""
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        ...
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        ...
+
+    @property
+    def order(self) -> str:
+        """How the rows are ordered, for the certificate."""
+        ...
+
+    def blocks(self) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Pieces ``(features, target)`` of any lengths, n rows in all; every call begins anew with the first row.
+
+        Where a stream's ``unit`` is "person" they are ``(features, target, groups)``, and n counts persons.
+        """
+        ...
+
+
+class Ready(NamedTuple):
+    """Checked data, and what a fit does with them."""
+
+    rows: NDArray[Any]
+    target: NDArray[Any]
+    loss: GeneralisedLinearLoss
+    residual_clip: float | None
+    assumptions: tuple[Assumption, ...]
+    uncertified: str | None
+    persons: NDArray[np.int64] | None
+    """The number of each row's person, where records are persons."""
+    finished: Callable[[Weights], Any]
+    """Sets the fitted attributes."""
+    total: int | None = None
+    """Records of all processes, where several train together."""
+
+    @property
+    def n(self) -> int:
+        """Number of records, of all processes where several train together."""
+        if self.total is not None:
+            return self.total
+        return len(self.rows) if self.persons is None else int(self.persons.max()) + 1
+
+    @property
+    def unit(self) -> str:
+        """What a record is."""
+        return "row" if self.persons is None else "person"

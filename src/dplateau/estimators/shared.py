@@ -1,0 +1,75 @@
+"""Estimators on the rows of several processes: each checks its own, all plan for all of them, and process 0 keeps the ledger."""
+
+# pyright: reportPrivateUsage=false
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dplateau.algorithms import Algorithm
+from dplateau.data import Schema
+from dplateau.data.schema_digest import schema_digest
+from dplateau.estimators.base import PrivateLinearModel
+from dplateau.estimators.ready import Ready
+from dplateau.estimators.table_rows import read_rows
+from dplateau.spec import InputError
+from dplateau.spec.promise import warn_if_weak
+from dplateau.spec.schedule import real
+from dplateau.training import Cluster
+from dplateau.training.cluster import agree_on_code
+
+_OWN = ("ledger", "verbose")
+"""Arguments that may differ between processes: they change no number."""
+
+
+def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, cluster: Cluster) -> Any:
+    """As ``model.fit``, called by every process of a cluster on rows of its own; errors are told in all of them."""
+    agree_on_code(cluster)
+    given = {name: value for name, value in model.get_params().items() if name not in _OWN}
+    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    cluster.agree({"argument": repr(sorted(plain.items()))})
+
+    def prepare() -> Ready:
+        if groups is not None:
+            raise InputError(
+                "groups are given: on several processes a record is a row, because whose rows lie where is not checked."
+            )
+        if plain.get("classes", ()) is None:
+            raise InputError("the classes are not declared: on several processes declare them, so that all know the same ones.")
+        warn_if_weak(real("epsilon", model.epsilon))
+        return model._ready(X, y, None)
+
+    ready = cluster.together(prepare)
+    cluster.agree({"number of features": str(ready.rows.shape[1])})
+    ready = ready._replace(total=int(cluster.exchanged(np.array(len(ready.rows))).sum()))
+    made, fit = cluster.together(lambda: model._planned(ready, shared=True))
+    cluster.agree({"run": made.run.digest})
+    cluster.together(lambda: _reserve(model, made) if cluster.first else None)
+    with model._fine_enough(made.run), model._bar("steps") as progress:
+        result = fit(generator=model._generator(), progress=progress, cluster=cluster)
+    return ready.finished(model._certified(result, model._delta(ready.n), ready.assumptions, ready.uncertified))
+
+
+def _reserve(model: PrivateLinearModel, made: Algorithm) -> None:
+    model._reserve(made.run)
+
+
+def fit_shared_table(
+    estimator: Any, path: str | Path, schema: Schema, cluster: Cluster, *, n: int | None, other: str | None
+) -> None:
+    """Fit on the rows of every process's own file, ``n`` in all where that is given; ``other`` is what cannot be done there."""
+    agree_on_code(cluster)
+    cluster.agree(
+        {"schema": schema_digest(schema), "model": type(estimator).__name__, "number of rows": str(n), "option": str(other)}
+    )
+    if other is not None:
+        raise InputError(f"{other} does not go with several processes: train on one, or leave it out.")
+    data = cluster.together(lambda: read_rows(path, schema))
+    counts = cluster.exchanged(np.array(len(data.target)))
+    if n is not None and n != counts.sum():
+        held = ", ".join(f"{count:,}" for count in counts.tolist())
+        raise InputError(f"the files have {held} rows, {counts.sum():,} in all, and not the {n:,} that were declared.")
+    estimator.fit(data.features, data.target, cluster=cluster)

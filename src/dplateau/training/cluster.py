@@ -1,0 +1,271 @@
+"""``Cluster``: the devices of one or several processes that train one model, each process on rows of its own.
+
+Whatever the processes tell one another goes through here: sizes, digests, what went wrong, and inside a step the sums and the noisy
+slices of the weights (``Slices``). They trust each other and the network between them: sums travel without noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from dplateau.spec import InputError, UncertifiedError
+from dplateau.training.errors import ProcessLost
+
+T = TypeVar("T")
+AXIS: Final = "devices"
+HEARTBEAT: Final = 20
+"""Seconds after which a process that does not answer counts as lost."""
+PATIENCE: Final = 300
+"""Seconds in which all processes must have started."""
+_TEXT: Final = 1024
+"""Bytes of a message about what went wrong."""
+_LIBRARIES: Final = ("jax", "jaxlib", "numpy", "scipy")
+_STATUS: Final = re.compile(r"[A-Z_]+: ")
+"""How errors of XLA begin that come as other errors than its own."""
+
+
+class Slices(NamedTuple):
+    """How a step is shared among devices: each adds the noise of its own slice of the weights.
+
+    On one device nothing is shared, and every method returns what it is given.
+    """
+
+    devices: int = 1
+
+    def scattered(self, sums: Any) -> Any:
+        """The own slice, of shape (k, slice), of the sum over devices of ``sums`` (k, *weights)."""
+        if self.devices == 1:
+            return sums
+        flat = self._padded(sums.reshape(len(sums), -1))
+        return jax.lax.psum_scatter(flat, AXIS, scatter_dimension=1, tiled=True)
+
+    def own(self, values: Any, shape: tuple[int, ...]) -> Any:
+        """The own slice of what has, or stretches to, the weights' ``shape``."""
+        if self.devices == 1:
+            return values
+        flat = self._padded(jnp.broadcast_to(values, shape).reshape(1, -1))[0]
+        size = len(flat) // self.devices
+        return jax.lax.dynamic_slice_in_dim(flat, jax.lax.axis_index(AXIS) * size, size)
+
+    def gathered(self, own: Any, shape: tuple[int, ...]) -> Any:
+        """The array of the weights' ``shape`` whose slices the devices have."""
+        if self.devices == 1:
+            return own
+        return jax.lax.all_gather(own, AXIS, tiled=True)[: int(np.prod(shape))].reshape(shape)
+
+    def size(self, shape: tuple[int, ...]) -> int:
+        """Weights of a slice; the last slices may be shorter, or empty, and are filled up."""
+        return -(-int(np.prod(shape)) // self.devices)
+
+    def _padded(self, flat: Any) -> Any:
+        return jnp.pad(flat, ((0, 0), (0, -flat.shape[1] % self.devices)))
+
+
+ALONE: Final = Slices()
+
+
+def _all_devices() -> Mesh:
+    return Mesh(np.array(jax.devices()), (AXIS,))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The devices of one process, or of several that ``jax.distributed`` has connected.
+
+    Parameters
+    ----------
+    mesh : jax.sharding.Mesh, optional
+        The devices, by default all of all processes. With several processes it must have all devices.
+
+    Raises
+    ------
+    InputError
+        The mesh has not all devices of several processes, or devices of none.
+
+    Examples
+    --------
+    >>> cluster = Cluster()
+    >>> cluster.processes, cluster.index
+    (1, 0)
+    """
+
+    mesh: Mesh = field(default_factory=_all_devices)
+
+    def __post_init__(self) -> None:
+        given, known = list(self.mesh.devices.flat), jax.devices()
+        if len(set(given)) != len(given) or not set(given) <= set(known):
+            raise InputError("the mesh has devices that this program does not have, or one twice: use jax.devices().")
+        if jax.process_count() > 1 and len(given) != len(known):
+            raise InputError(f"the mesh has {len(given)} devices of {len(known)}: with several processes it must have all.")
+        ordered = sorted(given, key=lambda one: (one.process_index, one.id))
+        object.__setattr__(self, "mesh", Mesh(np.array(ordered), (AXIS,)))
+
+    @classmethod
+    def connect(
+        cls, coordinator: str | None = None, processes: int | None = None, process_id: int | None = None, **options: Any
+    ) -> Cluster:
+        """Connect this process to the others, before JAX computes anything, and return the cluster of all their devices.
+
+        Parameters
+        ----------
+        coordinator : str, optional
+            "HOST:PORT" of process 0; any free port. On Slurm, Open MPI and Kubernetes JAX finds all of it by itself.
+        processes, process_id : int, optional
+            How many processes there are, and which this is, from 0.
+        **options
+            Further arguments of ``jax.distributed.initialize``.
+
+        Raises
+        ------
+        InputError
+            Something has to be given and is not, or is wrong.
+        ProcessLost
+            Not all processes were there in time.
+        """
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.config.update("jax_enable_preemption_service", False)
+        times: dict[str, Any] = {
+            "initialization_timeout": PATIENCE,
+            "heartbeat_timeout_seconds": HEARTBEAT,
+            "shutdown_timeout_seconds": HEARTBEAT,
+        }
+        why = ""
+        try:
+            jax.distributed.initialize(coordinator, processes, process_id, **times | options)
+            return cls()
+        except (ValueError, TypeError) as error:
+            raise InputError(f"the cluster is not known: {_line(error)} Give coordinator, processes and process_id.") from None
+        except RuntimeError as error:
+            if "before any JAX" in str(error) or "only be called once" in str(error):
+                raise InputError("JAX has been used, or connected, in this process already: connect first, and once.") from None
+            why = _line(error)
+        raise ProcessLost(f"the processes could not be connected: {why}")
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+        return len({one.process_index for one in self.mesh.devices.flat})
+
+    @property
+    def index(self) -> int:
+        """Which this one is, from 0."""
+        return jax.process_index() if self.processes > 1 else 0
+
+    @property
+    def first(self) -> bool:
+        """Whether this is process 0, which alone writes files and ledgers."""
+        return self.index == 0
+
+    @property
+    def own(self) -> int:
+        """Devices of this process."""
+        return len(self.mesh.local_devices)
+
+    @property
+    def slices(self) -> Slices:
+        """One slice of the weights a device."""
+        return Slices(self.mesh.size)
+
+    def put(self, values: Any, spec: PartitionSpec | None = None) -> jax.Array:
+        """A global array: with the own devices' parts along the first axis, or, without ``spec``, of what all processes have."""
+        return jax.make_array_from_process_local_data(NamedSharding(self.mesh, spec or PartitionSpec()), np.asarray(values))
+
+    def exchanged(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What each process gives here, of one shape and type, as an array (processes, *shape)."""
+        if self.processes == 1:
+            return values[None]
+        with self.watched():
+            found = np.asarray(multihost_utils.process_allgather(values.reshape(-1).view(np.uint8)))
+        return np.ascontiguousarray(found).view(values.dtype).reshape(self.processes, *values.shape)
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Raise ``InputError`` in every process unless all have the same texts; only their digests are exchanged."""
+        own = [hashlib.sha256(text.encode()).digest() for text in facts.values()]
+        found = self.exchanged(np.frombuffer(b"".join(own), np.uint8).reshape(len(own), -1))
+        for name, column in zip(facts, found.swapaxes(0, 1), strict=True):
+            if unlike := [place for place, one in enumerate(column) if (one != column[0]).any()]:
+                raise InputError(
+                    f"the processes disagree: process {unlike[0]} has another {name} than process 0. Start all with the same"
+                    " version, arguments and schema. Nothing was drawn."
+                )
+
+    def together(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns here, if it went well in every process; an error in all of them otherwise."""
+        found: list[T] = []
+        failed: Exception | None = None
+        try:
+            found.append(work())
+        except Exception as error:
+            failed = error
+        # Messages of other libraries may quote rows.
+        ours = isinstance(failed, InputError | UncertifiedError)
+        text = "" if failed is None else str(failed) if ours else f"{type(failed).__name__}, see there."
+        said = self.exchanged(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT, b"\0"), np.uint8))
+        if failed is not None:
+            raise failed
+        for place, one in enumerate(said):
+            if message := one.tobytes().rstrip(b"\0").decode(errors="ignore"):
+                raise InputError(f"process {place}: {message}")
+        return found[0]
+
+    def most(self, *numbers: int) -> list[int]:
+        """The largest of each number among the processes."""
+        return self.exchanged(np.array(numbers, np.int64)).max(axis=0).tolist()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Turn what a library says when another process is gone into one ``ProcessLost``.
+
+        It is raised outside the handler, so that it does not lead back to frames that hold weights.
+        """
+        why = ""
+        try:
+            yield
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            lost = isinstance(error, jax.errors.JaxRuntimeError) or _STATUS.match(str(error))
+            if self.processes == 1 or not lost:
+                raise
+            why = _line(error)
+        if why:
+            raise ProcessLost(f"another process ended, or cannot be reached: nothing was released ({why}).")
+
+    def close(self) -> None:
+        """Take leave of the other processes; what happens to them now is no longer this one's concern."""
+        if self.processes > 1:
+            with suppress(Exception):
+                jax.distributed.shutdown()
+
+
+def agree_on_code(cluster: Cluster) -> None:
+    """Raise ``InputError`` unless all processes compute with the same code; the first thing that they tell one another."""
+    cluster.agree({"version of dplateau, or of a library": code()})
+
+
+def _line(error: Exception) -> str:
+    """The first line of a message."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+@cache
+def code() -> str:
+    """What computes: the version, the source of this package, and the libraries."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return ", ".join([f"dplateau {digest.hexdigest()}", *(f"{name} {version(name)}" for name in _LIBRARIES)])

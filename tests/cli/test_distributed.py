@@ -1,0 +1,168 @@
+"""``dplateau train --distributed``: two terminals, one model, and one clear line for whatever goes wrong."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dplateau import load_model
+from dplateau.certificate import read_certificate
+from dplateau.ledger import Ledger
+
+SCHEMA = """
+[columns.a]
+type = "number"
+low = 0
+high = 10
+
+[columns.b]
+type = "number"
+low = 0
+high = 10
+
+[columns.won]
+type = "target"
+classes = ["no", "yes"]
+"""
+N = (700, 900)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of two processes, a public one, and two schemas."""
+    folder, rng = tmp_path_factory.mktemp("rows"), np.random.default_rng(0)
+    (folder / "my.toml").write_text(SCHEMA)
+    (folder / "other.toml").write_text(SCHEMA.replace("high = 10", "high = 9", 1))
+    for name, n in zip(("part-0", "part-1", "public"), (*N, 300), strict=True):
+        rows = rng.uniform(0, 10, (n, 2))
+        won = np.where(rows[:, 0] > rows[:, 1], "yes", "no")
+        lines = [f"{a:.3f},{b:.3f},{c}" for (a, b), c in zip(rows, won, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join(["a,b,won", *lines]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def start(folder):
+    """Start both processes with the same arguments, each followed by its own; they are ended with the test."""
+    running = []
+
+    def call(*arguments, file="part-{process}.csv", own=((), ())):
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        for index in (0, 1):
+            where = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", 2, "--process-id", index]
+            schema = [] if "--schema" in own[index] else ["--schema", "my.toml"]
+            command = [sys.executable, "-m", "dplateau", "train", file, *schema, "--epsilon", 1, *where, *arguments, *own[index]]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            running.append(subprocess.Popen([*map(str, command)], cwd=folder, **pipes))
+            running[-1].port = port
+        return running
+
+    yield call
+    for one in running:
+        one.kill()
+        one.communicate()
+
+
+def ended(running):
+    """Status, output and errors of each."""
+    with ThreadPoolExecutor() as readers:
+        said = list(readers.map(lambda one: one.communicate(timeout=90), running))
+    return [(one.returncode, *texts) for one, texts in zip(running, said, strict=True)]
+
+
+def connected(port):
+    """Wait until both processes have reached the coordinator; before that, a process waits for the others for minutes."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        rows += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
+        if sum(int(row[2].split(":")[1], 16) == port and row[3] == "01" for row in rows) >= 2:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the processes did not connect")
+
+
+def test_two_terminals_train_one_model(start, folder, tmp_path):
+    first, second = ended(start("--output", tmp_path / "model", "--json", own=(("--test", "public.csv"), ())))
+    assert (first[0], first[2]) == (0, "")
+    assert second == (0, "", "")
+    found = json.loads(first[1])
+    assert found["test_accuracy"] > 0.8
+    certificate = read_certificate(tmp_path / "model" / "certificate.json")
+    assert certificate.run.n == sum(N)
+    assert certificate.epsilon <= 1
+    assert certificate.certifies
+    (trusted,) = (one for one in certificate.assumptions if one.name == "processes")
+    assert trusted.count == 2
+    assert "exchange sums without noise" in trusted.statement
+    assert load_model(tmp_path / "model").accuracy(folder / "public.csv") == found["test_accuracy"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads who is connected from /proc")
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, killed):
+    running = start("--output", tmp_path / "model", "--steps", 5_000_000)
+    connected(running[0].port)
+    time.sleep(np.random.default_rng(os.getpid() + killed).uniform(1, 6))  # while they read, plan, compile or train
+    assert [one.poll() for one in running] == [None, None]
+    os.kill(running[killed].pid, signal.SIGKILL)
+    begin = time.monotonic()
+    out, err = running[1 - killed].communicate(timeout=60)
+    assert time.monotonic() - begin < 60
+    assert running[1 - killed].returncode == 1
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "another process ended, or cannot be reached: nothing was released" in err
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own", "words"),
+    [
+        ((), ((), ("--l2", 0.1)), "process 1 has another argument"),
+        ((), ((), ("--schema", "other.toml")), "process 1 has another schema"),
+        (("--stream",), ((), ()), "a stream does not go with several processes"),
+        (("--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
+    ],
+    ids=["argument", "schema", "stream", "rows"],
+)
+def test_what_does_not_fit_is_one_line_in_both(start, tmp_path, arguments, own, words):
+    for code, out, err in ended(start("--output", tmp_path / "model", *arguments, own=own)):
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words in err
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("budget", [1.5, 0.5])
+def test_process_0_alone_charges_the_ledger(start, tmp_path, budget):
+    pytest.importorskip("sqlalchemy")
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.create("visits", n=sum(N), epsilon=budget, delta=1e-5)
+    # Process 1 cannot reach the ledger.
+    own = [("--ledger", url, "--dataset", "visits") for url in (ledger.url, "sqlite:////nowhere/ledger.db")]
+    first, second = ended(start("--output", tmp_path / "model", own=own))
+    kinds = [entry.kind for entry in ledger.entries("visits")]
+    if budget > 1:
+        assert (first[0], second) == (0, (0, "", ""))
+        assert kinds == ["opened", "reserved", "committed"]
+        return
+    assert (first[:2], second[:2], kinds) == ((2, ""), (2, ""), ["opened"])
+    assert "nothing was reserved" in first[2]
+    assert second[2].startswith("dplateau: process 0: ")
+    assert not (tmp_path / "model").exists()
+
+
+def test_what_the_options_need(dplateau, folder):
+    code, _, err = dplateau("train", folder / "part-0.csv", "--schema", folder / "my.toml", "--epsilon", 1, "--processes", 2)
+    assert code == 2
+    assert "--coordinator, --processes and --process-id are for --distributed" in err

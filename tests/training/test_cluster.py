@@ -1,0 +1,202 @@
+"""Two processes on one machine: the sums of one, noise by slices, batches by parts, and one clear line for what goes wrong."""
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dplateau.spec import InputError
+from dplateau.training import Cluster, SecureGenerator, train
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from two_processes import FIRST, LOSSES, ONE_PASS, UPDATES, N, Quiet, problem, run_of  # noqa: E402
+
+FALSE_ALARM = 1e-9
+
+
+def started(what, *arguments, count=2):
+    """Processes 0, 1, ... that do ``what``, connected over a free port."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, "-W", "ignore", str(HERE / "two_processes.py"), f"127.0.0.1:{port}"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return [subprocess.Popen([*command, str(index), what, *map(str, arguments)], **pipes) for index in range(count)]
+
+
+def answers(what):
+    """What each of two processes answers."""
+    running = started(what)
+    try:
+        with ThreadPoolExecutor() as readers:  # a process that cannot write would keep the other one waiting
+            said = list(readers.map(lambda one: one.communicate(timeout=100), running))
+    finally:
+        for one in running:
+            one.kill()
+    for one, (_, error) in zip(running, said, strict=True):
+        assert one.returncode == 0, error
+    return [json.loads(out.splitlines()[-1]) for out, _ in said]
+
+
+def right_scale(noise):
+    """Two-sided chi-square test that the noise has unit variance."""
+    tail = stats.chi2(noise.size).cdf(np.sum(noise**2))
+    return 2 * min(tail, 1 - tail) > FALSE_ALARM
+
+
+def test_sums_are_those_of_one_process_to_the_bit():
+    found = answers("noiseless")
+    assert found[0] == found[1]
+    for loss in LOSSES:
+        for update, (fields, options) in UPDATES.items():
+            alone = train(run_of(**fields), LOSSES[loss], *problem(), generator=Quiet(), dtype="float64", **options)
+            assert abs(alone.weights).max() > 1e-4
+            assert found[0][f"{loss} {update}"] == alone.weights.view(np.int64).tolist(), (loss, update)
+
+
+def test_one_pass_takes_equal_parts_of_every_batch_and_has_the_sums_of_one_process():
+    found = answers("in_passes")
+    assert found[0] == found[1]
+    features, target = problem(600)
+    for name, (fields, options) in ONE_PASS.items():
+        run = run_of(n=600, **fields)
+        parts = np.broadcast_to(np.asarray(run.sampling.divisors(600)), run.steps).astype(int) // 2
+        edges = np.concatenate([[0], np.cumsum(parts), [300]])
+        order = np.concatenate([np.r_[a:b, 300 + a : 300 + b] for a, b in pairwise(edges)])
+        alone = train(run, LOSSES["logistic"], features[order], target[order], generator=Quiet(), dtype="float64", **options)
+        assert abs(alone.weights).max() > 1e-4
+        assert found[0][name] == alone.weights.view(np.int64).tolist(), name
+
+
+def test_noise_is_drawn_once_for_each_weight_by_the_process_whose_slice_it_is():
+    """5 weights: process 0 draws for the first 3. A correlation of 6.5 / sqrt(2,000) = 0.15 between any two would be found."""
+    found = answers("noise")
+    assert found[0]["noise"] == found[1]["noise"]
+    noise = np.array(found[0]["noise"]) * 60
+    steps = len(noise)
+    assert all(right_scale(weight) for weight in noise.T)
+    for own in (noise[:, :3], noise[:, 3:]):
+        assert not right_scale(0.9 * own)
+        assert not right_scale(1.1 * own)
+    seen = np.corrcoef(np.hstack([noise[:-1], noise[1:]]), rowvar=False)
+    assert abs(seen - np.eye(len(seen))).max() < 6.5 / math.sqrt(steps)
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-6
+    # One seed in both processes gives each another stream, the same one every time.
+    assert [one["same"] for one in found] == [True, True]
+    assert found[0]["seeded"] != found[1]["seeded"]
+
+
+def test_parts_of_batches_have_the_law_of_a_batch():
+    found = answers("batches")
+    assert found[0] == found[1]
+    parts = np.array([FIRST, N - FIRST])
+    # Records of process 0 add 2, the others 1. A variance that is a quarter off would be found (595 steps).
+    for kind, rate in (("poisson", 30 / N), ("random-allocation", 1 / 7)):
+        sums = np.array(found[0][kind])
+        assert abs(sums - sums.round()).max() < 1e-2
+        mean, variance = rate * (2 * parts[0] + parts[1]), rate * (1 - rate) * (4 * parts[0] + parts[1])
+        assert abs(sums.mean() - mean) < 6 * math.sqrt(variance / len(sums))
+        if kind == "random-allocation":  # every record is in one batch of an epoch of 7
+            assert np.ptp(sums.reshape(-1, 7).sum(axis=1)) == pytest.approx(0, abs=0.1)
+        assert 0.75 < sums.var() / variance < 1.33
+
+
+def test_whatever_does_not_fit_is_said_in_every_process():
+    first, second = answers("refusals")
+    for name, words in {
+        "n": "the processes have 250, 351 rows, 601 in all, but the run has n = 602",
+        "step size": "process 1 has another run than process 0",
+        "l2": "process 1 has another setting",
+        "loss": "process 1 has another loss",
+        "seed": "process 1 has another setting",
+        "width": "process 1 has another",
+        "odd": "n = 601 and all batch sizes must be multiples of 2",
+        "odd batches": "n = 600 and all batch sizes must be multiples of 2",
+        "ends early": "the records end after 240 rows but the run has n = 300",
+        "infinite": "some records have features that are not finite numbers",
+        "code": "process 1 has another version of dplateau, or of a library",
+        "same rows": "two processes have the same rows",
+        "order": "the run's sampling is cyclic",
+        "ledger": "the budget does not cover it",
+    }.items():
+        assert words in first[name], name
+        assert words in second[name], name
+    assert "not finite numbers" in second["not finite"]
+    assert first["not finite"] == f"process 1: {second['not finite']}"
+    assert second["ledger"].startswith("process 0: ")
+    assert first["then"] == second["then"] == "nothing"
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_that_is_killed_ends_the_other(killed, tmp_path):
+    mark = tmp_path / "started"
+    running = started("lost", mark)
+    try:
+        end = time.monotonic() + 60
+        while not mark.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(3 + np.random.default_rng(killed).uniform(0, 2))
+        assert [one.poll() for one in running] == [None, None]
+        os.kill(running[killed].pid, signal.SIGKILL)
+        out, _ = running[1 - killed].communicate(timeout=60)
+    finally:
+        for one in running:
+            one.kill()
+    # JAX itself may end the process first where its coordinator, process 0, is gone; the command tells that, too.
+    code = running[1 - killed].returncode
+    assert code in ((3, -signal.SIGABRT) if killed == 0 else (3,))
+    if code == 3:
+        assert "another process ended, or cannot be reached: nothing was released" in out
+    assert "weights" not in out
+
+
+def test_several_devices_of_one_process(process):
+    code = """
+from two_processes import *
+cluster = Cluster()
+alone, shared = (
+    train(run_of(), Logistic(), *problem(), generator=Quiet(), dtype="float64", cluster=one) for one in (None, cluster)
+)
+assert cluster.mesh.size == 3 and (alone.weights == shared.weights).all()
+assert "processes" not in {one.name for one in shared.assumptions}
+run = run_of(sampling=Poisson(50.0), noise_multiplier=1.0)
+print(train(run, Logistic(), *problem(), cluster=cluster).weights.shape)
+"""
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    found = process(code=code, env=environment)
+    assert found.stdout == "(5,)\n", found.stderr
+
+
+def test_a_cluster_of_one_device_changes_no_bit():
+    seeded = [
+        train(run_of(), LOSSES["logistic"], *problem(), generator=SecureGenerator(insecure_seed=0), cluster=cluster).weights
+        for cluster in (None, Cluster())
+    ]
+    assert (seeded[0] == seeded[1]).all()
+
+
+def test_persons_are_trained_on_one_process():
+    from dplateau.training.shared import check_shared
+
+    with pytest.raises(InputError, match="person"):
+        check_shared(run_of(unit="person"))
+
+
+def test_generators_with_one_key_are_found():
+    marks = [SecureGenerator(insecure_seed=1).for_process(index).mark() for index in (0, 1, 1)]
+    assert marks[0] != marks[1]
+    assert marks[1] == marks[2]
+    assert SecureGenerator().for_process(1).mark() != SecureGenerator().for_process(1).mark()

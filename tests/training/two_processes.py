@@ -1,0 +1,173 @@
+"""What ``test_cluster.py`` runs in each of two processes: ``python two_processes.py HOST:PORT INDEX WHAT`` prints JSON."""
+
+import faulthandler
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from dplateau.losses import Logistic, Softmax
+from dplateau.spec import Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
+from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass
+from dplateau.training.cluster import agree_on_code
+
+N, FIRST, D = 601, 250, 5
+UPDATES = {
+    "momentum": ({"update": "post-processed"}, {"momentum": 0.5, "average": 0.3}),
+    "ball": ({"released": "last", "smoothness": 200.0, "strong_convexity": 0.0, "diameter": 0.05}, {}),
+}
+LOSSES = {"logistic": Logistic(), "softmax": Softmax(3)}
+
+
+class Quiet(SecureGenerator):
+    """Batches as ever, and no noise."""
+
+    def normal(self, shape):
+        return np.zeros(shape)
+
+
+def problem(n=N, d=D):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, d)), rng.integers(0, 2, n)
+
+
+def run_of(**changes):
+    return Run(
+        **{"n": N, "sampling": FullBatch(), "steps": 20, "noise_multiplier": 5.0, "step_size": 0.03, "clip_norm": 9.0, **changes}
+    )
+
+
+def own(cluster, *arrays):
+    part = slice(0, FIRST) if cluster.first else slice(FIRST, None)
+    return [one[part] for one in arrays]
+
+
+def noiseless(cluster):
+    """The iterates of full batches without noise, in bits."""
+    found = {}
+    for loss in LOSSES:
+        for update, (fields, options) in UPDATES.items():
+            data = own(cluster, *problem())
+            result = train(run_of(**fields), LOSSES[loss], *data, generator=Quiet(), dtype="float64", cluster=cluster, **options)
+            found[f"{loss} {update}"] = result.weights.view(np.int64).tolist()
+    return found
+
+
+def noise(cluster):
+    """The iterates of a run on rows of zeros; in process 1 with an entry that tells its rows from the others'."""
+    run = run_of(steps=2000, step_size=1.0, noise_multiplier=1.0, n=60, clip_norm=1.0)
+    rows = np.zeros((20 if cluster.first else 40, D))
+    result = train(run, Logistic(), rows, np.zeros(len(rows)), dtype="float64", keep_iterates=True, cluster=cluster)
+    seeds = [SecureGenerator(insecure_seed=3).for_process(index).normal(3).tolist() for index in (cluster.index, cluster.index)]
+    return {"noise": np.diff(result.iterates, axis=0).tolist(), "same": seeds[0] == seeds[1], "seeded": seeds[0]}
+
+
+def batches(cluster):
+    """How many records a step uses, times what each adds; without noise. All records are alike, and weights stay near zero."""
+    found = {}
+    for sampling in (Poisson(30.0), RandomAllocation(100)):
+        fields = {"sampling": sampling, "steps": 595, "step_size": 1e-9, "noise_multiplier": 1.0}
+        features, target = np.ones((N, 1)), np.zeros(N)
+        features[:FIRST] = 2.0  # what process 0 adds is twice as much
+        data = own(cluster, features, target)
+        result = train(run_of(**fields), Logistic(), *data, generator=Quiet(), dtype="float64", keep_iterates=True, cluster=cluster)
+        divisors = np.broadcast_to(sampling.divisors(N), 595)
+        found[sampling.kind] = (-np.diff(result.iterates[:, 0]) / 1e-9 * divisors / 0.5).tolist()
+    return found
+
+
+ONE_PASS = {
+    "equal": ({"sampling": OnePass(12), "steps": 50}, {}),
+    "some left over": ({"sampling": OnePass(14), "steps": 40, "update": "post-processed"}, {"momentum": 0.5, "average": 0.5}),
+    "growing": ({"sampling": OnePass((2, 4, 60, 500)), "steps": 4}, {}),
+    "last": ({"sampling": OnePass(12), "steps": 50, **UPDATES["ball"][0]}, {}),
+}
+
+
+def in_passes(cluster):
+    """The released weights of one pass without noise, in bits: process 0 has the first half of the rows, in blocks of 7."""
+    features, target = problem(600)
+    half = slice(0, 300) if cluster.first else slice(300, 600)
+    features, target = features[half], target[half]
+    found = {}
+    for name, (fields, options) in ONE_PASS.items():
+        blocks = ((features[i : i + 7], target[i : i + 7]) for i in range(0, 300, 7))
+        run = run_of(n=600, **fields)
+        options = {"generator": Quiet(), "cluster": cluster, **options}
+        result = train_one_pass(run, Logistic(), blocks, **options)
+        found[name] = result.weights.view(np.int64).tolist()
+        again = train(run, Logistic(), features, target, dtype="float64", **options)
+        assert (again.weights == result.weights).all()
+    return found
+
+
+def told(work):
+    """What a wrong call says."""
+    try:
+        work()
+    except InputError as error:
+        return str(error)
+    return "nothing"
+
+
+def refusals(cluster):
+    """What is said, in each process, of whatever does not fit."""
+    features, target = own(cluster, *problem())
+    second = not cluster.first
+
+    def say(run, x=features, y=target, **options):
+        return told(lambda: train(run, Logistic(), x, y, cluster=cluster, **options))
+
+    bad = features.copy()
+    bad[0, 0] = np.nan
+    same = problem()
+    return {
+        "n": say(run_of(n=N + 1)),
+        "step size": say(run_of(step_size=0.02 if second else 0.03)),
+        "l2": say(run_of(), l2=0.5 if second else 0.0),
+        "loss": told(lambda: train(run_of(), Logistic() if second else Softmax(2), features, target, cluster=cluster)),
+        "seed": say(run_of(), generator=SecureGenerator(insecure_seed=1) if second else None),
+        "not finite": say(run_of(), bad if second else features),
+        "width": say(run_of(), features[:, :3] if second else features),
+        "same rows": told(lambda: train(run_of(n=2 * N), Logistic(), *same, cluster=cluster)),
+        "order": say(run_of(sampling=Cyclic(50))),
+        "odd": say(run_of(sampling=OnePass(10), steps=60)),
+        "odd batches": say(run_of(n=N - 1, sampling=OnePass(15), steps=40)),
+        "ends early": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
+        "infinite": say(run_of(n=400, sampling=OnePass(100), steps=4), bad[:200] if second else features[:200], target[:200]),
+        "code": told(lambda: agree_on_code(Other(cluster.mesh) if second else cluster)),
+        "ledger": say(run_of(), ledger=None if second else Refusing()),
+        "then": told(lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
+    }
+
+
+class Other(Cluster):
+    """A process with other code."""
+
+    def agree(self, facts):
+        super().agree({name: f"{text}, changed" for name, text in facts.items()})
+
+
+class Refusing:
+    def reserve(self, run, **_):
+        raise InputError("the budget does not cover it.")
+
+
+def lost(cluster):
+    """Train for ever; the other one is killed."""
+    Path(sys.argv[4]).write_text("started")
+    try:
+        train(run_of(steps=10**7), Logistic(), *own(cluster, *problem()), cluster=cluster)
+    except ProcessLost as error:
+        print(json.dumps(str(error)), flush=True)
+        os._exit(3)
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(100, exit=True)  # no process outlives its test for long
+    joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
+    answer = globals()[sys.argv[3]](joined)
+    print(json.dumps(answer), flush=True)
+    joined.close()
