@@ -69,7 +69,7 @@ def _louder(run: Run, factor: float) -> Run:
 
 def _by_composition(run: Run, delta: float) -> Curve:
     """What composition gives, about: to search with."""
-    return lambda x: about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta)
+    return lambda x: about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta, 0.0)
 
 
 def _closed(run: Run, epsilon: float, delta: float) -> float:

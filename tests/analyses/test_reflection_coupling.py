@@ -146,7 +146,7 @@ def curved(**changes):
     ("sampling", "convex", "any_loss"),
     [
         (dp.Poisson(256), 0.0023, 0.0117),
-        (dp.FixedSize(256), 0.0024, 0.0065),
+        (dp.FixedSize(256), 0.0023, 0.0065),
         (dp.RandomAllocation(256), 0.0023, 0.0117),
         (dp.Cyclic(256), 0.0753, 0.1368),
     ],

@@ -25,6 +25,8 @@ from dplateau.accounting.terms import Composition, renyi_divergence
 
 _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
+_NEAR: Final = 0.3
+"""Where a tilted Gaussian says less, few losses may decide, and it may be far off."""
 _LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
 
@@ -101,9 +103,12 @@ class RenyiDP(Guarantee):
             return found if found <= value + 1e-3 * (1 + abs(value)) else minimum(certified, *_SEARCH, xtol=0.02)[1]
 
 
-def about_epsilon(composition: Composition, delta: float) -> float:
-    """About what epsilon is, for searches: by a tilted Gaussian, or what Renyi divergences say where there is none."""
+def about_epsilon(composition: Composition, delta: float, near: float = _NEAR) -> float:
+    """About what epsilon is, for searches: by a tilted Gaussian, or what Renyi divergences say where that is below ``near``.
+
+    Look-backs are compared as it is; a search that is confirmed afterwards takes ``near`` = 0.
+    """
     with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-        if 0 < (value := rough_epsilon(composition, delta)) < math.inf:
+        if near < (value := rough_epsilon(composition, delta)) < math.inf:
             return value
     return RenyiDP((composition,)).upper(delta)

@@ -56,9 +56,9 @@ class ExactCompositionBound(Analysis):
         one = compositions(drawn(run))[0][0]
         few = 0 < one.steps * one.rate <= _FEW
         if allocated:
-            about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta)
+            about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
             return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6
         with suppress(ArithmeticError, ValueError):
             if few:
                 return rough_lattice_epsilon(one, delta)
-        return about_epsilon(one, delta)
+        return about_epsilon(one, delta, 0.0)

@@ -2,7 +2,7 @@
 
 A step of a run whose records are drawn one by one is the same wherever they lie: each device sums its own records' integers, the
 sums are added and scattered over slices of the weights, each device adds the noise of its own slice, and the noisy slices are
-gathered (``docs/proofs/arithmetic.md``, section 9).
+gathered (``docs/proofs/several-processes.md``).
 """
 
 from __future__ import annotations
