@@ -49,7 +49,7 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "adult": Setting(29_305, (123,), 2, 1 << 20, 100_000),
-    "mlp": Setting(60_000, (784,), 10, 1 << 17, 20_000),
+    "mlp": Setting(60_000, (784,), 10, 1 << 17, 4_000),
     "cnn": Setting(60_000, (28, 28, 1), 10, 1 << 16, 10_000),
 }
 
