@@ -200,3 +200,19 @@ def test_generators_with_one_key_are_found():
     assert marks[0] != marks[1]
     assert marks[1] == marks[2]
     assert SecureGenerator().for_process(1).mark() != SecureGenerator().for_process(1).mark()
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (("nonsense", 2, 0), r"the coordinator is 'nonsense': expected HOST:PORT"),
+        ((":5000", 2, 0), r"the coordinator is ':5000': expected HOST:PORT"),
+        (("10.0.0.1:99999", 2, 0), r"the coordinator is '10.0.0.1:99999': expected HOST:PORT"),
+        (("10.0.0.1:5000", 2, 2), r"process_id is 2: expected a number from 0 to 1, of 2 processes"),
+        (("10.0.0.1:5000", 2, -1), r"process_id is -1: expected a whole number >= 0"),
+        (("10.0.0.1:5000", 0, 0), r"processes is 0: expected a whole number >= 1"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_before_anything_is_connected(where, words):
+    with pytest.raises(InputError, match=words):
+        Cluster.connect(*where)

@@ -24,6 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, UncertifiedError
+from dplateau.spec.schedule import integer
 from dplateau.training.errors import ProcessLost
 
 T = TypeVar("T")
@@ -137,6 +138,7 @@ class Cluster:
         ProcessLost
             Not all processes were there in time.
         """
+        _check_place(coordinator, processes, process_id)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.config.update("jax_enable_preemption_service", False)
         times: dict[str, Any] = {
@@ -249,6 +251,17 @@ class Cluster:
         if self.processes > 1:
             with suppress(Exception):
                 jax.distributed.shutdown()
+
+
+def _check_place(coordinator: str | None, processes: int | None, process_id: int | None) -> None:
+    """Raise ``InputError`` where an address has no port, or there are no such processes: JAX would fail, or wait for them."""
+    host, _, port = (coordinator or "HOST:1").rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"the coordinator is {coordinator!r}: expected HOST:PORT, such as 10.0.0.1:5000.")
+    count = None if processes is None else integer("processes", processes)
+    place = None if process_id is None else integer("process_id", process_id, low=0)
+    if count is not None and place is not None and place >= count:
+        raise InputError(f"process_id is {place}: expected a number from 0 to {count - 1}, of {count} processes.")
 
 
 def agree_on_code(cluster: Cluster) -> None:
