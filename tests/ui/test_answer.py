@@ -378,7 +378,7 @@ def test_a_rough_search_that_finds_nothing_ends_soon(monkeypatch):
     """Where few draws decide, what is about epsilon may jump back and forth: 200 values were asked for nothing."""
     asked: list[float] = []
 
-    def nothing(composition, delta):
+    def nothing(composition, delta, near):
         asked.append(delta)
         return math.inf
 
