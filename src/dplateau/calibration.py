@@ -27,7 +27,7 @@ _SLOPE: Final = -1.1
 """About how log(epsilon) falls with it."""
 _NEAR: Final = 1e-9
 """How far below the target, as a share of it, a certified epsilon may lie."""
-_COMPOSED: Final = 1e-6
+_COMPOSED: Final = 4e-6
 """The same where every evaluation takes its time: of exact compositions, whose enclosures are about as wide, and of mixtures."""
 _LOOKING: Final = 1e-5
 """The same for bounds that look back: they jump a little where another look-back is chosen."""
@@ -36,7 +36,9 @@ _ALLOCATED: Final = 1e-4
 _ROUGH: Final = 1e-3
 """The same of a number that is only shown."""
 _TRUSTED: Final = 0.03
-"""Within this times the root of a tolerance, a search takes the last secant's word."""
+"""Within this times the root of a tolerance, a search takes the word of a slope that it was told."""
+_NEARLY: Final = 0.01
+"""No secant's word is taken further away than this."""
 _LONG, _SHORT = 200, 12
 """Most values of a curve that are looked at; of one to search with fewer, since it may jump back and forth."""
 _BESIDE: Final = 0.2
@@ -166,14 +168,15 @@ def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
 
 
 def _reached(
-    curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, *, rough: bool = False
+    curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, *, rough: bool = False, told: bool = False
 ) -> tuple[float, float]:
     """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
     Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket. Of a ``rough`` curve the
-    last secant is not checked, and a short search that does not end has an answer, too.
+    last secant is not checked, nor the first if another curve has ``told`` the slope, and a short search that does not end has an
+    answer, too.
     """
-    most, trusted = (_SHORT, _TRUSTED * math.sqrt(near)) if rough else (_LONG, 0.0)
+    most = _SHORT if rough else _LONG
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     above = below = 0.0
     for attempt in range(most):
@@ -182,8 +185,10 @@ def _reached(
             return x, slope
         change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
         slope = change if -50 < change < -0.01 else slope
-        if -near <= value <= 0 or (attempt and abs(value) <= trusted):
-            return x - (value + near / 3) / slope, slope
+        # A secant errs by about the product of what its two points missed by; a slope that was told, by some share.
+        trusted = max(_TRUSTED * math.sqrt(near) if told else 0.0, min(near / abs(last[1] or 1.0), _NEARLY))
+        if -near <= value <= 0 or (rough and abs(value) <= trusted):
+            return x - (value + near / 2) / slope, slope
         if value > 0:
             low, above = x, value
         else:
@@ -195,7 +200,7 @@ def _reached(
             raise InputError(f"no noise_multiplier reaches epsilon {epsilon:g} at this delta: raise epsilon or delta.")
         if high < floor:
             raise InputError(f"epsilon {epsilon:g} needs almost no noise here (noise_multiplier below 1e-5): lower epsilon.")
-        x -= min(max((value + near / 3) / slope, -reach), reach)
+        x -= min(max((value + near / 2) / slope, -reach), reach)
         if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
             x = (low + high) / 2
         reach *= 2
@@ -211,10 +216,11 @@ def _floor(run: Run | Runs) -> float:
 
 def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, rough: list[Curve], near: float) -> Run | Runs:
     """The least noise, nearly; a schedule is scaled as a whole, and so are several runs."""
-    slope, floor = _SLOPE, _floor(run)
+    slope, floor, told = _SLOPE, _floor(run), False
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
-            x, slope = _reached(curve, epsilon, x, slope, near, floor, rough=True)
+            x, slope = _reached(curve, epsilon, x, slope, near, floor, rough=True, told=told)
+            told = True
     x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
     return _scaled(run, math.exp(x))
 

@@ -67,7 +67,7 @@ def test_two_log_normals(mu: float, nu: float) -> None:
         above, below = (excess(law, y) for law in laws)
         assert below <= truth * (1 + 1e-9)
         assert truth <= above * (1 + 1e-9)
-        assert above - below <= 2e-3 * truth + 1e-60
+        assert above - below <= 2e-3 * truth + 1e-50
 
 
 def test_a_constant_is_a_point_of_every_lattice() -> None:
@@ -77,7 +77,7 @@ def test_a_constant_is_a_point_of_every_lattice() -> None:
         for y in (3.9, 4.0, 4.01, 4.2):
             above, below = (excess(law, y) for law in laws)
             assert below * (1 - 1e-9) <= call(mu, y - 3) <= above * (1 + 1e-9) + 1e-60
-            assert above - below <= 2e-3 * above + 1e-60
+            assert above - below <= 2e-3 * above + 1e-50
 
 
 def test_the_mean_is_kept_and_the_order_rises_with_every_sum() -> None:
@@ -178,4 +178,4 @@ def test_coarser_points_only_widen_the_enclosure() -> None:
     for y in (90.0, 100.0, 105.0, 150.0):
         ends = [partial(excess, law)(y) for law in (coarse[1], fine[1], fine[0], coarse[0])]
         assert ends == sorted(ends)
-        assert ends[3] - ends[0] > 20 * (ends[2] - ends[1])
+        assert ends[3] - ends[0] > 15 * (ends[2] - ends[1])

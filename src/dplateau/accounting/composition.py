@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -166,11 +166,11 @@ class ExactComposition(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         """The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
-        result = self._larger(self.directions, delta)
-        return Enclosure(self._larger(self.below, delta).lower, result.upper) if self.below else result
+        result = self.larger(self.directions, delta)
+        return Enclosure(self.larger(self.below, delta).lower, result.upper) if self.below else result
 
     def upper(self, delta: float) -> float:
-        return self._larger(self.directions, delta, upper=True).upper
+        return _upper(self, delta)
 
     def delta(self, epsilon: float) -> Enclosure:
         result = Enclosure(0.0, 0.0)
@@ -246,7 +246,8 @@ class ExactComposition(Guarantee):
         """mu, where every step is a plain Gaussian."""
         return None if any(composition.terms for composition in self.directions) else self.directions[0].gaussian
 
-    def _larger(self, directions: tuple[Composition, ...], delta: float, *, upper: bool = False) -> Enclosure:
+    def larger(self, directions: tuple[Composition, ...], delta: float, *, upper: bool = False) -> Enclosure:
+        """The epsilon of the direction that costs more; ``upper`` asks for that end alone."""
         result = Enclosure(0.0, 0.0)
         for composition in directions:
             known = result.upper if upper else result.lower
@@ -297,3 +298,9 @@ class ExactComposition(Guarantee):
         """Where two enclosures meet. A law that was rounded upwards may lie above an upper end for the steps themselves."""
         lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
         return Enclosure(min(lower, upper) if self.below else lower, upper)
+
+
+@lru_cache(maxsize=32)
+def _upper(guarantee: ExactComposition, delta: float) -> float:
+    """Kept, since several searches ask for the same one."""
+    return guarantee.larger(guarantee.directions, delta, upper=True).upper

@@ -35,6 +35,8 @@ from dplateau.accounting.terms import Composition, Cumulants
 
 WIDTH: Final = 1e-6
 """Aim for the width of an enclosure of epsilon."""
+_PATIENCE: Final = 2
+"""After so many attempts it is asked whether the most nodes would do."""
 _MOST: Final = 40_000
 """Greatest number of nodes of one line; beyond it the lattice is the better method."""
 _FURTHER: Final = (1.03, 1.07, 1.12, 1.2, 1.5, 2.0, 3.0)
@@ -202,6 +204,7 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
     k, _, curvature = axis(c)
     h = 2 * math.pi / period
     omega = 1.3 * math.sqrt(2 * max(k - c * epsilon - log_allowed, 1.0) / curvature)
+    before, growth, attempt = 0.0, 1.0, 0
     while True:
         count = math.ceil(omega / h) + 1
         if count > _MOST:
@@ -211,7 +214,10 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
         missing = k + 0.01 - math.log(math.pi * omega) - decay - c * epsilon - log_allowed
         if missing <= 0:
             break
-        omega *= min(max(1.05 * (1 + missing / max(decay, 1e-9)), 1.1), 2.0)
+        if attempt >= _PATIENCE and missing > math.log(_MOST / count) + _gained(before, decay, growth, _MOST / count):
+            raise TooSlowError
+        growth = min(max(1.05 * (1 + missing / max(decay, 1e-9)), 1.1), 2.0)
+        before, omega, attempt = decay, growth * omega, attempt + 1
     # With many nodes the terms may cancel, and their errors do not.
     log_tolerance = math.log(width * min(c, 1.0) / 1e4) - 2 * math.log(max(count / 20, 1.0))
     at = h * np.arange(count + 1)
@@ -226,6 +232,11 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
     log_term[0] -= math.log(2)
     error = np.expm1(np.minimum(error, 100.0)) + ULP * (16 + 4 * np.abs(total) + 4 * np.abs(log_term))
     return Line(s, log_term, error, period, (further, chernoff), log_tail)
+
+
+def _gained(before: float, decay: float, growth: float, further: float) -> float:
+    """What the decay gains about if it goes on as a power of the frequency."""
+    return decay * (further ** min(math.log(decay / before) / math.log(growth), 2.0) - 1) if 0 < before < decay else 0.0
 
 
 def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, log_allowed: float) -> tuple[float, float, float]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -29,19 +30,34 @@ FINE: Final = 1 / 256
 """Greatest spacing, as a share of the distance from the middle, or from 0."""
 _SIGNED: Final = 1 / 64
 """The same where values may be negative."""
-_RARE, _UNSEEN = 1e-64, 1e-32
-"""Mass, or share of the mean, that an end of the lattices may leave out; that of a signed law."""
+_RARE, _RARE_COARSE, _RARE_SIGNED = 1e-52, 1e-32, 1e-32
+"""Mass, or share of the mean, that an end of the lattices may leave out; of lattices that are not close; of a signed law."""
+_LITTLE: Final = 1e-14
+"""Mass, or share of the mean, of ends that are rarely asked for: their lattices are coarser."""
+_COARSER: Final = 4.0
+"""By so much."""
+CLOSE, _AWAY = 1 / 100, 2.0
+"""Lattices that are finer than this are coarser by so much but for the middle's: what is rounded there adds up most."""
 _OCTAVE: Final = 4.0
 """Ratio of the distances at the two ends of a lattice."""
 _FEW: Final = 8
 """Fewer points make no lattice of their own."""
 LONGEST: Final = 8192
 """Greatest number of points of the smaller of two blocks that are added."""
+_FEW_POINTS: Final = 6
+"""Power of 2 of points in a cell that are few."""
 _MOST: Final = 1 << 21
 """Greatest number of points of one spacing."""
 _BEYOND: Final = 1 << 62
 _SPAN: Final = 1e100
 """Greatest ratio of the largest number to the least."""
+
+
+@lru_cache
+def _shares(step: int) -> Array:
+    """What the lower and the upper end of a cell get of the masses at its points, shape (step, 2)."""
+    between = np.arange(step) / step
+    return np.stack([1 - between, between], axis=1)
 
 
 class Span(NamedTuple):
@@ -50,6 +66,16 @@ class Span(NamedTuple):
     scale: int
     start: int
     stop: int
+
+    @property
+    def begin(self) -> float:
+        """Where it starts."""
+        return math.ldexp(self.start, self.scale)
+
+    @property
+    def end(self) -> float:
+        """Where it stops."""
+        return math.ldexp(self.stop, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +115,8 @@ class Block:
         """The same on a lattice of at least this spacing."""
         if scale <= self.scale:
             return self
+        if self.excess is None and scale <= self.scale + _FEW_POINTS:
+            return self._by_cells(scale, 1 << scale - self.scale)
         at = np.ldexp(self.first + np.arange(self.mass.size, dtype=float), self.scale - scale)
         place = np.floor(at)
         first, between = int(place[0]), at - place
@@ -99,6 +127,17 @@ class Block:
             return Block(scale, first, np.bincount(index, kept, size) + np.bincount(index + 1, up, size), None)
         moved = np.ldexp(self.excess, self.scale - scale) + self.mass * between
         return Block(scale, first, np.bincount(index, self.mass), np.bincount(index, moved))
+
+    def _by_cells(self, scale: int, step: int) -> Block:
+        """The same with ``step`` points in each cell, rounded upwards."""
+        first, ahead = divmod(self.first, step)
+        cells = -(-(ahead + self.mass.size) // step)
+        mass, up = np.zeros(cells * step), np.zeros(cells + 1)
+        mass[ahead : ahead + self.mass.size] = self.mass
+        parts = mass.reshape(cells, step) @ _shares(step)
+        up[:-1] = parts[:, 0]
+        up[1:] += parts[:, 1]
+        return Block(scale, first, up, None)
 
     def doubled(self) -> Block:
         """Twice the masses."""
@@ -153,14 +192,14 @@ class Law:
         scales = sorted({block.scale for block in (*self.blocks, *other.blocks)})
         pairs, fine, other_fine = list[tuple[Block, Block]](), list[Block](), list[Block]()
         for scale in scales:
-            mine, others = ([b for b in law.blocks if b.scale == scale] for law in (self, other))
-            fine, other_fine = ([b.coarser(scale) for b in finer] for finer in (fine, other_fine))
+            mine, fine = [b for b in self.blocks if b.scale == scale], _joined(b.coarser(scale) for b in fine)
             if self is other:  # Each pair of two spacings occurs twice.
-                pairs += product(mine, (*others, *(block.doubled() for block in _joined(fine))))
+                pairs += product(mine, (*mine, *(block.doubled() for block in fine)))
             else:
-                pairs += product(mine, (*others, *_joined(other_fine)))
-                pairs += product(_joined(fine), others)
-            fine, other_fine = _joined([*fine, *mine]), _joined([*other_fine, *others])
+                others, other_fine = [b for b in other.blocks if b.scale == scale], _joined(b.coarser(scale) for b in other_fine)
+                pairs += (*product(mine, (*others, *other_fine)), *product(fine, others))
+                other_fine += others
+            fine += mine
         # Whoever is at 0 adds to a mass there what the other one adds to the mean.
         infinite = self.infinite + other.infinite
         if self.zero or other.zero:
@@ -185,19 +224,25 @@ class Law:
         return value[order], mass[order]
 
 
-def lattices(middle: float, width: float, low: float, high: float, *, signed: bool = False, fine: float = FINE) -> list[Span]:
-    """Lattices from ``low`` to ``high`` whose spacing is a share of the distance from ``middle``, but for ``width`` around it, and
-    no more than that share of the distance from 0 where values are positive.
+def lattices(
+    middle: float, width: float, ends: tuple[float, float], inner: tuple[float, float], *, signed: bool = False, fine: float = FINE
+) -> list[Span]:
+    """Lattices between two ``ends`` whose spacing is a share of the distance from ``middle``, but for ``width`` around it, and
+    no more than that share of the distance from 0 where values are positive. Beyond ``inner`` they are coarser.
     """
+    low, high = ends
     if not (low < high < _SPAN * width if signed else 0 < low < high < _SPAN * low):
         raise TooSlowError
+    share = _SIGNED if signed else fine
+    away = _AWAY if share < CLOSE else 1.0
     pieces: list[tuple[float, float, int]] = []
 
     def piece(start: float, end: float, distance: float) -> None:
         start, end = max(start, low), min(end, high)
         if start >= end:
             return
-        scale = math.floor(math.log2((_SIGNED if signed else fine) * distance))
+        coarser = _COARSER if end <= inner[0] or start >= inner[1] else 1.0
+        scale = math.floor(math.log2(share * coarser * distance))
         if pieces and end - start < math.ldexp(_FEW, scale):
             pieces[-1] = pieces[-1][0], end, pieces[-1][2]
         else:
@@ -212,17 +257,17 @@ def lattices(middle: float, width: float, low: float, high: float, *, signed: bo
         at, body = low, max(body, width)
         while at < body:
             at, start = min(_OCTAVE * at, body), at
-            piece(start, at, start)
+            piece(start, at, start * away)
     if signed or width <= middle / 2:
         while body > width:
             body, far = max(body / _OCTAVE, width), body
-            piece(middle - far, middle - body, body)
+            piece(middle - far, middle - body, body * away)
         piece(middle - width, middle + width, width)
     else:
         piece(body, middle + width, width)
     far = width
     while middle + far < high:
-        piece(middle + far, middle + _OCTAVE * far, far)
+        piece(middle + far, middle + _OCTAVE * far, far * away)
         far *= _OCTAVE
     if not (found := list(_aligned(pieces))):
         raise TooSlowError
@@ -272,14 +317,20 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     value, mass = value[order], mass[order]
     share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])[::-1]
     left, middle, right = (float(value[min(np.searchsorted(share, q), value.size - 1)]) for q in (0.16, 0.5, 0.84))
-    rare = _UNSEEN if law.signed else _RARE
-    low = float(value[np.flatnonzero((share > rare) & (law.signed | (value > 0)))[0]])
-    high = float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
+
+    def between(rare: float) -> tuple[float, float]:
+        """What lies further out has no more mass, or share of the mean."""
+        low = np.flatnonzero((share > rare) & (law.signed | (value > 0)))[0]
+        return float(value[low]), float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
+
+    low, high = between(_RARE_SIGNED if law.signed else _RARE if law.fine < CLOSE else _RARE_COARSE)
     middle = max(middle, low)
     width = max((right - left) / 2, 1e-12 * abs(middle))
     high = max(high, low + law.fine * width) if law.signed else max(high, low * (1 + law.fine))
-    spans = lattices(middle, width, low, high, signed=law.signed, fine=law.fine)
-    placed = tuple(_gathered(blocks, span) for span in spans)
+    spans = lattices(middle, width, (low, high), between(_LITTLE), signed=law.signed, fine=law.fine)
+    reach = [(*(math.ldexp(at, block.scale) for at in (block.first, block.first + block.mass.size)), block) for block in blocks]
+    near = ([block for start, stop, block in reach if start < span.end and stop > span.begin] for span in spans)
+    placed = tuple(_gathered(some, span, down=blocks[0].excess is not None) for some, span in zip(near, spans, strict=True))
     first, last = spans[0], spans[-1]
     ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]
     tops = [block.part(_up(last.stop, last.scale - block.scale), _BEYOND) for block in blocks]
@@ -298,9 +349,9 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     return replace(law, blocks=(*placed, *merged))
 
 
-def _gathered(blocks: list[Block], span: Span) -> Block:
+def _gathered(blocks: list[Block], span: Span, *, down: bool) -> Block:
     """What of the blocks lies on one span. Rounding upwards needs the point at its end too."""
-    down, size = blocks[0].excess is not None, span.stop - span.start + 1
+    size = span.stop - span.start + 1
     mass, excess = np.zeros(size), np.zeros(size)
     for block in blocks:
         shift = span.scale - block.scale

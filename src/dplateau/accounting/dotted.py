@@ -24,6 +24,8 @@ Profile = Callable[[Array], Array]
 _TINY: Final = 1e-300
 _LAWS: Final = 64
 """Greatest number of different laws; each costs two transforms a size."""
+_TRIED: Final = 1e-6 * 1.3 ** np.arange(97)
+"""Losses beyond which there may be nothing to see: up to 1e5."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ def steps_of(composition: Composition) -> list[Step]:
     return steps
 
 
-def beyond(f: Callable[[float], float], limit: float, most: float = math.inf) -> float:
+def beyond(f: Profile, limit: float, most: float = math.inf) -> float:
     """An x > 0 beyond which the decreasing f is below the limit, or ``most`` if that is less."""
-    x = 1e-6
-    while x < most and f(x) > limit:
-        x *= 1.3
-        if x > 1e5:
-            raise TooSlowError
-    return min(x, most)
+    tried = _TRIED[most > _TRIED]
+    with np.errstate(all="ignore"):
+        enough = np.flatnonzero(~(f(tried) > limit))
+    if not enough.size and tried.size == _TRIED.size:
+        raise TooSlowError
+    return float(tried[enough[0]]) if enough.size else most
 
 
 @dataclass(frozen=True)

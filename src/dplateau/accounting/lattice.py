@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -25,12 +25,11 @@ from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 
 _SIZES: Final = (2**14, 2**17, 2**20)
-_FEWEST: Final = 2**13
-_GROWING: Final = tuple(2**k for k in range(14, 21))
-"""Sizes for laws on points, whose only method this is."""
+_GROWING: Final = tuple(2**k for k in range(13, 21))
+_FEWEST: Final = _GROWING[0]
 _LITTLE: Final = 4 / 3
 """An upper end that can gain no more than so many widths is near enough."""
-_SMALL: Final = 0.25
+_SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
 _MOST: Final = 2**22
@@ -195,8 +194,8 @@ class Lattices:
         """Choose the range of one step's loss for a log delta of ``target``."""
         # A large loss counts as infinite once it adds nothing to delta; a very negative one is rounded up once it is rare.
         rare = math.log(self.width / 1000) - math.log(sum(step.count for step in self.steps))
-        high = max(beyond(lambda x, s=s: float(s.log_delta(np.array(x))), target + rare, s.farthest) for s in self.steps)
-        low = max(beyond(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in self.steps)
+        high = max(beyond(s.log_delta, target + rare, s.farthest) for s in self.steps)
+        low = max(beyond(lambda x, s=s: s.log_reverse(x) - x, rare) for s in self.steps)
         low = min(low, high * sum(step.count for step in self.steps))  # Below that, the other steps cannot bring the sum above 0.
         if not math.isfinite(high + low):
             raise TooSlowError
@@ -236,10 +235,10 @@ def around(rough: Convolution, epsilon: float) -> float:
 
 def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    sizes, large = (_GROWING, math.inf) if composition.on_points else (_SIZES, 1.0)
-    return convolved_epsilon(steps_of(composition), delta, width, sizes, large, upper=upper)
+    return convolved_epsilon(steps_of(composition), delta, width, upper=upper)
 
 
+@lru_cache(maxsize=32)
 @np.errstate(all="ignore")
 def rough_lattice_epsilon(composition: Composition, delta: float) -> float:
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
@@ -259,19 +258,17 @@ def _tuned(steps: list[Step], delta: float, width: float) -> Lattices:
     return lattices
 
 
-def convolved_epsilon(
-    steps: list[Step], delta: float, width: float = WIDTH, sizes: Sequence[int] = _SIZES, large: float = 1.0, *, upper: bool = False
-) -> Enclosure:
+def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
     """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone.
 
-    The width is a share of an epsilon up to ``large``.
+    The width is a share of an epsilon that is not small.
     """
     lattices, target = _tuned(steps, delta, width), math.log(delta)
     best, before, wanted = Enclosure(0.0, math.inf), 0, 0.0
-    for size in (_FEWEST, *sizes):
+    for size in _GROWING:
         if size * len(lattices.steps) > _MOST:
             break
-        if size < min(wanted, sizes[-1]):
+        if size < min(wanted, _GROWING[-1]):
             continue
         try:
             low = 0.0 if upper or size == _FEWEST else lattices.below(size).epsilon(delta)
@@ -281,10 +278,10 @@ def convolved_epsilon(
         gained, best = best.upper - high, Enclosure(max(best.lower, low, 0.0), min(best.upper, high))
         # What is missed falls as the square of the size: so much is still to gain, or lies between the ends.
         left = max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0 if upper else _LITTLE * best.width)
-        near = width * min(max(best.upper, _SMALL), large)
+        near = width * max(best.upper, _SMALL)
         if left <= _LITTLE * near:
             break
-        if best.upper < 0.9 * lattices.epsilon:
+        if best.upper < 0.9 * lattices.epsilon and left < 0.1 * best.upper:
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)

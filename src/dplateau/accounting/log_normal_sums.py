@@ -15,12 +15,14 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr, roots_legendre
 
-from dplateau.accounting.convex_order import FINE, LONGEST, Block, Law, Span, lattices
+from dplateau.accounting.convex_order import CLOSE, FINE, LONGEST, Block, Law, Span, lattices
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
 
-_REACH, _NEAR = 17.0, 12.0
-"""Standard deviations of a log-normal's logarithm that lie on its lattices; of a signed law's."""
+_REACH, _REACH_COARSE, _REACH_SIGNED = 15.3, 11.8, 12.0
+"""Standard deviations of a log-normal's logarithm that lie on its lattices; on coarse ones; of a signed law's."""
+_SELDOM: Final = 7.7
+"""Beyond so many there is little of mass and mean."""
 _ERROR: Final = 1e-13
 """Relative error of their masses: a density whose exponent is at most 150, and sums of positive numbers."""
 _GREATEST: Final = 12.0
@@ -38,8 +40,10 @@ def _log_normal(mu: float, fine: float, *, above: bool) -> Law:
     if mu > _GREATEST:
         raise TooSlowError
     middle = math.exp(-(mu**2) / 2)
-    low, high = middle * math.exp(-mu * _REACH), middle * math.exp(mu * (_REACH + mu))  # The mean has its mass mu further out.
-    spans = lattices(middle, middle * math.sinh(mu), low, high, fine=fine)
+    # The mean has its mass mu further out.
+    furthest = _REACH if fine < CLOSE else _REACH_COARSE
+    ends, inner = ((middle * math.exp(-mu * reach), middle * math.exp(mu * (reach + mu))) for reach in (furthest, _SELDOM))
+    spans = lattices(middle, middle * math.sinh(mu), ends, inner, fine=fine)
 
     def share(g: Array, start: Array, end: Array) -> Array:
         return np.expm1(mu * (g - start)) / np.expm1(mu * (end - start))
@@ -114,7 +118,8 @@ def _sinh(mu: float, shift: float) -> Law:
         half = np.sinh(mu * (g - start) / 2) / np.sinh(mu * (end - start) / 2)
         return half * np.cosh(mu * (g + start) / 2 - shift) / np.cosh(mu * (end + start) / 2 - shift)
 
-    spans = lattices(at(0), (at(1) - at(-1)) / 2, at(-_NEAR), at(_NEAR + mu), signed=True)
+    ends, inner = ((at(-reach), at(reach + mu)) for reach in (_REACH_SIGNED, _SELDOM))
+    spans = lattices(at(0), (at(1) - at(-1)) / 2, ends, inner, signed=True)
     blocks = [
         Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
         for span, (lower, upper) in _split(spans, mu, inverse, share)

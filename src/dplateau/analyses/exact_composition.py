@@ -7,6 +7,7 @@ from typing import Final
 
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
 from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.convex_order import FINE
 from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
 from dplateau.accounting.random_allocation import ALLOCATED, allocations
@@ -14,8 +15,8 @@ from dplateau.accounting.renyi import about_epsilon
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
-_COARSE: Final = 1 / 64
-"""The lattices of a search under random allocation."""
+_COARSE, _TINY = 1 / 64, 1e-16
+"""The lattices of a search under random allocation, where delta is larger than this."""
 _FEW: Final = 24.0
 """With no more expected draws a small lattice says more than a tilted Gaussian."""
 _WIDE: Final = 1e-4
@@ -52,7 +53,8 @@ class ExactCompositionBound(Analysis):
         allocated = run.sampling.allocated
         if allocated and run.adjacency == "add-remove":
             with suppress(ArithmeticError, ValueError):
-                return rough_lattice_epsilon(allocations(run, safe=True, fine=_COARSE)[0], delta) * (1 - 5 / 3 * ALLOCATED)
+                fine = _COARSE if delta > _TINY else FINE
+                return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta) * (1 - 5 / 3 * ALLOCATED)
         one = compositions(drawn(run))[0][0]
         few = 0 < one.steps * one.rate <= _FEW
         if allocated:

@@ -88,8 +88,8 @@ def _profile(factors: list[tuple[TradeOff, int]]) -> Profile:
     log_left = sum(count * math.log1p(-f.certain) for f, count in factors)
     left, total = math.exp(log_left), sum(step.count for step in steps)
     rare = math.log(_RARE) - math.log(total)
-    high = max(beyond(lambda x, s=s: float(s.log_delta(np.array(x))), rare, s.farthest) for s in steps)
-    low = max(beyond(lambda x, s=s: float(s.log_reverse(np.array(x))) - x, rare) for s in steps)
+    high = max(beyond(s.log_delta, rare, s.farthest) for s in steps)
+    low = max(beyond(lambda x, s=s: s.log_reverse(x) - x, rare) for s in steps)
 
     def laws(build: Callable[[Step, int, int, float], Law], h: float) -> list[tuple[Law, int]]:
         return [(build(step, -math.ceil(low / h), math.ceil(high / h) + 1, h), step.count) for step in steps]
