@@ -2,7 +2,7 @@
 
     python benchmarks/normals.py [--repeats 20]
 
-The process keeps to one core. NumPy's generator is no cryptographic one: its numbers can be guessed.
+The process keeps to one core. NumPy's generator is not a cryptographic one: its numbers can be guessed.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def test_a_new_file_is_whole_or_not_there_and_replaces_nothing(tmp_path, monkeyp
     assert path.read_text() == "x"
     with pytest.raises(InputError, match="exists already"), new_file(path):
         pytest.fail("the block is not entered")
-    with pytest.raises(InputError, match="is no folder"), new_file(tmp_path / "no" / "out.csv"):
+    with pytest.raises(InputError, match="is not a folder"), new_file(tmp_path / "no" / "out.csv"):
         pytest.fail("the block is not entered")
 
     def interrupted():

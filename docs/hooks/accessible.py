@@ -18,7 +18,7 @@ SEARCH = '<div class="md-search" data-md-component="search" role="dialog">'
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """An empty corner of a table is no header."""
+    """An empty corner of a table is not a header."""
     return re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", html)
 
 

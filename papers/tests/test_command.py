@@ -89,7 +89,7 @@ def test_a_folder(dplateau, entries, tmp_path):
         (("p2-table2", "--seeds", "0"), "p2-table2 trains, and keeps what is finished: give --records"),
         (("p2-table2", "--seeds", "-1"), "--seeds is -1: expected a whole number >= 0"),
         (("p2-table2", "--data-dir", "no", "--records", "x"), "there is no folder no/a9a: --data-dir needs a folder a9a"),
-        (("p2-privacy", "--output", "no/x"), "is no folder"),
+        (("p2-privacy", "--output", "no/x"), "is not a folder"),
     ],
 )
 def test_bad_input_is_one_line(dplateau, tmp_path, monkeypatch, arguments, message):

@@ -173,7 +173,7 @@ def test_the_page(found, text) -> None:
         "The statement is exceeded in 4 of 4 rows",
         "in 2 of 3 rows: the lemma is refuted.",
         "4.4 as printed costs only 0.50 of its rho.",
-        "Theorem 3.1 is no bound on averages.",
+        "Theorem 3.1 is not a bound on averages.",
     ):
         assert sentence in words
     data = json.loads(json.dumps(page(found).numbers, allow_nan=False))

@@ -141,5 +141,5 @@ def test_entries_say_what_is_missing_before_any_work(data_dir, tmp_path):
         entry.check(Inputs(data_dir, tmp_path))
         entry.check(Inputs(records=tmp_path, seeds=0))
         (tmp_path / f"{shown.name}.jsonl").write_text("{}\n")
-        with pytest.raises(InputError, match=r"line 1 is no record"):
+        with pytest.raises(InputError, match=r"line 1 is not a record"):
             entry.check(Inputs(data_dir, tmp_path))

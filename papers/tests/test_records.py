@@ -67,7 +67,7 @@ def test_what_is_done_needs_no_permission_to_write(tmp_path, monkeypatch):
 @pytest.mark.parametrize("broken", ["nothing\n", "[1]\n", '{"setting": {}, "seed": 0}\n', "\n", '{"seed": "1"}\n', "\xff\n"])
 def test_a_foreign_line_is_named(tmp_path, broken):
     (tmp_path / "x.jsonl").write_text(LINE + broken, encoding="latin-1")
-    with pytest.raises(dp.InputError, match=r"x\.jsonl, line 2 is no record of a training"):
+    with pytest.raises(dp.InputError, match=r"x\.jsonl, line 2 is not a record of a training"):
         Records(tmp_path / "x.jsonl")
 
 

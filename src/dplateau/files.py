@@ -157,7 +157,7 @@ def read_small(path: Path, what: str, largest: int) -> tuple[bytes, int]:
     FileNotFoundError
         Nothing is there.
     InputError
-        It is no file, has more bytes, or cannot be read.
+        It is not a file, has more bytes, or cannot be read.
     """
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
@@ -219,13 +219,13 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _no_file(path: Path, what: str) -> InputError:
-    return InputError(f"{path} is no file: expected {what}.")
+    return InputError(f"{path} is not a file: expected {what}.")
 
 
 def _check_parent(path: Path) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
-        raise InputError(f"{path} cannot be written: {parent} is no folder. Create it first.")
+        raise InputError(f"{path} cannot be written: {parent} is not a folder. Create it first.")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
 

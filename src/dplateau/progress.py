@@ -33,7 +33,7 @@ class _Speed(ProgressColumn):
 
 @contextmanager
 def progress_bar(title: str = "training", unit: str = "steps") -> Iterator[Callable[[int, int], None]]:
-    """One line on standard error, silent where that is no terminal; yields the function to pass as ``progress`` to ``train``.
+    """One line on standard error, silent where that is not a terminal; yields the function to pass as ``progress`` to ``train``.
 
     Parameters
     ----------

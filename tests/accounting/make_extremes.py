@@ -72,7 +72,7 @@ def log_ratio(q: Real, mu: Real, g: Real) -> Real:
 
 
 def law(kind: str, q: Real, mu: Real) -> tuple[Callable[[Real], Real], Callable[[Real], Real]]:
-    """Density under P and loss, as functions of g (not for "amplified", whose P is no function of one normal)."""
+    """Density under P and loss, as functions of g (not for "amplified", whose P is not a function of one normal)."""
     if kind == "add":
         return mp.npdf, lambda g: -log_ratio(q, mu, g)
     density = lambda g: mp.npdf(g) * mp.exp(log_ratio(q, mu, g))  # noqa: E731

@@ -160,7 +160,7 @@ def test_contracts(analysis: Analysis) -> None:
     assert analysis.guarantee(run.replace(noise_multiplier=4.0)).epsilon(1e-5).upper < here
     for changes, words in (
         ({"released": "all"}, "released"),
-        ({"update": "post-processed"}, "no plain gradient step"),
+        ({"update": "post-processed"}, "not a plain gradient step"),
         ({"strong_convexity": None}, "not known to be convex"),
         ({"diameter": None}, "diameter"),
         ({"noise_multiplier": (1.0,) * 5000}, "constant"),
@@ -173,7 +173,7 @@ def test_contracts(analysis: Analysis) -> None:
 
 
 def test_large_poisson_batches_go_to_delta() -> None:
-    # 2/(eta M) = 4/3: a batch of more than 26 instead of 20 records is no contraction, and that is not rare.
+    # 2/(eta M) = 4/3: a batch of more than 26 instead of 20 records is not a contraction, and that is not rare.
     steep = sampled(dp.Poisson(20), step_size=1.5)
     assert "more than 26.67 records" in (NoisySGDBound().why_not(steep) or "")
     assert NoisySGDBound().why_not(steep.replace(sampling=dp.FixedSize(20))) is None

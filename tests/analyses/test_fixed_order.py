@@ -142,7 +142,7 @@ def test_the_bound_stops_growing():
     ("changes", "message"),
     [
         ({"released": "all"}, 'Set released="last"'),
-        ({"update": "post-processed"}, "no plain gradient step"),
+        ({"update": "post-processed"}, "not a plain gradient step"),
         ({"strong_convexity": None}, "State strong_convexity"),
         ({"smoothness": None, "strong_convexity": 0.0}, "smoothness is not stated"),
         ({"step_size": 2.1}, "exceeds 2/smoothness = 2"),

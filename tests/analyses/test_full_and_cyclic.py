@@ -150,7 +150,7 @@ def test_contracts(analysis: Analysis) -> None:
     assert analysis.guarantee(run).epsilon(1e-5).upper >= analysis.guarantee(run).epsilon(1e-4).upper
     for changes, words in (
         ({"released": "all"}, "released"),
-        ({"update": "post-processed"}, "no plain gradient step"),
+        ({"update": "post-processed"}, "not a plain gradient step"),
         ({"strong_convexity": None}, "not known to be convex"),
         ({"smoothness": None}, "smoothness is not stated"),
         ({"step_size": 2.5}, "exceeds 2/smoothness"),

@@ -36,7 +36,7 @@ def test_json(capsys):
     moments, limit = found["analyses"]
     assert 20 <= moments["settings"] < 25
     assert moments["broken"] == []
-    assert limit["broken"]  # the central limit theorem is no bound, and no failure either
+    assert limit["broken"]  # the central limit theorem is not a bound, and no failure either
 
 
 @pytest.mark.parametrize(("status", "code"), [(Proved, 1), (Conjectured, 0), (Asymptotic, 0), (Refuted, 0)])
@@ -156,10 +156,10 @@ def test_bad_input(tmp_path, capsys):
     for wrong, message in (
         (kept.replace(b'"stream": ', b'"stream": 9'), "stream differs"),
         (lines[0] + lines[2], "lacks findings in between"),
-        (b"age,colour\n31,red\n", "no file of audit findings"),
+        (b"age,colour\n31,red\n", "not a file of audit findings"),
         (b"[1]\n", "holds another audit"),
-        (b"31", "no file of audit findings"),
-        (lines[0] + b"7\n", "no file of audit findings"),
+        (b"31", "not a file of audit findings"),
+        (lines[0] + b"7\n", "not a file of audit findings"),
     ):
         file.write_bytes(wrong)
         with pytest.raises(InputError, match=message):

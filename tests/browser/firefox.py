@@ -46,7 +46,7 @@ class Socket:
         self._stream = self._raw.makefile("rb")
         answer = list(iter(lambda: self._stream.readline().strip(), b""))
         if not answer or b" 101 " not in answer[0]:
-            raise ConnectionError(f"{address} is no WebSocket: {answer[:1]}")
+            raise ConnectionError(f"{address} is not a WebSocket: {answer[:1]}")
 
     def send(self, text: str) -> None:
         data = text.encode()

@@ -255,7 +255,7 @@ def test_a_wrong_field_is_told_and_mended(open_page):
     assert "at most n = 60,000 rows" in page.text_content("#batch-error")
     assert "older" in page.text_content("#trouble")
     page.fill("#batch", "")
-    page.wait_for_selector("#batch-error:has-text('no number')")
+    page.wait_for_selector("#batch-error:has-text('not a number')")
     page.fill("#batch", "600")
     page.wait_for_selector("#batch:not([aria-invalid])")
     settled(page)

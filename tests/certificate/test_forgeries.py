@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,15 @@ def test_texts_that_are_no_text(trained, format_1, text):
         assert message.isprintable()
 
 
+def test_each_format_has_its_own_words(trained):
+    """Words of the other format, with the same figures, are those of no certificate."""
+    data, old = json.loads(trained.to_json()), Certificate.from_json(OLD)
+    assert old.statement.startswith("Whoever sees the model, and knows all other rows, can tell whether any one row was in the data")
+    assert data["statement"].startswith("Anyone who sees the model and")
+    refused(json.dumps({**json.loads(OLD), "statement": replace(old, format=2).statement}))
+    refused(json.dumps({**data, "statement": replace(trained, format=1).statement}))
+
+
 def test_nothing_of_a_file_reaches_the_terminal(capsys, trained, tmp_path):
     for number, text in enumerate(EVIL.values()):
         path = tmp_path / f"{number}.json"
@@ -172,7 +182,7 @@ def test_every_line_is_missed_and_none_can_be_added(trained):
     refused(of(trained, lambda d: d.update(assumptions=[])), ContradictionError)
     for one in (a.Projection(diameter=1.0), a.Classes(count=2, declared=True), a.Order(), a.OneContinuation(), a.Steps()):
         line = one.to_dict()
-        assert "no assumption of such a training" in refused(
+        assert "not an assumption of such a training" in refused(
             of(trained, lambda d, line=line: d["assumptions"].append(line)), ContradictionError
         )
 
@@ -205,7 +215,7 @@ def test_facts_that_contradict_the_run(trained):
         ({"name": "divisor", "how": "enforced", "by": "dplateau", "statement": "sums were not divided"}, "other fields"),
         ({"name": "divisor", "how": "hoped", "by": "dplateau"}, "how is none of"),
         ({"name": "divisor", "how": "enforced", "by": "god"}, "by is none of"),
-        ({"name": "clipping", "how": "enforced", "by": "dplateau", "clip_norm": "0.5"}, "no number"),
+        ({"name": "clipping", "how": "enforced", "by": "dplateau", "clip_norm": "0.5"}, "not a number"),
         ({"name": "clipping", "how": "enforced", "by": "dplateau", "clip_norm": True}, "clip_norm"),
         ({"name": "noise", "how": "enforced", "by": "dplateau", "grid": 1}, "neither true nor false"),
         ({"name": "sampling", "how": "enforced", "by": "dplateau", "scheme": "lottery"}, "scheme is none of"),

@@ -139,11 +139,11 @@ def listed(*entries, **fields):
     [
         ("", "empty"),
         ("[", "not JSON"),
-        (listed(format=2), "no list of keys of format 1"),
-        (listed(keys={}), "no JSON list"),
+        (listed(format=2), "not a list of keys of format 1"),
+        (listed(keys={}), "not a JSON list"),
         (listed(entry(name="a b")), "name of a key"),
         (listed(entry(public_key="00" * 32)), "everybody can sign"),
-        (listed(entry(known_since="yesterday")), "no date"),
+        (listed(entry(known_since="yesterday")), "not a date"),
         (listed(entry(extra=1)), "unknown keys"),
         (listed(entry(), entry()), "known as ben already"),
         (listed(entry(), entry(name="carl")), "known already, as ben"),
@@ -277,11 +277,11 @@ def test_odd_files_in_the_folder_are_one_error_at_once(folder):
     (folder / "pipe.pem").symlink_to("/dev/zero")
     os.mkfifo(folder / "known.json")
     for call in (known_keys, lambda: trust(STRANGER, "ben"), lambda: signing_key("pipe")):
-        with pytest.raises(InputError, match="is no file: expected"):
+        with pytest.raises(InputError, match="is not a file: expected"):
             call()
     (folder / "known.json").unlink()
     (folder / "known.json").symlink_to("nowhere")
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         trust(STRANGER, "ben")
     (folder / "known.json").unlink()
     (folder / "known.json").write_text(listed() + " " * 1_000_000)

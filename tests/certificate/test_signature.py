@@ -171,25 +171,25 @@ def changed(**entries):
 BAD = {
     "empty": ("", "the file is empty"),
     "no JSON": ("{", "not JSON"),
-    "a list": ("[]", "no JSON object"),
+    "a list": ("[]", "not a JSON object"),
     "huge": (" " * 5000, "more than 4,096 bytes"),
     "large and valid": (changed() + " " * 5000, "more than 4,096 bytes"),
-    "another kind": (changed(kind="dplateau certificate"), "no dplateau signature of format 1"),
-    "another format": (changed(format=2), "no dplateau signature of format 1"),
-    "another algorithm": (changed(algorithm="none"), "no dplateau signature of format 1"),
+    "another kind": (changed(kind="dplateau certificate"), "not a dplateau signature of format 1"),
+    "another format": (changed(format=2), "not a dplateau signature of format 1"),
+    "another algorithm": (changed(algorithm="none"), "not a dplateau signature of format 1"),
     "an entry missing": (changed(signed_at="left out"), "lacks"),
     "an entry more": (changed(name="anna"), "unknown keys"),
     "twice the same key": (changed().replace("{", '{"format": 1, '), "same key twice"),
     "a short key": (changed(public_key="ab"), "64 lower-case"),
     "capitals": (changed(public_key="AB" * 32), "64 lower-case"),
     "other digits": (changed(public_key="\u0661" * 64), "64 lower-case"),
-    "a number as key": (changed(public_key=1), "is no text"),
+    "a number as key": (changed(public_key=1), "is not text"),
     "a short signature": (changed(signature="ab" * 63), "128 lower-case"),
     "a long signature": (changed(signature="ab" * 65), "128 lower-case"),
-    "no signature": (changed(signature=None), "is no text"),
-    "no such day": (changed(signed_at="2026-02-30T12:00:00Z"), "no time in UTC"),
-    "another zone": (changed(signed_at="2026-01-31T12:00:00+01:00"), "no time in UTC"),
-    "a day written shortly": (changed(signed_at="2026-1-31T12:00:00Z"), "no time in UTC"),
+    "no signature": (changed(signature=None), "is not text"),
+    "no such day": (changed(signed_at="2026-02-30T12:00:00Z"), "not a time in UTC"),
+    "another zone": (changed(signed_at="2026-01-31T12:00:00+01:00"), "not a time in UTC"),
+    "a day written shortly": (changed(signed_at="2026-1-31T12:00:00Z"), "not a time in UTC"),
     "a line break": (changed(signed_at="2026-01-31T12:00:00Z\n"), "control characters"),
     "escape codes": (changed(signed_at="\x1b[2J"), "control characters"),
     "deep": ("[" * 2000, "JSON"),
@@ -212,17 +212,17 @@ def test_what_is_no_signature_is_one_clear_error(file, name):
 
 def test_what_is_no_file_is_no_signature(file):
     beside(file).mkdir()
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         read_signed(file)
     beside(file).rmdir()
     for target in ("nowhere", "/dev/zero"):
         beside(file).symlink_to(target)
-        with pytest.raises(InputError, match="is no file"):
+        with pytest.raises(InputError, match="is not a file"):
             read_signed(file)
         beside(file).unlink()
     if hasattr(os, "mkfifo"):
         os.mkfifo(beside(file))
-        with pytest.raises(InputError, match="is no file"):
+        with pytest.raises(InputError, match="is not a file"):
             read_signed(file)
         with pytest.raises(InputError, match="exists already"):
             sign(file, KEY)
@@ -258,7 +258,7 @@ def test_a_signature_can_be_demanded(file):
 def test_a_run_has_no_signature(file, certificate):
     trust(KEY.public_key().public_bytes_raw().hex(), "anna")
     file.write_text(certificate.run.to_json())
-    with pytest.raises(InputError, match="is no certificate, and a signature is demanded"):
+    with pytest.raises(InputError, match="is not a certificate, and a signature is demanded"):
         read_run_or_certificate(file, signed_by=["anna"])
 
 
@@ -297,7 +297,7 @@ def test_only_what_verifies_is_signed(file, certificate):
     with pytest.raises(ContradictionError, match="differs from what follows from its run, so it is not signed"):
         sign(file, KEY)
     file.write_text("{}")
-    with pytest.raises(InputError, match="no certificate"):
+    with pytest.raises(InputError, match="not a certificate"):
         sign(file, KEY)
     with pytest.raises(InputError, match="cannot be read"):
         sign(file.with_name("none.json"), KEY)

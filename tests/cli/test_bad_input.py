@@ -134,7 +134,7 @@ def test_schemas(train, table, tmp_path):
 def test_paths(train, table, tmp_path):
     assert "no such file" in train(file=tmp_path / "none.csv")
     assert "is a directory" in train(file=table)
-    assert "is no folder" in train(output=tmp_path / "no" / "model")
+    assert "is not a folder" in train(output=tmp_path / "no" / "model")
     (tmp_path / "there").mkdir()
     assert "exists already" in train(output=tmp_path / "there")
 

@@ -114,7 +114,7 @@ def test_the_address_may_come_from_the_environment(dplateau, ledger, tmp_path, m
     ("arguments", "said"),
     [
         (("show", "--ledger", "sqlite:///none.db"), "there is no ledger at"),
-        (("show", "--ledger", "privacy.db"), "no address of a database"),
+        (("show", "--ledger", "privacy.db"), "not a database address"),
         (("show", "nobody"), "no account 'nobody' (accounts: patients)"),
         (CREATE[1:], "has an account 'patients' already"),
         (("show", "--ledger", "a", "--ledger", "b"), "--ledger is given 2 times"),

@@ -61,7 +61,7 @@ def test_a_run_from_a_file(dplateau, tmp_path):
     [
         ((), "--output is missing"),
         (("--output", "a.jpg"), "does not end in .png, .svg, .pdf"),
-        (("--output", "no/a.png"), "is no folder"),
+        (("--output", "no/a.png"), "is not a folder"),
         (("--output", "a.png", "--to", 0), "to is 0"),
         (("--output", "a.png", "--delta", 2), "delta is 2"),
         (("--output", "a.png", "--n", 0), "--n is given 2 times"),

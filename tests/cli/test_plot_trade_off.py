@@ -38,7 +38,7 @@ def test_a_picture_beside_the_text(dplateau, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (("--output", "a.jpg"), "does not end in .png, .svg, .pdf"),
-        (("--output", "no/a.png"), "is no folder"),
+        (("--output", "no/a.png"), "is not a folder"),
         (("--delta", 2), "delta is 2"),
         (("--n", 0), "--n is given 2 times"),
         (("--run", "none.json"), "none.json: there is no such file"),

@@ -84,7 +84,7 @@ def test_numbers(dplateau, models, new):
         ("link.csv", "exists already"),
         ("out.txt", "neither .csv nor .parquet"),
         ("out", "neither .csv nor .parquet"),
-        ("no/out.csv", "is no folder"),
+        ("no/out.csv", "is not a folder"),
         (f"{'x' * 300}.csv", "cannot be written"),
     ],
 )
@@ -140,7 +140,7 @@ def test_no_model_and_no_file(dplateau, models, table, new, tmp_path, command):
     for model, file, message in (
         (tmp_path / "nowhere", new, "there is no such file"),
         (tmp_path, new, "model.json cannot be read"),
-        (new, new, "is no folder"),
+        (new, new, "is not a folder"),
         (tmp_path / "cut", new, "schema.toml is missing"),
         (models / "logistic", tmp_path / "no.csv", "no such file"),
         (models / "logistic", tmp_path / "pipe", "is a pipe or a device"),

@@ -108,7 +108,7 @@ def test_evaluate_says_that_rows_must_be_public(dplateau, rare):
         (">50K=inf", "expected CLASS=NUMBER"),
         ("", "expected CLASS=NUMBER"),
         (">50K=1,>50K=2", "names the class '>50K' twice"),
-        ("rich=2", "names 'rich', which is no class: expected some of '<=50K', '>50K'"),
+        ("rich=2", "names 'rich', which is not a class: expected some of '<=50K', '>50K'"),
     ],
 )
 def test_wrong_numbers_of_classes_are_one_line(dplateau, rare, tmp_path, text, message):

@@ -105,8 +105,8 @@ def test_a_contradiction_is_status_1_and_has_none(dplateau, file):
         (None, "there is no such file"),
         ("", "certificate.json: the file is empty"),
         ("{", "this is not JSON"),
-        ("[]", "this is no certificate"),
-        (RUN.to_json(), "this is no certificate"),
+        ("[]", "this is not a certificate"),
+        (RUN.to_json(), "this is not a certificate"),
     ],
 )
 def test_bad_files(dplateau, tmp_path, content, message):
@@ -126,7 +126,7 @@ def test_the_folder_of_a_model_leads_to_its_certificate(dplateau, file):
 
 def test_bad_outputs(dplateau, file, tmp_path):
     (tmp_path / "folder.html").mkdir()
-    for name, message in (("page.pdf", "does not end in .html"), ("no/page.html", "is no folder"), ("folder.html", "is a folder")):
+    for name, message in (("page.pdf", "not end in .html"), ("no/page.html", "is not a folder"), ("folder.html", "is a folder")):
         code, out, err = dplateau("report", file, "-o", tmp_path / name)
         assert (code, out) == (2, "")
         assert message in err

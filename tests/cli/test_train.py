@@ -242,7 +242,7 @@ def test_the_demo_looks_at_the_page_before_it_trains(dplateau, tmp_path, monkeyp
     monkeypatch.setattr(TableModel, "train", lambda *_, **__: pytest.fail("trained"))
     code, out, err = dplateau("demo", "--report", tmp_path / "nowhere" / "page.html")
     assert (code, out) == (2, "")
-    assert err.endswith("nowhere is no folder. Create it first.\n")
+    assert err.endswith("nowhere is not a folder. Create it first.\n")
 
 
 def test_a_spelling_in_the_public_file_is_warned_about_before_anything_is_spent(dplateau, table, tmp_path):

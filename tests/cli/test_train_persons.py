@@ -1,4 +1,4 @@
-"""``dplateau train --person``: whose a row is stands in a column, which is no feature."""
+"""``dplateau train --person``: whose a row is stands in a column, which is not a feature."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def train(dplateau, folder, tmp_path):
 def test_persons_are_certified(train, file):
     code, out, err, output = train(file, "--person", "id", "--steps", 20)
     assert (code, err) == (0, "")
-    assert "It is persons that are protected" in re.sub(r"\s+", " ", out)
+    assert "All rows of a person are protected together." in re.sub(r"\s+", " ", out)
     model = load_model(output)
     certificate = model.certificate
     assert (certificate.run.n, certificate.run.unit) == (N, "person")

@@ -85,7 +85,7 @@ def test_it_serves_a_ledger(tmp_path):
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [("sqlite:///{0}/none.db", "there is no ledger at"), ("privacy.db", "no address of a database"), ("mysql://x", "not in mysql")],
+    [("sqlite:///{0}/none.db", "there is no ledger at"), ("privacy.db", "not a database address"), ("mysql://x", "not in mysql")],
 )
 def test_a_ledger_that_is_not_there_is_told_at_once(dplateau, tmp_path, url, said):
     pytest.importorskip("uvicorn")

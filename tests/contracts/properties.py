@@ -134,7 +134,7 @@ def falls_with_the_rate(random: Random) -> Outcome | None:
     """Smaller batches cost no more (the noise being a multiple of the clip norm)."""
 
     def draw(random: Random) -> Subject:
-        # The contraction of a Poisson batch may get worse as it gets smaller, so that is no contract.
+        # The contraction of a Poisson batch may get worse as it gets smaller, so that is not a contract.
         while True:
             subject = draws.subject(random)
             run = subject.run

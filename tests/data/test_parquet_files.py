@@ -105,7 +105,7 @@ def test_folders_that_are_no_table(tmp_path):
     parquet.write_table(rows(0, 0), tmp_path / "a.parquet")
     refused(tmp_path, "has no rows: expected at least one")
     (tmp_path / "more.csv").write_text("a,y\n1,1\n")
-    refused(tmp_path, r"holds 'more\.csv', which is no Parquet file: expected a folder of \.parquet files")
+    refused(tmp_path, r"holds 'more\.csv', which is not a Parquet file: expected a folder of such files")
     (tmp_path / "more.csv").unlink()
     (tmp_path / "b.parquet").write_text("PAR1 and no more")
     refused(tmp_path, r"b\.parquet is not a Parquet file, or is damaged")
@@ -119,7 +119,7 @@ def test_a_random_order_is_for_one_file(folder):
 @pytest.mark.parametrize("address", ["ftp://key:secret@host/rows", "what://secret@bucket/rows?password=secret", "s4://bucket/x"])
 def test_addresses_that_pyarrow_does_not_know(address):
     assert "secret" not in refused(
-        address, r"//(host|bucket)/\w+ is no address that pyarrow can open: expected .* s3://bucket/folder"
+        address, r"//(host|bucket)/\w+ is not an address that pyarrow can open: expected .* s3://bucket/folder"
     )
 
 

@@ -17,7 +17,7 @@ PROOFS = sorted((DOCS / "proofs").glob("*.md"))
 pytestmark = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("mkdocs", "material", "latex2mathml")), reason="mkdocs is not installed"
 )
-# What stands in backticks or in a fence is no formula.
+# What stands in backticks or in a fence is not a formula.
 CODE = re.compile(r"^```.*?^```$|``.+?``|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 

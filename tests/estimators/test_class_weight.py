@@ -101,7 +101,7 @@ def test_costs_move_the_boundary_and_cost_nothing():
     ("weights", "message"),
     [
         ("balanced", "would count the classes in private rows"),
-        ({"maybe": 2.0}, "names 'maybe', which is no class"),
+        ({"maybe": 2.0}, "names 'maybe', which is not a class"),
         ({"yes": 0.0}, "class_weight of 'yes'"),
         ({"yes": float("inf")}, "class_weight of 'yes'"),
         ({"yes": "ten"}, "class_weight of 'yes'"),

@@ -31,7 +31,7 @@ def test_a_fit_for_persons(model):
     certificate = fitted.certificate_
     assert (fitted.run_.n, fitted.run_.unit, fitted.epsilon_ <= 5.0) == (N, "person", True)
     assert "persons" in {one.name for one in certificate.assumptions}
-    assert "It is persons that are protected" in certificate.statement
+    assert "All rows of a person are protected together." in certificate.statement
     assert "a person with several rows" not in str(certificate)
     assert f"one person added or removed, with all rows of the person, among {N}" in str(certificate).replace("\n" + " " * 14, " ")
     again = Certificate.from_json(certificate.to_json())
@@ -55,7 +55,7 @@ def test_a_certificate_of_persons_that_does_not_say_so_is_none():
     for forged in (
         data.replace('"unit": "person"', '"unit": "row"'),
         data.replace('"name": "persons"', '"name": "features"'),
-        data.replace("It is persons that are protected", "It is rows that are protected"),
+        data.replace("All rows of a person are protected together.", "A person with several rows is protected less."),
     ):
         assert forged != data
         with pytest.raises(dp.InputError):

@@ -84,11 +84,11 @@ def parameters(folder, **changes):
 
 DAMAGE = {
     "no folder": (shutil.rmtree, "model.json cannot be read"),
-    "a file": (lambda f: (shutil.rmtree(f), f.write_text("x")), "is no folder"),
+    "a file": (lambda f: (shutil.rmtree(f), f.write_text("x")), "is not a folder"),
     "no JSON": (lambda f: (f / "model.json").write_text("{"), "is not JSON"),
     "no text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "is not JSON"),
     "a list": (lambda f: (f / "model.json").write_text("[]"), "describes no model"),
-    "a pipe": (lambda f: ((f / "model.json").unlink(), os.mkfifo(f / "model.json")), "is no file"),
+    "a pipe": (lambda f: ((f / "model.json").unlink(), os.mkfifo(f / "model.json")), "is not a file"),
     "a pipe of weights": (lambda f: ((f / "weights.npz").unlink(), os.mkfifo(f / "weights.npz")), "missing or damaged"),
     "other format": (lambda f: change(f, format=2), "no model of format 1"),
     "other kind": (lambda f: change(f, kind="x"), "no model of format 1"),
@@ -101,7 +101,7 @@ DAMAGE = {
     "a wrong switch": (lambda f: parameters(f, fit_intercept=1), "neither true nor false"),
     "a run": (lambda f: change(f, run={}), "not that of the certificate"),
     "names": (lambda f: change(f, feature_names=["a"]), "names 1 features where the weights have 3"),
-    "no names": (lambda f: change(f, feature_names=[1, 2, 3]), "no list of texts"),
+    "no names": (lambda f: change(f, feature_names=[1, 2, 3]), "not a list of texts"),
     "no certificate": (lambda f: (f / "certificate.json").unlink(), "certificate.json cannot be read"),
     "no weights": (lambda f: (f / "weights.npz").unlink(), "missing or damaged"),
     "other shape": (

@@ -36,8 +36,8 @@ def account_of(url):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("privacy.db", "no address of a database: expected sqlite"),
-        ("", "no address of a database"),
+        ("privacy.db", "not a database address: expected sqlite"),
+        ("", "not a database address"),
         ("sqlite://", "in memory forgets"),
         ("sqlite:///:memory:", "in memory forgets"),
         ("mysql://me@host/x", "not in mysql"),

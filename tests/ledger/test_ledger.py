@@ -266,7 +266,7 @@ def test_runs_on_other_records_are_refused(account, full):
         (full(n=1001), ("s", "a"), "the run has n 1,001, and the account 1,000 records in all"),
         (full(adjacency="replace"), None, "adjacency replace, the account add-remove"),
         ("run", None, "expected a run, got str"),
-        (full(), "north", "part is no pair"),
+        (full(), "north", "part is not a pair"),
         (full(), ("a", ""), "the part is ''"),
         (full(), ("a", "b\n"), "the part is"),
     ):

@@ -178,7 +178,7 @@ def test_what_is_right_is_right(first):
         ([{"kind": "refunded"}], "is of no known kind"),
         ([{"kind": "opened"}], "opens the account 'patients' again"),
         ([{"kind": "opened", "account": "b"}], "terms that are none"),
-        ([{"kind": "closed", "body": "{"}], "no JSON"),
+        ([{"kind": "closed", "body": "{"}], "not JSON"),
     ],
 )
 def test_what_cannot_be_is_found(first, changes, said):

@@ -395,7 +395,7 @@ def test_files_that_are_no_checkpoint_give_one_clear_error_and_stay(name, tmp_pa
     run, path = run_with_optimizer(steps=4), tmp_path / "c"
     go(run, path)
     path.write_bytes(FOREIGN[name](path.read_bytes()))
-    refused(run, path, "no checkpoint of this version, or it is damaged")
+    refused(run, path, "not a checkpoint of this version, or it is damaged")
 
 
 def refused(run, path, message, **changes):
@@ -416,7 +416,7 @@ def test_heads_of_another_kind_are_refused(change, tmp_path):
         head, arrays = json.loads(file["head"].tobytes()) | change, {name: file[name] for name in file.files if name != "head"}
     with path.open("wb") as file:
         np.savez(file, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-    refused(run, path, "no checkpoint of this version, or it is damaged")
+    refused(run, path, "not a checkpoint of this version, or it is damaged")
 
 
 def test_arrays_of_another_kind_are_refused(tmp_path):
@@ -428,7 +428,7 @@ def test_arrays_of_another_kind_are_refused(tmp_path):
     ):
         with path.open("wb") as file:
             save(file)
-        refused(run, path, "no checkpoint of this version, or it is damaged")
+        refused(run, path, "not a checkpoint of this version, or it is damaged")
 
 
 def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
@@ -597,7 +597,7 @@ def test_scores_are_taken_at_their_steps_and_at_the_end():
     [
         ((len, 0, "made up"), "every is 0"),
         ((len, 2.5, "made up"), "every is 2.5"),
-        ((None, 2, "made up"), "score is no function"),
+        ((None, 2, "made up"), "score is not a function"),
         ((len, 2, " "), "declared_public is empty"),
         ((len, 2, "made up", True, 0), "patience is 0"),
     ],

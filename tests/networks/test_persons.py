@@ -88,7 +88,7 @@ def test_the_certificate_says_persons():
     run = run_of(20, sampling=dp.Poisson(10), steps=5, noise_multiplier=3.0, step_size=0.1)
     result = train_network(run, loss_of_person(loss), PARAMS, by_person(rows, np.arange(60) % 20, most=3))
     certificate = make_certificate(dp.account(run, 1e-3), result)
-    assert "It is persons that are protected" in certificate.statement
+    assert "All rows of a person are protected together." in certificate.statement
     assert "persons" in {one.name for one in certificate.assumptions}
 
 

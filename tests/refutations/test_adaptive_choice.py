@@ -1,4 +1,4 @@
-"""Exact composition is no filter: where the next run is chosen by what earlier ones released, it may say too little.
+"""Exact composition is not a filter: where the next run is chosen by what earlier ones released, it may say too little.
 
 Claim (nobody's theorem, a common mistake): stop before the exact composition of the runs *that took place* exceeds epsilon.
 True: fixed in advance, every branch meets (epsilon, delta), and the choice between branches does not. Proof of what holds instead:

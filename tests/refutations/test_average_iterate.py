@@ -112,7 +112,7 @@ def test_averages_are_declined(analysis: object) -> None:
         )
         bound = analysis.bound(run)
         assert isinstance(bound, NotApplicable)
-        found.append("no plain gradient step (momentum, Adam or averaging)" in bound.why_not)
+        found.append("not a plain gradient step (momentum, Adam or averaging)" in bound.why_not)
     assert any(found)
 
 

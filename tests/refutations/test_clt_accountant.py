@@ -1,4 +1,4 @@
-"""The central limit accountant (Bu, Dong, Long, Su 2020, section 3.1) is no upper bound."""
+"""The central limit accountant (Bu, Dong, Long, Su 2020, section 3.1) is not an upper bound."""
 
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     assert f"epsilon {certificate.epsilon:.5g}"[:12] in top(reader)
     assert "Proved" in top(reader)
     assert "Proved means: if the training happened as described below, no attack does better." in top(reader)
-    right = re.search(r"at most ([\d.]+ %) accuracy", certificate.statement)
+    right = re.search(r"at most ([\d.]+ %) of the time", certificate.statement)
     assert right is not None
     guess = f"can guess correctly whether one particular row was in the data at most {right[1]} of the time"
     assert f"Anyone who sees the model and every noisy step that led to it and knows all the other rows {guess}" in top(reader)
@@ -333,7 +333,7 @@ def test_written_whole_or_not_at_all(certificate, seeded, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("page.txt", r"does not end in \.html"), ("no/page.html", "is no folder"), ("folder.html", "it is a folder")],
+    [("page.txt", r"does not end in \.html"), ("no/page.html", "is not a folder"), ("folder.html", "it is a folder")],
 )
 def test_bad_paths(certificate, tmp_path, name, message):
     (tmp_path / "folder.html").mkdir()

@@ -194,7 +194,7 @@ def test_files_are_whole_and_the_same_twice(tmp_path, kind, start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("a.jpg", "does not end in"), ("a", "does not end in"), ("no/a.png", "is no folder"), (".", "does not end")]
+    ("name", "says"), [("a.jpg", "does not end in"), ("a", "does not end in"), ("no/a.png", "is not a folder"), (".", "not end")]
 )
 def test_files_that_cannot_be(tmp_path, monkeypatch, name, says) -> None:
     pytest.importorskip("matplotlib")

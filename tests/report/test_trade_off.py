@@ -91,7 +91,7 @@ def test_text_fits_the_terminal(sgd) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert f"at most {percent(sgd.attack.advantage)}" in text
     assert f"1 % {percent(sgd.attack.detects[1][1]):>16}" in text
-    assert "whether any one row was in the data" in " ".join(text.split())
+    assert "whether one particular row was in the data" in " ".join(text.split())
     assert "which of two" in " ".join(as_text(trade_off_text(trade_offs(FULL.replace(adjacency="replace")))).split())
 
 

@@ -1,4 +1,4 @@
-"""A run of phases states what bounds the sensitivity of a phase, or it is no run; it costs what its least noise costs."""
+"""A run of phases states what bounds the sensitivity of a phase, or it is not a run; it costs what its least noise costs."""
 
 import pytest
 

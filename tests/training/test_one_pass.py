@@ -189,7 +189,7 @@ def test_only_one_pass_runs():
 
 def test_phases_are_no_gradient_steps():
     run = run_of(update="phased-sgd")
-    with pytest.raises(InputError, match="its phases are no gradient steps"):
+    with pytest.raises(InputError, match="its phases are not gradient steps"):
         weights([problem()], run)
 
 

@@ -175,7 +175,7 @@ def test_it_is_paid_for_before_the_first_coin() -> None:
     [
         ({"trainings": [fake()] * 2}, "there are 3 candidates"),
         ({"score": [by_weight] * 2}, "there are 3 candidates"),
-        ({"public": None}, "no training and its score"),
+        ({"public": None}, "not a training and its score"),
         ({"score": lambda _: float("nan")}, "no finite number"),
         ({"score": lambda _: np.zeros(3)}, "no finite number"),
         ({"trainings": [lambda run: fake()(run.replace(steps=7))] * 3}, "another run"),
@@ -198,7 +198,7 @@ def test_bad_scores_of_records() -> None:
     with pytest.raises(dp.InputError, match="one run"):
         select(selection, [fake()] * 3, by_weight, public="x")
     for broken in (dp.Runs(RUNS[:1] * 2), dp.Runs([RUNS[0], scored(RUNS[0], 4.0).runs[1], RUNS[0]])):
-        with pytest.raises(dp.InputError, match="no training and its score"):
+        with pytest.raises(dp.InputError, match="not a training and its score"):
             select(dp.Selection([broken]), [fake()], lambda _: np.zeros(N))
 
 

@@ -311,7 +311,7 @@ def test_notes_warn_of_what_promises_little():
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [
-        ("n", "many", "no number"),
+        ("n", "many", "not a number"),
         ("n", "nan", "expected a number"),
         ("n", "10.5", "whole"),
         ("epsilon", "0", "from 0.01 to 100"),

@@ -286,7 +286,7 @@ def test_plans_that_are_wrong_have_a_message(client, ledger):
         ("moved", PLAN.without(adjacency="replace"), {"partition": "a", "records": "b"}, "account", "part is for add-remove"),
         ("nobody", PLAN, {}, "account", "no account 'nobody'"),
         ("", PLAN, {}, "account", "no account is named"),
-        ("patients", PLAN, {"d": "x"}, "d", "no number"),
+        ("patients", PLAN, {"d": "x"}, "d", "not a number"),
     ):
         reply = ask(client, account, settings, **more)
         assert reply.status_code == 400

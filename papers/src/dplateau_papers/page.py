@@ -157,7 +157,7 @@ class Inputs:
         Raises
         ------
         InputError
-            No folder was named, it cannot be made, or the file in it is no file of such records.
+            No folder was named, it cannot be made, or the file in it is not a file of such records.
         """
         from dplateau_papers.records import Records
 

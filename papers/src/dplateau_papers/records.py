@@ -64,8 +64,8 @@ class Records:
         except ValueError:
             pass
         raise InputError(
-            f"{self.path}, line {number} is no record of a training: expected an object with setting, seed and result. Remove the "
-            "line, or name another folder for records."
+            f"{self.path}, line {number} is not a record of a training: expected an object with setting, seed and result. Remove "
+            "the line, or name another folder for records."
         )
 
     def _failed(self, what: str, error: OSError) -> InputError:

@@ -15,7 +15,7 @@ class Enclosure:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise ArithmeticError(f"[{self.lower}, {self.upper}] is no interval: the computation that produced it failed.")
+            raise ArithmeticError(f"[{self.lower}, {self.upper}] is not an interval: the computation that produced it failed.")
 
     @property
     def width(self) -> float:

@@ -180,7 +180,7 @@ def _sizes(step_size: str | float | Sequence[float], steps: int, smoothness: flo
         check_length("step_size", sizes, steps)
         if (longest := largest(sizes)) * smoothness > 2:
             raise InputError(
-                f"step_size {longest:g} exceeds 2/smoothness = {2 / smoothness:g}: such steps are no contraction. Lower it."
+                f"step_size {longest:g} exceeds 2/smoothness = {2 / smoothness:g}: such steps are not contractions. Lower it."
             )
         return sizes
     if step_size not in STEPS:

@@ -119,7 +119,7 @@ class Problem:
         """
         if not math.isfinite(self.smoothness):
             raise InputError(
-                f"{type(self.loss).__name__} is not smooth, so gradient steps are no contraction: choose solver phased-erm, or "
+                f"{type(self.loss).__name__} is not smooth, so gradient steps are not contractions: choose solver phased-erm, or "
                 "another loss."
             )
         free = self.residual_clip is None and not self.loss.convex_after_clipping

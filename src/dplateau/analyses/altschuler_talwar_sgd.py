@@ -118,14 +118,14 @@ def _sampled(run: Run) -> str | None:
     if (escape := _too_large(run)) * run.n > 1:
         most = 2 * float(run.table.size[0]) / (largest(run.step_size or 0.0) * (run.smoothness or 0.0))
         return (
-            f"a Poisson batch of more than {most:.4g} records is no contraction at this step_size, and has probability "
+            f"a Poisson batch of more than {most:.4g} records is not a contraction at this step_size, and has probability "
             f"{escape:.1g} or more a step. Lower step_size, or use FixedSize batches."
         )
     return None
 
 
 def _too_large(run: Run) -> float:
-    """A bound on the probability that a batch is so large that its step is no contraction.
+    """A bound on the probability that a batch is so large that its step is not a contraction.
 
     The draws of the other records and the record itself: one more than what the others alone may hold.
     """

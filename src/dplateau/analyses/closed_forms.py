@@ -56,13 +56,13 @@ def unequal(run: Run) -> str | None:
 
 
 def uneven(run: Run) -> str | None:
-    """Why ``run`` is no number of whole epochs of equal steps and batches; None where it is."""
+    """Why ``run`` is not a number of whole epochs of equal steps and batches; None where it is."""
     if reason := unequal(run):
         return reason
     if run.sampling.remainder(run.n):
         return f"batch_size {run.table.only.size:g} does not divide n = {run.n}: the closed form is for equal batches."
     if run.steps % (batches := run.sampling.epoch_length(run.n)):
-        return f"steps = {run.steps} is no multiple of the {batches} batches of one epoch: the closed form is for whole epochs."
+        return f"steps = {run.steps} is not a multiple of the {batches} batches of one epoch: the closed form is for whole epochs."
     return None
 
 

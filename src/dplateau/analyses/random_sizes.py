@@ -22,7 +22,7 @@ UNLIKELY: Final = 1e-6
 
 
 def too_large(run: Run, steps: StepTable) -> Array:
-    """Probability, for each row, that so many records are drawn that the step is no contraction."""
+    """Probability, for each row, that so many records are drawn that the step is not a contraction."""
     allowed = 2 / (steps.step_size * (run.smoothness or math.inf)) * steps.size
     return binomial.more_than(allowed * (1 - 1e-12), run.n, steps.rate)
 

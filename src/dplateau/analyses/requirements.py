@@ -52,7 +52,7 @@ def missing(
     if run.released != "last":
         return 'all iterates are released. Set released="last" if only the last one is.'
     if run.update != "sgd":
-        return "the update is no plain gradient step (momentum, Adam or averaging): no last-iterate bound covers it."
+        return "the update is not a plain gradient step (momentum, Adam or averaging): no last-iterate bound covers it."
     unknown = run.strong_convexity is None
     if unknown and convex:
         return "the losses are not known to be convex. State strong_convexity (0 for convex)."
@@ -65,7 +65,7 @@ def missing(
         return f"{absent} is not stated. A gradient step is a contraction up to step_size 2/smoothness."
     if (longest := largest(run.step_size)) * run.smoothness > 2 and not unknown:
         return (
-            f"step_size {longest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is no contraction. "
+            f"step_size {longest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is not a contraction. "
             "Lower step_size."
         )
     if strongly_convex and not run.strong_convexity:

@@ -34,7 +34,7 @@ _TRIED: Final = 64
 _FAINT: Final = 1e-4
 """A smaller shift counts as this one, which needs no more than some hundred nodes; less noise is safe."""
 _ESCAPES: Final = 0.1
-"""At most this share of delta is spent on steps that are no contraction."""
+"""At most this share of delta is spent on steps that are not contractions."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SplitNoise(RenyiCurve):
     far : callable
         mu_1 by look-back (an array of whole numbers from 1 to T), if sigma_1 were the whole noise.
     escape : float
-        Probability that a step is no contraction, for reasons that do not depend on the record.
+        Probability that a step is not a contraction, for reasons that do not depend on the record.
     round_off : float
         Share of its noise by which a step may miss the exact gradient step, on either data set.
     """

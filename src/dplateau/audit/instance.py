@@ -74,7 +74,7 @@ def check_run(run: Run) -> tuple[float, float, float]:
     Raises
     ------
     InputError
-        One of them, or the step size, is not stated, or the update is no plain gradient step.
+        One of them, or the step size, is not stated, or the update is not a plain gradient step.
     """
     if run.update != "sgd":
         raise InputError(f"update is {run.update!r}: only plain gradient steps (sgd) have a computable law here.")

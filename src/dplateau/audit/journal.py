@@ -40,7 +40,7 @@ def read(file: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
         found, *findings = [json.loads(line) for line in whole.splitlines()]
         indices = [finding["index"] for finding in findings]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{file} is no file of audit findings: give --output another name.") from None
+        raise InputError(f"{file} is not a file of audit findings: give --output another name.") from None
     if found != wanted:
         theirs = found if isinstance(found, dict) else {}
         differing = ", ".join(name for name in wanted if theirs.get(name) != wanted[name])

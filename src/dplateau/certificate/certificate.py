@@ -16,7 +16,7 @@ from dplateau.certificate.label import Label
 from dplateau.certificate.parts import pair
 from dplateau.certificate.plain import columns, paragraph
 from dplateau.certificate.strict_json import same, strict_json
-from dplateau.certificate.words import by_whom, run_facts, statement
+from dplateau.certificate.words import by_whom, run_facts, statement, statement_of_format_1
 from dplateau.files import write_file
 from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import VOID, Key
@@ -122,6 +122,8 @@ class Certificate:
     @property
     def statement(self) -> str:
         """What is protected, in plain language."""
+        if self.format == 1 and self.void is None:
+            return statement_of_format_1(self.run, self.epsilon, self.delta, self.mu)
         without = "Otherwise" if self.generator.secure else "With secret noise"
         return statement(self.run, self.epsilon, self.delta, self.mu, self.void, without)
 

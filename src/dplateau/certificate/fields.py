@@ -35,7 +35,7 @@ def is_certificate(data: object) -> TypeGuard[dict[str, Any]]:
 def fields_of(data: object) -> dict[str, Any]:
     """The fields of the ``Certificate`` that wrote this JSON value; raises ``InputError`` where it is none."""
     if not is_certificate(data):
-        raise InputError(f'this is no certificate: expected a JSON object with "kind": "{KIND}".')
+        raise InputError(f'this is not a certificate: expected a JSON object with "kind": "{KIND}".')
     version = data.get("format")
     if isinstance(version, bool) or version not in (1, FORMAT, LABELLED):
         raise InputError(f"the certificate has another format than this version reads: expected 1, {FORMAT} or {LABELLED}.")

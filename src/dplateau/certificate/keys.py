@@ -83,7 +83,7 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
     Raises
     ------
     InputError
-        The name is no name, or is taken; the passphrase is empty; or the folder cannot be written.
+        The name is not a name, or is taken; the passphrase is empty; or the folder cannot be written.
     """
     path = private_path(name)
     if passphrase == "":
@@ -137,7 +137,7 @@ def signing_key(name: str, passphrase: str | None = None) -> Ed25519PrivateKey:
 
 
 def private_path(name: str) -> Path:
-    """Where the private key of a name is kept; raises ``InputError`` for what is no name."""
+    """Where the private key of a name is kept; raises ``InputError`` for what is not a name."""
     return keys_folder() / f"{_name(name)}.pem"
 
 
@@ -161,7 +161,7 @@ def known_keys() -> tuple[KnownKey, ...]:
     try:
         data = keys("the list of keys", strict_json(text), {"kind", "format", "keys"})
         if (data["kind"], data["format"]) != (KIND, FORMAT):
-            raise InputError(f"this is no list of keys of format {FORMAT}.")
+            raise InputError(f"this is not a list of keys of format {FORMAT}.")
         found: tuple[KnownKey, ...] = ()
         for entry in list_of("keys", data["keys"]):
             one = keys("a key", entry, {"name", "public_key", "known_since"})
@@ -187,7 +187,7 @@ def trust(public_key: str, name: str, passphrase: str | None = None) -> KnownKey
     Raises
     ------
     InputError
-        It is no public key; it, or the name, is known already; or there is another private key of this name.
+        It is not a public key; it, or the name, is known already; or there is another private key of this name.
     """
     _checked(name, public_key, ())
     with _changing() as others:
@@ -276,7 +276,7 @@ def _checked(name: str, public_key: str, others: tuple[KnownKey, ...], since: st
     try:
         date.fromisoformat(known.known_since)
     except ValueError:
-        raise InputError("known_since is no date such as 2026-01-31.") from None
+        raise InputError("known_since is not a date such as 2026-01-31.") from None
     for one in others:
         if one.name == known.name:
             raise InputError(f"a key is known as {name} already, since {one.known_since}: choose another name.")

@@ -43,7 +43,7 @@ class Label:
             if value is not None and not (
                 isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= LONGEST
             ):
-                raise InputError(f"label: {name} is no line of 1 to {LONGEST} printable characters.")
+                raise InputError(f"label: {name} is not a line of 1 to {LONGEST} printable characters.")
         if self.date == "":
             object.__setattr__(self, "date", datetime.now(UTC).date().isoformat())
         try:
@@ -51,14 +51,14 @@ class Label:
         except (TypeError, ValueError):
             known = False
         if not known:
-            raise InputError("label: date is no day such as 2026-11-23.")
+            raise InputError("label: date is not a day such as 2026-11-23.")
 
     @classmethod
     def from_dict(cls, data: object) -> Label:
         """The label that ``to_dict`` wrote; raises ``InputError`` where it is none."""
         entries = keys("label", data, set(cls.__dataclass_fields__))
         if entries["date"] == "":
-            raise InputError("label: date is no day such as 2026-11-23.")
+            raise InputError("label: date is not a day such as 2026-11-23.")
         return cls(**entries)
 
     @property

@@ -2,7 +2,7 @@
 
 Two machines may compute the same bound with other last digits. Upper ends are therefore rounded up to eight significant digits when
 they are written, lower ends down, and a file with more digits is refused: a lower number has to be lower by a unit of the
-eighth digit, or it is no number of a certificate. A claim is confirmed if it is what the recomputed number rounds to, give or take
+eighth digit, or it is not a certificate's number. A claim is confirmed if it is what the recomputed number rounds to, give or take
 what differs between machines.
 """
 

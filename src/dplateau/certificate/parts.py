@@ -29,21 +29,21 @@ def keys(what: str, value: object, wanted: Set[str]) -> dict[str, Any]:
 def object_of(what: str, value: object) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise InputError(f"{what} is no JSON object.")
+        raise InputError(f"{what} is not a JSON object.")
     return value
 
 
 def list_of(what: str, value: object) -> list[Any]:
     """A JSON list."""
     if not isinstance(value, list):
-        raise InputError(f"{what} is no JSON list.")
+        raise InputError(f"{what} is not a JSON list.")
     return value
 
 
 def text_of(what: str, value: object) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise InputError(f"{what} is no text.")
+        raise InputError(f"{what} is not text.")
     return value
 
 
@@ -57,7 +57,7 @@ def truth(what: str, value: object) -> bool:
 def digest_of(what: str, value: object) -> str:
     """A SHA-256 in hexadecimal."""
     if not DIGEST.fullmatch(text_of(what, value)):
-        raise InputError(f"{what} is no SHA-256: expected 64 lower-case hexadecimal digits.")
+        raise InputError(f"{what} is not a SHA-256: expected 64 lower-case hexadecimal digits.")
     return str(value)
 
 
@@ -72,7 +72,7 @@ def arithmetic_of(value: object) -> str:
 def number(what: str, value: object, *, rounded: bool, high: float = math.inf) -> float:
     """A finite number of at least 0; ``rounded`` to as many digits as certificates have, where that is wanted."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{what} is no number.")
+        raise InputError(f"{what} is not a number.")
     found = real(what, value, inclusive=True, high=high)
     if rounded and not is_rounded(found):
         raise ContradictionError(f"{what} has more than eight digits, as no certificate of format 2 has: somebody has changed it.")

@@ -103,7 +103,7 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     Raises
     ------
     InputError
-        The file beside it is no proof.
+        The file beside it is not a proof.
     """
     path = proof_path(certificate)
     if not path.exists():
@@ -115,7 +115,7 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
         or data["outcome"] not in list(Outcome)
         or not isinstance(data["versions"], dict)
     ):
-        raise InputError(f"{path} is no {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
+        raise InputError(f"{path} is not a {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
     if data["certificate_sha256"] != hashlib.sha256(content).hexdigest():
         return None
 

@@ -39,7 +39,7 @@ def read_certificate(path: str | Path, *, signed_by: str | Iterable[str] | None 
     Raises
     ------
     InputError
-        It cannot be read, or is no certificate; or ``signed_by`` names no known key.
+        It cannot be read, or is not a certificate; or ``signed_by`` names no known key.
     ContradictionError
         It contradicts itself, the signature that lies beside it, or the model: that has other weights, or another schema. Or
         none of ``signed_by`` has signed it.
@@ -54,7 +54,7 @@ def read_certificate(path: str | Path, *, signed_by: str | Iterable[str] | None 
 def read_signed(path: str | Path) -> tuple[Certificate, Signed]:
     """Read a certificate as ``read_certificate`` does, and say who has signed it.
 
-    A signature that does not match is no error here: ``Signed.matches`` tells.
+    A signature that does not match is not an error here: ``Signed.matches`` tells.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None
     if is_certificate(data):
         return read_certificate(path, signed_by=signed_by)
     if signed_by is not None:
-        raise InputError(f"{path} is no certificate, and a signature is demanded: only certificates are signed.")
+        raise InputError(f"{path} is not a certificate, and a signature is demanded: only certificates are signed.")
     return _in_file(path, run_from_dict, data)
 
 

@@ -86,14 +86,14 @@ class Signature:
         """The signature that ``to_json`` wrote; raises ``InputError`` where the text is none. Whether it matches is not checked."""
         data = keys("the signature", strict_json(text), ENTRIES)
         if (data["kind"], data["format"], data["algorithm"]) != (KIND, FORMAT, ALGORITHM):
-            raise InputError(f"this is no {KIND} of format {FORMAT} with {ALGORITHM}: sign the certificate again.")
+            raise InputError(f"this is not a {KIND} of format {FORMAT} with {ALGORITHM}: sign the certificate again.")
         signed_at = text_of("signed_at", data["signed_at"])
         try:
             known = datetime.strptime(signed_at, TIME).strftime(TIME) == signed_at
         except ValueError:
             known = False
         if not known:
-            raise InputError("signed_at is no time in UTC such as 2026-01-31T12:00:00Z.")
+            raise InputError("signed_at is not a time in UTC such as 2026-01-31T12:00:00Z.")
         if not SIGNATURE.fullmatch(text_of("signature", data["signature"])):
             raise InputError("signature is not 128 lower-case hexadecimal digits.")
         return cls(public_key_of(text_of("public_key", data["public_key"])), signed_at, data["signature"])
@@ -104,7 +104,7 @@ def public_key_of(text: str) -> str:
     if not KEY.fullmatch(text):
         raise InputError("a public key is 64 lower-case hexadecimal digits: use what 'dplateau keys export' prints.")
     if text[:62] + f"{int(text[62:], 16) & 0x7F:02x}" in WEAK:
-        raise InputError("this is no public key that anybody can rely on: everybody can sign with it. Ask for another one.")
+        raise InputError("this is not a public key that anybody can rely on: everybody can sign with it. Ask for another one.")
     return text
 
 

@@ -34,7 +34,7 @@ def sign(path: str | Path, key: Ed25519PrivateKey) -> Signature:
     Raises
     ------
     InputError
-        It cannot be read, is no certificate, or has a signature already; or the signature cannot be written.
+        It cannot be read, is not a certificate, or has a signature already; or the signature cannot be written.
     ContradictionError
         It contradicts itself, the model that lies beside it, or what follows from its run.
     UncertifiedError

@@ -21,7 +21,7 @@ def strict_json(text: str) -> Any:
     Raises
     ------
     InputError
-        It is no JSON, has numbers that are not finite or absurdly long, an object with the same key twice, or a text that is too
+        It is not JSON, has numbers that are not finite or absurdly long, an object with the same key twice, or a text that is too
         long or cannot be printed as one line. The message quotes nothing of it.
     """
     if not text.strip():
@@ -46,7 +46,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _constant(name: str) -> None:
-    raise InputError(f"{name} is no number of JSON: expected finite numbers.")
+    raise InputError(f"{name} is not a JSON number: expected finite numbers.")
 
 
 def _float(digits: str) -> float:

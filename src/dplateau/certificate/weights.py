@@ -36,7 +36,7 @@ def weights_digest(weights: Any) -> str:
     Raises
     ------
     InputError
-        There is no array, or something that is no array of numbers.
+        There is no array, or something that is not an array of numbers.
     """
     return digest_of(arrays_of(weights))
 

@@ -25,16 +25,19 @@ BATCHES = {
 RELEASED = {"last": "the last iterate only", "all": "every noisy step, and all that is computed from them"}
 FINAL_MODEL = "the final model only"
 ADJACENCY = {"add-remove": "one {unit} added or removed", "replace": "one {unit} replaced by another"}
-SECRET = {
-    ("row", "add-remove"): "whether any one row was in the data",
-    ("row", "replace"): "which of two values any one row had",
-    ("person", "add-remove"): "whether any one person's rows were in the data",
-    ("person", "replace"): "which of two lists of rows any one person had",
+GUESSED: Final = {
+    ("row", "add-remove"): "whether one particular row was in the data",
+    ("row", "replace"): "which of two values, A or B, one particular row had",
+    ("person", "add-remove"): "whether one particular person was in the data",
+    ("person", "replace"): "which of two sets of rows, A or B, one particular person had",
 }
-PROTECTED = {
-    "row": "It is rows that are protected: a person with several rows is protected less.",
-    "person": "It is persons that are protected, each with all rows that carry the person's label.",
+OTHERS: Final = {"row": "all the other rows", "person": "the rows of everybody else"}
+UNITS: Final = {"row": "rows", "person": "people"}
+PROTECTED: Final = {
+    "row": "A person with several rows is protected less.",
+    "person": "All rows of a person are protected together.",
 }
+FORMAT_1: Final = {"add-remove": "whether any one row was in the data", "replace": "which of two values any one row had"}
 HOW: Final = tuple(How)
 BY: Final = {By.DPLATEAU: " by dplateau", By.OPACUS: " by Opacus", By.CALLER: " by the person who trained", None: ""}
 
@@ -61,8 +64,8 @@ def protects(run: Run | Runs) -> str:
 
 
 def secret(run: Run | Runs) -> str:
-    """What nobody can tell."""
-    return SECRET[run.unit, run.adjacency]
+    """What an attacker guesses."""
+    return GUESSED[run.unit, run.adjacency]
 
 
 def counted(value: float) -> str:
@@ -119,6 +122,11 @@ def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
     return min(1.0, bound, 1.0 if mu is None else float(ndtr(mu / 2)))
 
 
+def percent_right(epsilon: float, delta: float, mu: float | None) -> str:
+    """``guessing_accuracy`` in words, rounded up."""
+    return f"{math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10:.1f} %"
+
+
 def uncertified(delta: float) -> UncertifiedError:
     """What is raised where nothing can be certified."""
     return UncertifiedError(f"no proved bound gives a finite epsilon at delta {delta:g}: raise delta or the noise multiplier.")
@@ -130,8 +138,17 @@ def statement(
     """Two or three sentences for a person who does not know differential privacy; ``void`` says why nothing is certified."""
     if void is not None:
         return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
-    accuracy = math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10
     return (
-        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {secret(run)} with at most"
-        f" {accuracy:.1f} % accuracy; a coin toss has 50 %. {PROTECTED[run.unit]} Their number, {run.n:,}, is declared public."
+        f"Anyone who sees {seen(run.released)} and knows {OTHERS[run.unit]} can guess correctly {secret(run)} at most"
+        f" {percent_right(epsilon, delta, mu)} of the time, if both answers are equally likely beforehand. A coin toss gets 50 %."
+        f" {PROTECTED[run.unit]} The number of {UNITS[run.unit]}, {run.n:,}, is public."
+    )
+
+
+def statement_of_format_1(run: Run | Runs, epsilon: float, delta: float, mu: float | None) -> str:
+    """``statement`` as certificates of format 1 have it."""
+    return (
+        f"Whoever sees {seen(run.released)}, and knows all other rows, can tell {FORMAT_1[run.adjacency]} with at most"
+        f" {percent_right(epsilon, delta, mu)} accuracy; a coin toss has 50 %. It is rows that are protected: a person with several"
+        f" rows is protected less. Their number, {run.n:,}, is declared public."
     )

@@ -165,7 +165,7 @@ def numbers_by_class(flag: str, text: str | None) -> dict[str, float] | None:
     Raises
     ------
     InputError
-        A part is no class and number, or names a class again.
+        A part is not a class and number, or names a class again.
     """
     if text is None:
         return None

@@ -39,7 +39,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Commands that belong together. Without a command the help is printed, which is no error."""
+    """Commands that belong together. Without a command the help is printed, which is not an error."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])

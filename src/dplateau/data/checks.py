@@ -57,7 +57,7 @@ def iso_date(where: str, value: object) -> str:
 
 
 def sequence(where: str, values: Any) -> tuple[Any, ...]:
-    """``values`` as a tuple; a text is no sequence."""
+    """``values`` as a tuple; a text is not a sequence."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{where} is {values!r}: expected a list.")
     return tuple(values)

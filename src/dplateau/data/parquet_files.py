@@ -104,7 +104,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
         filesystem, root = fs.FileSystem.from_uri(given)
     except (pa.ArrowException, OSError, ValueError):
         raise InputError(
-            f"{name} is no address that pyarrow can open: expected a file, a folder, or an address like s3://bucket/folder,"
+            f"{name} is not an address that pyarrow can open: expected a file, a folder, or an address like s3://bucket/folder,"
             " gs://bucket/folder or file:///folder. Check its beginning, and who you are to its store."
         ) from None
     if isinstance(filesystem, fs.LocalFileSystem):
@@ -124,7 +124,7 @@ def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFil
     paths = tuple(one.path for one in listed)
     if other := next((path for path in paths if not path.lower().endswith(SUFFIXES)), None):
         raise InputError(
-            f"{name} holds {other.removeprefix(root).lstrip('/')!r}, which is no Parquet file: expected a folder of .parquet files,"
+            f"{name} holds {other.removeprefix(root).lstrip('/')!r}, which is not a Parquet file: expected a folder of such files,"
             " and nothing else, so that no rows are left out unnoticed."
         )
     if not paths:

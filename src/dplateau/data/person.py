@@ -1,4 +1,4 @@
-"""Whose a row is: a column of labels that is read beside those of the schema, and is no feature."""
+"""Whose a row is: a column of labels that is read beside those of the schema, and is not a feature."""
 
 # pyarrow makes its compute functions at run time, where pyright cannot see them.
 # pyright: reportAttributeAccessIssue=false

@@ -145,7 +145,7 @@ def _texts(path: Path, line: int, content: bytes, names: list[str], used: list[s
         raise _unreadable(path, line, content, len(names), schema.csv.delimiter) from None
     if b"\0" in content and (bad := next((name for name in used if _has_nul(table.column(name))), None)):
         raise InputError(
-            f"{path}, lines {line} to {line + breaks(content) - 1}: column {bad!r} holds a NUL byte, which is no text."
+            f"{path}, lines {line} to {line + breaks(content) - 1}: column {bad!r} holds a NUL byte, which is not text."
         )
     if schema.csv.decimal == ",":
         measured = {column.name for column in schema.columns if isinstance(column, Number)} | (
@@ -164,7 +164,7 @@ def _has_nul(values: pa.ChunkedArray) -> bool:
 
 
 def _with_points(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
-    """Commas as points, and points as commas, so that a point is no number; texts that mean missing stay as they are."""
+    """Commas as points, and points as commas, so that a point is not a number; texts that mean missing stay as they are."""
     import pyarrow as pa
     from pyarrow import compute
 

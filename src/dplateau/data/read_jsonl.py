@@ -53,8 +53,8 @@ def jsonl_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -
     Raises
     ------
     InputError
-        A line is no JSON object, gives a key twice, lacks a column, or a column holds a list or an object. Lines are named by their
-        number, never by what they say.
+        A line is not a JSON object, gives a key twice, lacks a column, or a column holds a list or an object.
+        Lines are named by number, never by what they say.
     """
     import pyarrow as pa
 
@@ -101,5 +101,5 @@ def _texts(path: Path, line: int, text: bytes, used: list[str]) -> list[str | No
                 f"{path}, line {line}: {name!r} is a list or an object: expected a text, a number, a truth value or null."
             )
         if isinstance(value, str) and not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
-            raise InputError(f"{path}, line {line}: {name!r} holds half of a surrogate pair, which is no text. Repair the line.")
+            raise InputError(f"{path}, line {line}: {name!r} holds half of a surrogate pair, which is not text. Repair the line.")
     return values

@@ -35,7 +35,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     InputError
-        While it is read: it is no whole gzip file, or unpacks to more than a hundred times its size (and a gigabyte).
+        While it is read: it is not a whole gzip file, or unpacks to more than a hundred times its size (and a gigabyte).
     """
     with path.open("rb") as file:
         start = file.read(len(GZIP))
@@ -88,7 +88,7 @@ class _Unpacked(io.RawIOBase):
         try:
             found = self._file.read(len(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise InputError(f"{self._path} is no whole gzip file, or is damaged: pack it anew.") from None
+            raise InputError(f"{self._path} is not a whole gzip file, or is damaged: pack it anew.") from None
         self._seen += len(found)
         if self._seen > max(SMALL, RATIO * self._size):
             raise InputError(
@@ -118,7 +118,7 @@ class _Decoded(io.RawIOBase):
             except UnicodeDecodeError as error:
                 before = error.object[: error.start].decode(self._encoding, "ignore").count("\n")
                 raise InputError(
-                    f"{self._path}, line {self._line + before} is no text in {self._encoding}: check the encoding in [csv]."
+                    f"{self._path}, line {self._line + before} is not text in {self._encoding}: check the encoding in [csv]."
                 ) from None
             self._line += self._held.count(b"\n")
         part, self._held = self._held[: len(buffer)], self._held[len(buffer) :]

@@ -18,7 +18,7 @@ def numbers_of_classes(name: str, given: object, classes: Sequence[Any]) -> NDAr
     Raises
     ------
     InputError
-        They are no dict, name what is no class, or are no positive finite numbers.
+        They are not a dict, name what is not a class, or are not positive finite numbers.
     """
     if isinstance(given, str) and given == "balanced":
         raise InputError(
@@ -28,5 +28,5 @@ def numbers_of_classes(name: str, given: object, classes: Sequence[Any]) -> NDAr
     if not isinstance(given, Mapping):
         raise InputError(f"{name} is of type {type(given).__name__}: expected a dict with a number > 0 for classes.")
     if unknown := [one for one in given if one not in classes]:
-        raise InputError(f"{name} names {unknown[0]!r}, which is no class: expected some of {', '.join(map(repr, classes))}.")
+        raise InputError(f"{name} names {unknown[0]!r}, which is not a class: expected some of {', '.join(map(repr, classes))}.")
     return np.array([real(f"{name} of {one!r}", given.get(one, 1.0)) for one in classes])

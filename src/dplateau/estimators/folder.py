@@ -70,7 +70,7 @@ def read_about(
     """What a folder says that it holds, its entries checked."""
     path = folder / ABOUT
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is no folder: expected one that train or save wrote.")
+        raise InputError(f"{folder} is not a folder: expected one that train or save wrote.")
     try:
         about = json.loads(read_small(path, "what train or save wrote", LARGEST)[0])
     except FileNotFoundError:

@@ -103,7 +103,7 @@ def _made(about: dict[str, Any]) -> tuple[Any, NDArray[Any] | None, NDArray[Any]
         fitted._units()
     names = about["feature_names"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise InputError("its names of features are no list of texts.")
+        raise InputError("its names of features are not a list of texts.")
     return fitted, classes, None if names is None else np.array(names, dtype=object)
 
 

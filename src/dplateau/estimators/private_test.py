@@ -50,7 +50,7 @@ ERRORS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LARGEST_SHARE: Final = 0.5
 _SURE: Final = 1.96
 _VAGUE: Final = 0.25
-"""A share with a larger standard error is no estimate."""
+"""A share with a larger standard error is not an estimate."""
 _FEWEST: Final = 3.0
 """A number of rows that is not so many standard deviations of its noise above 0 is none to divide by."""
 
@@ -213,7 +213,7 @@ def cells_of_classes(
 ) -> NDArray[np.float64]:
     """The histogram of classes: a row is in one cell. ``proba`` is of the second of two, which is predicted from ``boundary`` on.
 
-    A probability that is no number counts in the first cell of what is predicted.
+    A probability that is not a number counts in the first cell of what is predicted.
     """
     width = 1 if proba is None else HALVES
     found = np.zeros((classes, classes, width))

@@ -110,7 +110,7 @@ def load_network(folder: str | Path, *, like: Tree = None, signed_by: str | Iter
         return SavedNetwork(_filled(like, found, path), certificate)
     if about["tree"] is None:
         raise InputError(
-            f"{folder} holds parameters that are no dictionaries, lists and tuples: pass others of their kind as like=."
+            f"{folder} holds parameters that are not dictionaries, lists and tuples: pass others of their kind as like=."
         )
     try:
         params = _rebuilt(about["tree"], (), found)

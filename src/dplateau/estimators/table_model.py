@@ -111,7 +111,7 @@ class TableModel:
         n : int, optional
             The public number of rows, or of persons: a file with another number is refused. By default the file's own.
         person : str, optional
-            The column that says whose a row is, in texts or whole numbers; it is no feature. A record is then a person: the loss of
+            The column that says whose a row is, in texts or whole numbers; not a feature. A record is then a person: the loss of
             a person is the mean of the losses of that person's rows. With ``stream`` the file must be sorted by person.
         private_test : float, optional
             Hold out this share of the rows, drawn by lot, up to 0.5, and release one noisy histogram of how they are predicted, for

@@ -223,7 +223,7 @@ def _entries(history: Any) -> list[tuple[float, float, int]]:
     try:
         rows = [(noise, rate, steps) for noise, rate, steps in history]
     except (TypeError, ValueError):
-        raise InputError("the history is no list of (noise multiplier, sampling rate, number of steps).") from None
+        raise InputError("the history is not a list of (noise multiplier, sampling rate, number of steps).") from None
     return [
         (
             real("noise_multiplier", noise, inclusive=True),

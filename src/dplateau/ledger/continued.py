@@ -12,7 +12,7 @@ def continued(run: Run | Runs, done: object) -> tuple[Run | Runs, int]:
     Raises
     ------
     InputError
-        ``done`` is no number of steps that leaves any, or what the first steps left was not paid for, or its batches are not drawn
+        ``done`` does not leave any steps, or what the first steps left was not paid for, or its batches are not drawn
         anew from there.
     """
     count = integer("done", done, low=0)

@@ -45,12 +45,12 @@ def normal(url: str) -> str:
     Raises
     ------
     InputError
-        It is no address of a database that can hold a ledger.
+        It is not an address of a database that can hold a ledger.
     """
     try:
         found = make_url(url)
     except (ArgumentError, ValueError):
-        raise InputError("this is no address of a database: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE.") from None
+        raise InputError("this is not a database address: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE.") from None
     backend = found.get_backend_name()
     if backend not in ("sqlite", "postgresql"):
         raise InputError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}: name another database.")

@@ -11,7 +11,7 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, is_constant
 
 _MOST: Final = 2.0**20
-"""More times the noise is no advice."""
+"""More times the noise is not advice."""
 _CLOSE: Final = 1.001
 
 

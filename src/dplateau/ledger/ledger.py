@@ -128,7 +128,7 @@ class Ledger:
         Raises
         ------
         InputError
-            A text is no single line.
+            A text is not a single line.
         """
         return Account(self.url, line("name", name), line("who", user() if who is None else who), purpose_line(purpose))
 
@@ -190,7 +190,7 @@ class Ledger:
         ContradictionError
             An entry names the certificate, but was changed, or is about a reservation of another run.
         InputError
-            It is no certificate, or the ledger cannot be used (``LedgerError``).
+            It is not a certificate, or the ledger cannot be used (``LedgerError``).
         """
         if not isinstance(certificate, Certificate):
             raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
@@ -229,4 +229,4 @@ class Ledger:
 def _checked(head: object) -> Head:
     if isinstance(head, tuple) and len(head) == 2 and isinstance(head[0], int) and isinstance(head[1], str):
         return Head(*head)
-    raise InputError("head is no pair of a number and a digest: give what Ledger.head() said.")
+    raise InputError("head is not a pair of a number and a digest: give what Ledger.head() said.")

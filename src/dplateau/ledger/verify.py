@@ -93,7 +93,7 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
     try:
         data = entry.data
     except ValueError:
-        yield f"{where} has a body that is no JSON."
+        yield f"{where} has a body that is not JSON."
         return
     book = books.get(entry.account)
     if entry.kind not in KINDS:

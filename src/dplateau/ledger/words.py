@@ -37,12 +37,12 @@ def part_of(value: object) -> Part | None:
     Raises
     ------
     InputError
-        It is no pair of a partition's name and a part's.
+        It is not a pair of a partition's name and a part's.
     """
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
-        raise InputError('part is no pair: expected (partition, part), such as ("shards", "north").')
+        raise InputError('part is not a pair: expected (partition, part), such as ("shards", "north").')
     return Part(line("the partition", value[0]), line("the part", value[1]))
 
 

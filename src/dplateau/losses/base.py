@@ -16,7 +16,7 @@ class GeneralisedLinearLoss(ABC):
 
     The gradient of one example is the outer product of its row and its residual (the derivative with respect to the scores), so
     its norm is ``|row| * |residual|`` and clipping needs no per-example gradient. Concrete losses are final, frozen dataclasses:
-    hashable, hence usable as static arguments of compiled functions. An l2 term is no part of a loss.
+    hashable, hence usable as static arguments of compiled functions. An l2 term is not part of a loss.
 
     The constants are functions of R, a public bound on the Euclidean norm of every row.
     """

@@ -98,7 +98,7 @@ def scaled_weights(weights: Iterable[Any]) -> list[float]:
     Raises
     ------
     InputError
-        A weight is no positive number, or next to nothing beside the largest.
+        A weight is not a positive number, or next to nothing beside the largest.
     """
     given = [real("class_weight", one) for one in weights]
     if min(given) < max(given) * 1e-12:

@@ -1,4 +1,4 @@
-"""Losses of one score with a corner: hinge and absolute. Gradient steps on them are no contraction; Phased-ERM needs none."""
+"""Losses of one score with a corner: hinge and absolute. Gradient steps on them are not contractions; Phased-ERM needs none."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Checkpoint:
     Raises
     ------
     InputError
-        ``every`` is no positive whole number.
+        ``every`` is not a positive whole number.
     """
 
     path: str | Path
@@ -92,7 +92,7 @@ def interval(run: Run, every: int) -> int:
         One pass over the records cannot be interrupted: its bounds count every record once.
     """
     if run.sampling.once:
-        raise InputError("a one-pass run takes no checkpoint: a part that is read again is no part of one pass.")
+        raise InputError("a one-pass run takes no checkpoint: a part that is read again is not part of one pass.")
     epoch = run.sampling.epoch_length(run.n)
     return -(-every // epoch) * epoch
 
@@ -152,7 +152,7 @@ def read(path: Path, run: Run, like: Arrays, generator: SecureGenerator) -> Save
     Raises
     ------
     InputError
-        It is no checkpoint of this run, of this model and optimizer, or of such a generator; or it is damaged.
+        It is not a checkpoint of this run, of this model and optimizer, or of such a generator; or it is damaged.
     """
     if not path.exists():
         return None
@@ -166,7 +166,7 @@ def read(path: Path, run: Run, like: Arrays, generator: SecureGenerator) -> Save
         saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
     except Exception:  # Nearly anything: a damaged archive may claim to be encrypted, or to be of a later version of the format.
         raise InputError(
-            f"{path} is no checkpoint of this version, or it is damaged. What it had spent is unknown: restore it, or count its "
+            f"{path} is not a checkpoint of this version, or it is damaged. What it had spent is unknown: restore it, or count its "
             "run as taken in full and start anew with another path."
         ) from None
     if head["run"] != run.digest:

@@ -164,8 +164,8 @@ def record(loss: Loss, params: Tree, example: Tree, parts: Parts | None = None) 
     Raises
     ------
     InputError
-        The loss is no real number, uses what may mix examples or changes something outside itself, or a parameter is no array of
-        real numbers in the working precision.
+        The loss is not a real number, uses what may mix examples, changes something outside itself, or a parameter is not an array
+        of real numbers in the working precision.
     """
     parts = parts_of(params, None) if parts is None else parts
     leaves = jax.tree.leaves(parts.start)

@@ -65,7 +65,7 @@ def parts_of(params: Tree, trainable: Tree) -> Parts:
     Raises
     ------
     InputError
-        The tree is no such prefix or trains nothing, or a frozen leaf is no array of numbers.
+        The tree is no such prefix or trains nothing, or a frozen leaf is not an array of numbers.
     """
     leaves, structure = jax.tree.flatten(params)
     if trainable is None:

@@ -57,7 +57,7 @@ class Validation:
         if self.patience is not None:
             object.__setattr__(self, "patience", integer("patience", self.patience))
         if not callable(self.score):
-            raise InputError("score is no function: expected one that takes the parameters and gives a number.")
+            raise InputError("score is not a function: expected one that takes the parameters and gives a number.")
         if not self.declared_public.strip():
             raise InputError("declared_public is empty: say what the validation data are and why they are public.")
         _ = self.assumption  # A text that no certificate takes is refused before anything is trained.
@@ -68,7 +68,7 @@ class Validation:
         return PublicValidation(data=" ".join(self.declared_public.split()))
 
     def scored(self, params: Any, steps: int) -> Score:
-        """The score of the parameters; raises ``InputError`` where it is no number."""
+        """The score of the parameters; raises ``InputError`` where it is not a number."""
         value = float(self.score(params))
         if math.isnan(value):
             raise InputError(f"score gave NaN after {steps} steps: expected a number, the higher the better.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def plot_epsilon(curves: EpsilonCurves, path: str | Path | None = None) -> Figure:
     """Draw epsilon against delta, or against what runs differ in.
 
-    The certified line is thick; the moments accountant's, proved but larger, thin with markers; what is no guarantee is dashed.
+    The certified line is thick; the moments accountant's, proved but larger, thin with markers; what is not a guarantee is dashed.
 
     Parameters
     ----------

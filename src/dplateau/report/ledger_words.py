@@ -83,7 +83,7 @@ def cost(entry: Entry, state: State) -> float | None:
     Raises
     ------
     LedgerError
-        It was changed, and is no number.
+        It was changed, and is not a number.
     """
     if entry.cost is None:
         return None

@@ -11,7 +11,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.signed import UNSIGNED
-from dplateau.certificate.words import by_whom, guessing_accuracy
+from dplateau.certificate.words import OTHERS, UNITS, by_whom, guessing_accuracy, secret
 from dplateau.files import check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
@@ -184,7 +184,7 @@ def _identity(certificate: Certificate, signed: Signed) -> dict[str, Any]:
         "title": stated.get("model") or "Privacy certificate",
         "rows": [
             ("data", stated.get("data")),
-            (words.UNITS[run.unit], f"{run.n:,}"),
+            (UNITS[run.unit], f"{run.n:,}"),
             ("purpose", stated.get("purpose")),
             ("released by", stated.get("author")),
             ("date", stated.get("date")),
@@ -200,9 +200,9 @@ def _who(certificate: Certificate) -> dict[str, Any]:
     return {
         "protected": words.PROTECTED[run.unit, run.adjacency].format(n=f"{run.n:,}"),
         "neighbours": words.NEIGHBOURS[run.unit, run.adjacency],
-        "secret": words.GUESSED[run.unit, run.adjacency],
-        "others": words.OTHERS[run.unit],
-        "units": words.UNITS[run.unit],
+        "secret": secret(run),
+        "others": OTHERS[run.unit],
+        "units": UNITS[run.unit],
         "seen": words.released_to(run),
         "only_the_last": words.only_the_last(run),
         "counted": [(len(lines), who) for who, lines in by_whom(certificate.assumptions)],
@@ -226,7 +226,7 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
     from_the_pair = guessing_accuracy(report.epsilon, report.delta, report.mu)
     alarm = dict(attack.detects)[ALARM]
     return {
-        "task": f"{words.GUESSED[which]}. {words.FALSE_ALARM[report.run.adjacency]}",
+        "task": f"{secret(report.run)}. {words.FALSE_ALARM[report.run.adjacency]}",
         "sentence": words.DETECTS[which].format(share=percent(alarm)),
         "alarm": f"{100 * ALARM:g} %",
         "detects": [(f"{100 * false:g} %", percent(true, 2 if true < ALARM else 1)) for false, true in attack.detects],

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate
-from dplateau.certificate.words import run_facts, seen, spread
+from dplateau.certificate.words import UNITS, run_facts, seen, spread
 from dplateau.spec import Run, Runs, Selection
 from dplateau.spec.runs import runs_of
 
@@ -42,12 +42,6 @@ NEIGHBOURS: Final = {
     " which their place is empty (“add-remove”).",
     ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
 }
-GUESSED: Final = {
-    ("row", "add-remove"): "whether one particular row was in the data",
-    ("row", "replace"): "which of two values, A or B, one particular row had",
-    ("person", "add-remove"): "whether one particular person was in the data",
-    ("person", "replace"): "which of two sets of rows, A or B, one particular person had",
-}
 FALSE_ALARM: Final = {
     "add-remove": "A false alarm is to say that it was when it was not.",
     "replace": "A false alarm is to say B when it was A.",
@@ -58,8 +52,6 @@ DETECTS: Final = {
     ("person", "add-remove"): "detects at most {share} of the people who are there",
     ("person", "replace"): "recognises at most {share} of the people who have rows B",
 }
-UNITS: Final = {"row": "rows", "person": "people"}
-OTHERS: Final = {"row": "all the other rows", "person": "the rows of everybody else"}
 METHOD: Final = {
     False: "Each step adds up the gradients of a batch, after shortening those longer than the clip norm, adds Gaussian noise, and"
     " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",

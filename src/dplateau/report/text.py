@@ -15,7 +15,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.certificate import Certificate, Proof, Signed, Verdict
 from dplateau.certificate.signed import UNSIGNED
-from dplateau.certificate.words import by_whom, run_facts, secret, spread
+from dplateau.certificate.words import OTHERS, by_whom, run_facts, secret, spread
 from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import Run, Runs
@@ -259,8 +259,8 @@ def trade_off_text(found: TradeOffs) -> RenderableType:
         ),
     )
     sentence = (
-        f"Anyone who knows all other rows, sees what was released, and guesses {secret(report.run)}, does no better than "
-        f"this. With {100 * ALARM:g} % false alarms, at most {percent(dict(attack.detects)[ALARM])} are detected."
+        f"Anyone who knows {OTHERS[report.run.unit]}, sees what was released, and guesses {secret(report.run)}, does no better"
+        f" than this. With {100 * ALARM:g} % false alarms, at most {percent(dict(attack.detects)[ALARM])} are detected."
     )
     return Group(
         headline(report.epsilon, report.delta, report.run.n, PROVED, good=True),

@@ -35,7 +35,7 @@ def plot_trade_off(found: TradeOffs, path: str | Path | None = None, *, log: boo
     """Draw the trade-off curves of a run.
 
     The certified curve is thick and solid, above the grey area that no attack reaches; what is proved but says less is thin, with
-    markers; the limit theorem's curve, which is no guarantee, is dashed; perfect privacy is dotted.
+    markers; the limit theorem's curve, which is not a guarantee, is dashed; perfect privacy is dotted.
 
     Parameters
     ----------

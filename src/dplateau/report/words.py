@@ -15,7 +15,7 @@ OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is (\w+)\.")
 def percent(value: float, digits: int = 1) -> str:
     """A probability in per cent, never smaller than it is."""
     unit = 10.0**-digits
-    # What a computer adds by rounding is no reason for a further digit.
+    # What a computer adds by rounding is not a reason for a further digit.
     return f"{min(math.ceil(100 * value / unit - 1e-9) * unit, 100.0):.{digits}f} %"
 
 

@@ -17,7 +17,7 @@ from dplateau.spec.schedule import integer, real
 
 def _finite(name: str, value: object) -> float:
     if not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{name} is no number.")
+        raise InputError(f"{name} is not a number.")
     return real(name, value, low=-math.inf)
 
 

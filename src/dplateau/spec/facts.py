@@ -145,7 +145,7 @@ def plain_text(name: str, value: Any) -> str:
     around. The message never quotes it.
     """
     if not isinstance(value, str):
-        raise InputError(f"{name} is no text.")
+        raise InputError(f"{name} is not text.")
     if not value.strip() or len(value) > LONGEST:
         raise InputError(f"{name} is a text of {len(value):,} characters: expected 1 to {LONGEST:,}, and not only blanks.")
     if not is_printable(value):

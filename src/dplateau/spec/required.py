@@ -65,7 +65,7 @@ def problems_of(
     """
     found, runs = list(assumptions), runs_of(run)
     rules = {rule.kind: rule for rule in _rules(training, run, generator, estimator)}
-    wrong = [f"{one.name!r} is no assumption of such a training" for one in found if type(one) not in rules]
+    wrong = [f"{one.name!r} is not an assumption of such a training" for one in found if type(one) not in rules]
     if training in LINEAR and (training is Training.PHASES) != all(one.is_phased for one in runs):
         wrong.append(f"the run is none of {training.value} training")
     if estimator is not None and training not in LINEAR:

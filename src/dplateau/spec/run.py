@@ -108,7 +108,7 @@ class Run:
         put("noise_multiplier", schedule("noise_multiplier", self.noise_multiplier))
         check_length("noise_multiplier", self.noise_multiplier, self.steps)
         if (least := smallest(self.noise_multiplier)) < LEAST_NOISE:
-            raise InputError(f"noise_multiplier {least:g} is below {LEAST_NOISE:g}: that is no noise. Raise it.")
+            raise InputError(f"noise_multiplier {least:g} is below {LEAST_NOISE:g}: that is not noise. Raise it.")
         put("clip_norm", real("clip_norm", self.clip_norm))
         if self.step_size is not None:
             put("step_size", schedule("step_size", self.step_size))
@@ -146,8 +146,8 @@ class Run:
         longest = largest(self.step_size)
         if self.smoothness is None or longest * self.smoothness > 2:
             raise InputError(
-                f"step_size {longest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are no contraction, "
-                "so its noise protects nothing. State smoothness, lower step_size."
+                f"step_size {longest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are not contractions"
+                ", so its noise protects nothing. State smoothness, lower step_size."
             )
 
     @property

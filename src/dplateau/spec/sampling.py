@@ -180,7 +180,7 @@ class Poisson(_Drawn):
     Parameters
     ----------
     batch_size : float or sequence of float
-        Expected number of records in a batch, at least 1, constant or one a step; it need not be a whole number. It is no rate.
+        Expected number of records in a batch, at least 1, constant or one a step; it need not be a whole number. It is not a rate.
     """
 
     kind: ClassVar[str] = "poisson"

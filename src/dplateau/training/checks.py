@@ -27,7 +27,7 @@ def check_options(run: Run, dtype: str, momentum: float, average: float, keep_it
         raise InputError("the run has no step_size: training needs one.")
     if run.is_phased:
         raise InputError(
-            f"the run's update is {run.update!r}: its phases are no gradient steps. Use the algorithm that planned it."
+            f"the run's update is {run.update!r}: its phases are not gradient steps. Use the algorithm that planned it."
         )
     if real("momentum", momentum, inclusive=True) >= 1:
         raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")

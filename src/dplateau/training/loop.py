@@ -244,7 +244,7 @@ def run_chunk(
     """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
 
     Batches have room for ``capacity`` records; where every step uses all records, their number is a multiple of the block's, or
-    below it. The number of steps is no part of the compiled shape, nor is any batch size.
+    below it. The number of steps is not part of the compiled shape, nor is any batch size.
     """
     block = min(block_of(data[0].shape[1], loss.outputs), capacity or len(data[0]))
     everything = unpacked(data) if chunk.records is None else ()

@@ -115,7 +115,7 @@ def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
     elif labels.dtype.kind in "OT":
         missing = np.array([not isinstance(one, (str, int, np.integer)) for one in labels], bool)
     if bad := int(missing.sum()):
-        raise InputError(f"{bad} of {rows} rows have no label in groups, or one that is no text and no number: say whose they are.")
+        raise InputError(f"{bad} of {rows} rows have no label in groups, or one that is neither text nor number: say whose.")
     return labels
 
 

@@ -188,7 +188,7 @@ def _round_off(run: Run, loss: GeneralisedLinearLoss, step_size: float, batch_si
 
 def _check_plan(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase], batch_size: int, weighting: str) -> None:
     if not math.isfinite(loss.smoothness(1.0)):
-        raise InputError(f"{type(loss).__name__} is not smooth, so gradient steps are no contraction: use Phased-ERM.")
+        raise InputError(f"{type(loss).__name__} is not smooth, so gradient steps are not contractions: use Phased-ERM.")
     if run.diameter is None:
         raise InputError("the run has no diameter: Phased-SGD projects its iterates on a ball, state its diameter.")
     if batch_size > (least := min(phase.size for phase in phases)):

@@ -171,7 +171,7 @@ class Records:
         return Block(numbers, labels, None, self._ranges)
 
     def _room(self, columns: int, rows: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        """Memory for a block, which the one before the last one had: what it holds is no number of this one."""
+        """Memory for a block, which the one before the last one had: what it holds is not a number of this one."""
         self._rooms.rotate()
         size = columns * rows * kind.itemsize
         if self._rooms[0].nbytes < size:

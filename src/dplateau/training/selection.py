@@ -173,7 +173,7 @@ def _parts(candidate: Run | Runs, public: str | None) -> tuple[Run, float]:
     run = candidate.runs[0] if isinstance(candidate, Runs) else candidate
     noise = candidate.runs[-1].noise_multiplier if isinstance(candidate, Runs) else 1.0
     if isinstance(noise, tuple) or candidate != scored(run, noise):
-        raise InputError("a candidate is no training and its score: make it by scored(run, noise_multiplier), or say public=.")
+        raise InputError("a candidate is not a training and its score: make it by scored(run, noise_multiplier), or say public=.")
     return run, constant(noise)
 
 
@@ -196,7 +196,7 @@ def _check(result: Trained, run: Run, rests: tuple[Assumption, ...], generator: 
 
 
 def _noisy(numbers: ArrayLike, n: int, noise_multiplier: float, generator: SecureGenerator) -> float:
-    """The mean of one number from 0 to 1 a record, with noise. What is no number counts as 0."""
+    """The mean of one number from 0 to 1 a record, with noise. What is not a number counts as 0."""
     values = np.asarray(numbers, dtype=np.float64)
     if values.ndim != 1 or len(values) > n:
         raise InputError(f"score returned an array of shape {values.shape}: expected one number for each of {n:,} records.")

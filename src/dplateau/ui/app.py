@@ -70,7 +70,7 @@ def page(_: Request, ledger: LedgerPages | None = None) -> Response:
 def answered(request: Request) -> Response:
     """``/answer?part=...&piece=...&n=...``: the settings are in the query, the milliseconds that it took in the answer.
 
-    Each is computed in a thread of its own (it is no coroutine), so that others need not wait for one that takes long.
+    Each is computed in a thread of its own (it is not a coroutine), so that others need not wait for one that takes long.
     Errors have status 400; with ``quiet=1`` they are an answer like another one, since browsers report refused requests as faults.
     """
     begun = time.perf_counter()

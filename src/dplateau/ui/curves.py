@@ -23,7 +23,7 @@ _SHARES: Final = ((0.5,), (0.1, 0.01), (0.75, 0.3), (0.05, 1e-3), (0.9, 0.6), (0
 """Where the profile of a run is asked that has no closed form, in shares of delta(0), by piece: each (epsilon, delta) is a line
 that no trade-off function of the run falls below."""
 _LARGEST: Final = 600.0
-"""Lines of a larger epsilon say nothing, and their slope is no number."""
+"""Lines of a larger epsilon say nothing, and their slope is not a number."""
 
 
 def points_of(scheme: Sampling) -> tuple[int, int]:

@@ -18,12 +18,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from dplateau.certificate.words import guessing_accuracy
+from dplateau.certificate.words import GUESSED, guessing_accuracy
 from dplateau.ledger import Ledger, State
 from dplateau.ledger.database import shown
 from dplateau.report import ledger_words as words
 from dplateau.report.ledger_story import Group, story
-from dplateau.report.page_words import GUESSED, one_in
+from dplateau.report.page_words import one_in
 from dplateau.report.pages import render
 from dplateau.report.words import percent
 from dplateau.spec import InputError, LedgerError, Run

@@ -61,7 +61,7 @@ class Number:
         try:
             value = float(text)
         except ValueError:
-            raise InputError("this is no number.") from None
+            raise InputError("this is not a number.") from None
         if not self.low <= value <= self.high:  # also where it is NaN
             raise InputError(f"expected a number from {self.low:,.6g} to {self.high:,.6g}.")
         if self.whole and value != math.floor(value):

@@ -48,7 +48,7 @@ def check(run: Run, steps: int, *samplings: type[Sampling], convex: bool = True)
     reasons = {
         f"batches are {run.sampling.kind}": not isinstance(run.sampling, samplings),
         "all iterates are released": run.released != "last",
-        "a step is no plain gradient step": run.update != "sgd",
+        "a step is not a plain gradient step": run.update != "sgd",
         "smoothness or step_size is not stated": smoothness is None or size is None,
         "losses are not known to be convex": unknown and (convex or run.diameter is None),
         "the start is not forgotten": run.diameter is None and not run.strong_convexity,

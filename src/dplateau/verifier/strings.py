@@ -121,7 +121,7 @@ def _step(run: Run, step: Step, records: float) -> tuple[Fraction, Fraction, Fra
     """Contraction factor c (section 1), gap s of a use, and variance v of the noise, exactly."""
     m, M, once, clip = (Fraction(number or 0) for number in (run.strong_convexity, run.smoothness, run.l2, run.clip_norm))
     if step.size * M > 2 + Fraction(1, 1 << 52):  # What a double rounds to 2 passes: c is then above 1 by as much.
-        raise ValueError("step_size exceeds 2/smoothness: the gradient step is no contraction.")
+        raise ValueError("step_size exceeds 2/smoothness: the gradient step is not a contraction.")
     low, gap = once + (m - once) * Fraction(records) / step.batch, step.size * clip / step.batch
     c = max(1 - step.size * low, step.size * M - 1, Fraction(1, 1 << 200))  # 0 has no logarithm; any larger factor is right too.
     return c, gap * sensitivity(run), (gap * step.noise) ** 2

@@ -262,7 +262,7 @@ def _averages(found: Sequence[Average]) -> Table:
     worst = max(found, key=lambda x: x.average / x.bound)
     sentence = (
         f"Released as a mean of its iterates, the run of {max(x.still for x in found):,} steps costs up to "
-        f"{worst.average / worst.bound:.1f} times what the last iterate costs at most: Theorem 3.1 is no bound on averages."
+        f"{worst.average / worst.bound:.1f} times what the last iterate costs at most: Theorem 3.1 is not a bound on averages."
     )
     return Table(
         "The mean of the iterates (section 6)", ("still until step", "Theorem 3.1", "mu, last", "mu, mean"), rows, (sentence,)

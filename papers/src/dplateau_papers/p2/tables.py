@@ -50,7 +50,7 @@ def costs_table(shown: Shown) -> Table:
         lines.append((str(row), f"{setting.delta:.0e}", *claims, rounded_up(cost)))
         below += [str(row)] if setting.clt + 0.005 < cost else []
     heads = ("row", "delta", "limit theorem, printed", "moments accountant, printed", "certified")
-    sentence = "The limit theorem is no bound: it claims less than what is certified in "
+    sentence = "The limit theorem is not a bound: it claims less than what is certified in "
     sentence += f"row {', '.join(below)}." if below else "no row."
     return Table("Epsilon", heads, tuple(lines), (sentence, "dplateau reproduce p2-privacy shows all privacy numbers."))
 

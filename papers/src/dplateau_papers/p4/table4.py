@@ -134,7 +134,7 @@ class Constants:
         return signal(self.n, self.d) / (self.beta / self.convexity) ** 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; ``private_beta`` is no public number."""
+        """Plain data for JSON; ``private_beta`` is not a public number."""
         return asdict(self) | {"last": self.last}
 
 

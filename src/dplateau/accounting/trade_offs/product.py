@@ -43,7 +43,7 @@ def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
     Raises
     ------
     InputError
-        There is no factor, or a count is no whole number >= 1.
+        There is no factor, or a count is not a whole number >= 1.
     """
     # What is known at a table of epsilons only counts as the polygon that certifies.
     counted = [(f.lower if isinstance(f, Enclosed) else f, integer("count", count)) for f, count in factors]
