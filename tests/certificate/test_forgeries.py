@@ -141,7 +141,7 @@ def test_texts_that_are_no_text(trained, format_1, text):
 def test_each_format_has_its_own_words(trained):
     """Words of the other format, with the same figures, are those of no certificate."""
     data, old = json.loads(trained.to_json()), Certificate.from_json(OLD)
-    assert old.statement.startswith("Whoever sees the model, and knows all other rows, can tell whether any one row was in the data")
+    assert old.statement.startswith("Whoever sees the model, and knows all other rows, can tell whether any one row was")
     assert data["statement"].startswith("Anyone who sees the model and")
     refused(json.dumps({**json.loads(OLD), "statement": replace(old, format=2).statement}))
     refused(json.dumps({**data, "statement": replace(trained, format=1).statement}))
