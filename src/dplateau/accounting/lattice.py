@@ -37,6 +37,7 @@ _GREATEST: Final = 700.0
 """Largest epsilon that is told apart from infinity: beyond it exp overflows."""
 _LEAST: Final = -80.0
 """Least log delta that is aimed at."""
+_VANISHED: Final = -710.0
 _ROOM: Final = 1e-13
 _LOST: Final = 1e-3
 """Greatest error of a transform: errors of higher order are beside it a hundredth."""
@@ -95,13 +96,22 @@ def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     size = parts[0][0].size
     transform, forward, total = np.ones(size // 2 + 1, complex), 0.0, 0
     for law, count in parts:
-        transform = transform * np.fft.rfft(law) ** count
+        transform = transform * _power(np.fft.rfft(law), count)
         forward, total = forward + count * _norm(law), total + count
     backward = math.sqrt(2 / size) * _norm(transform)
     error = 1.01 * ULP * (16 * math.log2(size) * (forward + backward) + 8 * total * backward)
     if not error < _LOST:
         raise TooSlowError
     return np.fft.irfft(transform, size), error
+
+
+def _power(z: Array, count: int) -> Array:
+    """``z ** count``, and 0 where it has no more than 1e-308."""
+    # Where many steps are composed, that is almost everywhere.
+    seen = np.flatnonzero(np.square(np.real(z)) + np.square(np.imag(z)) > math.exp(2 * _VANISHED / count))
+    found = np.zeros_like(z)
+    found[seen] = z[seen] ** count
+    return found
 
 
 class Convolution:
@@ -148,12 +158,13 @@ class Convolution:
         epsilon -= offset
         start = math.floor(epsilon / h) - min(size // 2, math.ceil(600 / (c * h)))
         tilted, error = convolved(parts)
-        tilted = np.roll(tilted, -(start % size))
-        e = h * (start + np.arange(size))
-        mass = np.exp(np.minimum(log_total - c * e, 700.0))
         sign = 1.0 if above else -1.0
-        share += 4 * ULP * (abs(log_total) + c * float(np.abs(e).max()))
-        p = np.maximum(tilted, 0.0) * mass * (1 + sign * share)
+        # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
+        first = min(max(math.floor((-2 * h - offset) / h) - start, 0), size)
+        e = h * np.arange(start + first, start + size)
+        mass = np.exp(np.minimum(log_total - c * e, 700.0))
+        share += 4 * ULP * (abs(log_total) + c * h * max(abs(start), abs(start + size)))
+        p = np.maximum(np.roll(tilted, -(start % size))[first:], 0.0) * mass * (1 + sign * share)
         far, k = factor * c, self.cumulants(factor * c)[0]
         if above:
             constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
@@ -164,10 +175,9 @@ class Convolution:
             # That the event happens in some step is a test of its own.
             event, other = (-math.expm1(sum(n * math.log1p(-law.event[i]) for law, n in self.laws)) for i in (0, 1))
         e = e + offset + sign * 4 * ULP * abs(offset)
-        # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
-        here = (e >= -2 * h) & (e <= _GREATEST)
-        beyond = float(p[e > _GREATEST].sum() + error * _norm(mass[e > _GREATEST])) if above else 0.0
-        e, p, mass = e[here], p[here], mass[here]
+        last = int(np.searchsorted(e, _GREATEST, "right"))
+        beyond = float(p[last:].sum() + error * _norm(mass[last:])) if above else 0.0
+        e, p, mass = e[:last], p[:last], mass[:last]
         if not e.size:
             raise TooSlowError
         s1 = np.cumsum(p[::-1])[::-1] + beyond
@@ -287,7 +297,7 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, 
                 rough = lattices.laws(dots, lattices.coarse)
                 lattices.tune(rough, around(rough, best.upper), best.upper, target)
         # Not too far at once: where rounding counts a middle size is the best.
-        before, wanted = size, size * min(math.sqrt(left / near), 8.0) if before else 0.0
+        before, wanted = size, size * min(math.sqrt(left / near), 16.0) if before else 0.0
     return best
 
 
