@@ -2,6 +2,7 @@
 
     python benchmarks/distributed.py                        # 10^6 rows of 100 features, about three minutes
     python benchmarks/distributed.py --features 1000        # needs 12 GB
+    python benchmarks/distributed.py --networks             # steps of networks, about five minutes
 
 Every process is pinned to a core of its own. The model has three numbers, each measured by itself: seconds an entry of a row where
 rows are in the cache (``compute``), seconds that it takes to come from memory while all processes read (``read``), and seconds to
@@ -28,6 +29,8 @@ ROUNDS = 3
 NUMBERS = (10, 1_000, 1_000_000)
 CACHED = 1 << 18
 """Entries that fit the cache of a core."""
+NETWORKS = (((784, 256, 10), 4096, 20), ((784, 2560, 2560, 10), 1024, 4), ((784, 2560, 2560, 10), 4096, 2))
+"""Widths of layers, examples in a batch, steps that are timed at once."""
 
 
 def settled(seconds: list[float]) -> float:
@@ -63,6 +66,33 @@ def steps(cluster: Any, arguments: argparse.Namespace) -> dict[str, float]:
     train(run, Logistic(), rows, target, cluster=cluster, progress=lambda *_: seen.append(time.perf_counter()))
     # The first chunks are compiled and filled; the last time is that after all.
     return {"step": settled([(b - a) / length for a, b in pairwise(seen[1:])])}
+
+
+def network(cluster: Any, arguments: argparse.Namespace) -> dict[str, float]:
+    """Seconds a step of a network takes, on a Poisson batch of twice as many examples."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from dplateau.networks import train_network
+    from dplateau.spec import Poisson, Run
+
+    widths, batch, timed = NETWORKS[arguments.which]
+    first = np.random.default_rng(0)
+    params = [jnp.asarray(first.normal(size=shape) / shape[0] ** 0.5, jnp.float32) for shape in pairwise(widths)]
+    rng, own = np.random.default_rng(arguments.index + 1), 2 * batch // arguments.processes
+    examples = rng.normal(size=(own, widths[0])).astype(np.float32), rng.integers(0, widths[-1], own)
+
+    def loss(params: Any, example: Any) -> Any:
+        x, label = example
+        for layer in params[:-1]:
+            x = jax.nn.relu(x @ layer)
+        return -jax.nn.log_softmax(x @ params[-1])[label]
+
+    run = Run(n=2 * batch, sampling=Poisson(batch), steps=4 * timed, noise_multiplier=1.0, clip_norm=1.0, step_size=1e-3)
+    seen: list[float] = []
+    train_network(run, loss, params, examples, cluster=cluster, progress=lambda *_: seen.append(time.perf_counter()))
+    return {"step": settled([(b - a) / timed for a, b in pairwise(seen[timed::timed])])}
 
 
 def read(cluster: Any, _: argparse.Namespace) -> dict[str, float]:
@@ -124,6 +154,18 @@ def measured(what: str, processes: int, arguments: argparse.Namespace, **changes
     return [json.loads(text.splitlines()[-1]) for text in said]
 
 
+def report_networks(arguments: argparse.Namespace) -> None:
+    print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores")
+    for which, (widths, batch, _) in enumerate(NETWORKS):
+        weights, alone, two = sum(a * b for a, b in pairwise(widths)), [], []
+        for _ in range(ROUNDS):
+            alone.append(measured("network", 1, arguments, which=which)[0]["step"])
+            two.append(slowest(measured("network", 2, arguments, which=which), "step"))
+        one, both = settled(alone), settled(two)
+        print(f"\n{weights:,} weights, batches of {batch:,}, ms a step: {one * 1e3:.1f} ({spread(alone)}),", end=" ")
+        print(f"2 processes {both * 1e3:.1f} ({spread(two)}): ratio {one / both:.2f}")
+
+
 def slowest(found: list[dict[str, float]], name: str) -> float:
     return max(one[name] for one in found)
 
@@ -176,14 +218,19 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=6, help="of steps that are measured")
     for name in ("processes", "index", "port"):
         parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--what", choices=("steps", "read", "reduce"), help=argparse.SUPPRESS)
+    parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--which", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--what", choices=("steps", "network", "read", "reduce"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     faulthandler.dump_traceback_later(LIMIT, exit=True)
     if arguments.what is None:
-        report(arguments)
+        (report_networks if arguments.networks else report)(arguments)
         return
     cluster = connected(arguments)
-    print(json.dumps({"steps": steps, "read": read, "reduce": reduce}[arguments.what](cluster, arguments)), flush=True)
+    print(
+        json.dumps({"steps": steps, "network": network, "read": read, "reduce": reduce}[arguments.what](cluster, arguments)),
+        flush=True,
+    )
     if cluster is not None:
         cluster.close()
 

@@ -146,18 +146,24 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
 
 
-def read(path: Path, run: Run, like: Arrays, generator: SecureGenerator) -> Saved | None:
-    """What the file holds; None where there is no file.
+def content_of(path: Path) -> bytes | None:
+    """What is in the file; None where there is none."""
+    try:
+        return path.read_bytes() if path.exists() else None
+    except OSError as error:
+        raise InputError(f"the checkpoint {path} cannot be read ({error.strerror}): choose another path.") from None
+
+
+def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGenerator) -> Saved:
+    """What the file's content says.
 
     Raises
     ------
     InputError
         It is not a checkpoint of this run, of this model and optimizer, or of such a generator; or it is damaged.
     """
-    if not path.exists():
-        return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             head = json.loads(file["head"].tobytes())
             arrays = [file[f"a{k}"] for k in range(len(file.files) - 1)]
         if head["kind"] != KIND or head["format"] != FORMAT:

@@ -110,7 +110,7 @@ def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
         warnings.warn(
             f"the optimizer never changes {shown}, whose gradients take a part of clip_norm all the same: freeze them with "
             "trainable= of train_network.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return state
 
@@ -153,15 +153,16 @@ def _paths(params: Tree) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
 
 
-def checked_examples(run: Run, examples: Tree) -> Tree:
-    """The examples as arrays."""
+def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
+    """The examples as arrays; ``part`` of the run's, where other processes have the others."""
     leaves = jax.tree.leaves(examples)
     if any(map(is_key, leaves)):
         raise InputError("examples hold random keys: leave them out; with rng=True the loss gets one for each example and step.")
     columns = [np.asarray(column) for column in leaves]
-    if not columns or any(column.ndim == 0 or len(column) != run.n for column in columns):
-        found = ", ".join(str(column.shape) for column in columns) or "nothing"
-        raise InputError(f"examples have shapes {found}: expected arrays with the run's n = {run.n} in front.")
+    own = len(columns[0]) if part and columns and columns[0].ndim else run.n
+    if not columns or not own or any(column.ndim == 0 or len(column) != own for column in columns):
+        found, wanted = ", ".join(str(column.shape) for column in columns) or "nothing", f"the run's n = {run.n}"
+        raise InputError(f"examples have shapes {found}: expected arrays with {'one number' if part else wanted} in front.")
     for column in columns:
         if column.dtype.kind not in "biuf":
             raise InputError(f"examples hold {column.dtype}: expected numbers.")

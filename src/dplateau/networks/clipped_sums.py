@@ -51,19 +51,23 @@ class ClippedSums:
         microbatch: int | None,
         workers: int | None,
         frozen: Sequence[Array] = (),
+        own: int | None = None,
     ) -> None:
-        likely = min(run.n, run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
+        own = run.n if own is None else own
+        expected = largest(run.sampling.divisors(run.n)) * own / run.n
+        likely = min(own, run.sampling.largest_likely(expected))
         cpu = jax.default_backend() == "cpu"
         footprint = max(1, recorded.footprint)
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
-        share = -(-_usual(run) // self._workers)
+        usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
+        share = -(-usual // self._workers)
         fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else likely
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
-        self.recorded, self._lattice, self._examples, self._frozen = recorded, lattice, examples, tuple(frozen)
+        self.recorded, self._lattice, self.examples, self._frozen = recorded, lattice, examples, tuple(frozen)
         self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
         self.compiled = (self.micro, self._x64, lattice)
 
@@ -87,11 +91,11 @@ class ClippedSums:
     def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
         """The sum over some microbatches, by one thread; nothing where there are none."""
         totals: list[Array] = []
-        memory = jax.tree.map(lambda column: np.empty((self.micro, *column.shape[1:]), column.dtype), self._examples)
+        memory = jax.tree.map(lambda column: np.empty((self.micro, *column.shape[1:]), column.dtype), self.examples)
         for micro, keys in zip(*share, strict=True):
             jax.block_until_ready(totals)  # What used the rows before these has ended.
             index = self._filled(micro)
-            rows = jax.tree.map(lambda column, out, index=index: column.take(index, 0, out, "clip"), self._examples, memory)
+            rows = jax.tree.map(lambda column, out, index=index: column.take(index, 0, out, "clip"), self.examples, memory)
             rows = rows if keys is None else (rows, self._filled(keys))
             gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
@@ -154,9 +158,3 @@ def _between(halves: Halves, begin: int, end: int) -> Array:
     half = len(halves[0])
     parts = [halves[0][begin:end], halves[1][max(0, begin - half) : max(0, end - half)]]
     return jnp.concatenate([part for part in parts if len(part)])
-
-
-def _usual(run: Run) -> int:
-    """A size that most batches have: their expected number of examples, and two standard deviations more."""
-    expected = largest(run.sampling.divisors(run.n))
-    return min(run.n, run.sampling.largest_likely(expected), math.ceil(expected + 2 * math.sqrt(expected)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import jax
@@ -25,10 +26,11 @@ from dplateau.networks.checks import (
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
-from dplateau.networks.loop import Loop, State
+from dplateau.networks.loop import Loop, Progress, State
 from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
+from dplateau.networks.shared import SharedLoop, check_cluster, prepared_together
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
@@ -36,6 +38,7 @@ from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.charged import Budgeted, charged
+from dplateau.training.cluster import Cluster
 from dplateau.training.result import gradient_assumptions
 
 Tree: TypeAlias = Any
@@ -99,6 +102,7 @@ def train_network(
     validation: Validation | None = None,
     progress: Callable[[int, int], None] | None = None,
     ledger: Budgeted | None = None,
+    cluster: Cluster | None = None,
 ) -> NetworkResult:
     """Train any differentiable model by noisy gradients, exactly as ``run`` says.
 
@@ -149,6 +153,9 @@ def train_network(
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
         have the reservation with which it began.
+    cluster : Cluster, optional
+        Processes that train one model, each with one device: all call this with the same arguments but for ``examples``, which are
+        records of their own, and all get the same result. Process 0 keeps the checkpoint, computes scores and charges the ledger.
 
     Raises
     ------
@@ -162,16 +169,53 @@ def train_network(
         By the keyboard. Nothing is released, but for the checkpoint.
     TrainingDiverged
         The parameters overflowed, or hardly any gradient was finite, by a noisy count. Nothing is released, but for the checkpoint.
+    ProcessLost
+        Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
+    shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
+    prepared = partial(
+        _prepared, run, loss, params, examples, optimizer, trainable, rng, average, generator, microbatch, workers, checkpoint,
+        validation, progress, shared,
+    )  # fmt: skip
+    loop, state = prepared() if shared is None else prepared_together(shared, prepared)
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
+        first = loop.begun(state)  # read once: what is charged is what is done
+        goes_on = loop.goes_on(first)
+        loop.once(lambda: stack.enter_context(charged(ledger if goes_on else None, run, first.ledger.done)))
+        reached = loop.run_from(first)
+    return _result(loop, reached)
+
+
+def _prepared(
+    run: Run,
+    loss: Loss,
+    params: Tree,
+    examples: Tree,
+    optimizer: optax.GradientTransformation | None,
+    trainable: Tree,
+    rng: bool,
+    average: float,
+    generator: SecureGenerator | None,
+    microbatch: int | None,
+    workers: int | None,
+    checkpoint: Checkpoint | None,
+    validation: Validation | None,
+    progress: Callable[[int, int], None] | None,
+    cluster: Cluster | None,
+) -> tuple[Loop, State]:
+    """The loop of a training and its first state, when everything was checked that one process can check."""
     check_parts(optimizer, checkpoint, validation, generator)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
     check_loss(loss, rng)
     parts = parts_of(params, trainable)
-    leaves, dtype = checked_params(parts.start)
+    leaves, _ = checked_params(parts.start)
     if isinstance(examples, PersonExamples) and run.unit != "person":
         raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
-    records = checked_examples(run, examples)
+    records = checked_examples(run, examples, part=cluster is not None)
+    own = len(jax.tree.leaves(records)[0])
     generator = SecureGenerator() if generator is None else generator
     weights = sum(leaf.size for leaf in leaves)
     lattice = lattice_of(run, weights)
@@ -180,25 +224,32 @@ def train_network(
     check_used(parts.start, recorded)
     start = jax.tree.map(jnp.asarray, parts.start)
     first_state = () if optimizer is None else checked_start(optimizer, start)
-    summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen)
+    summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, own)
     check_gradients(summed, start, records, rng)
     state = State(start, first_state, start if average else ())
-    loop = Loop(run, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
-    with locked(checkpoint.path) if checkpoint else nullcontext():  # type: ignore[arg-type]
-        first = loop.begun(state)  # read once: what is charged is what is done
-        with charged(ledger if loop.goes_on(first) else None, run, first.ledger.done):
-            reached = loop.run_from(first)
-    spent = reached.ledger
-    found = gradient_assumptions(run, generator)
+    kind: Callable[..., Loop] = Loop
+    if cluster is not None:
+        check_cluster(run, cluster, checkpoint, generator)
+        kind, generator = partial(SharedLoop, cluster=cluster), generator.for_process(cluster.index)
+    return kind(
+        run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress
+    ), state  # fmt: skip
+
+
+def _result(loop: Loop, reached: Progress) -> NetworkResult:
+    """What a training released, and what its guarantee rests on."""
+    run, spent, validation = loop.run, reached.ledger, loop.validation
+    found = gradient_assumptions(run, loop.generator) + loop.trusted
     if validation is not None:
         found.append(validation.assumption)
     if spent.lost:
         lost = sum(last - first for first, last in spent.lost)
         found += [LostSteps(steps=lost).enforced(), Restarts()]
-    if checkpoint is not None:
+    if loop.checkpoint is not None:
         found.append(OneContinuation())
     keep_best = validation is not None and validation.keep_best and reached.scores
     model = reached.best if keep_best else reached.state.model
     scores = tuple(reached.scores)
-    model, last = parts.whole(model), parts.whole(reached.state.params)
+    model, last = loop.parts.whole(model), loop.parts.whole(reached.state.params)
+    dtype = str(loop.summed.dtype)
     return NetworkResult(model, last, spent.runs(run), tuple(found), loop.noise.source, dtype, spent.done, scores)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,15 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, interval, read, write
+from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, content_of, interval, read, write
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
-from dplateau.networks.noise import Noise
+from dplateau.networks.noise import Halves, Noise
 from dplateau.networks.trainable import Parts
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import InputError, Run
+from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
 from dplateau.training.batches import Batches, batches
@@ -30,6 +30,7 @@ from dplateau.training.chunks import chunk_length
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
+T = TypeVar("T")
 
 
 class State(NamedTuple):
@@ -88,9 +89,10 @@ def _towards(weight: Array) -> Callable[[Array, Array], Array]:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """The steps, and what happens between them."""
+    """The steps, and what happens between them; ``own`` records are here."""
 
     run: Run
+    own: int
     parts: Parts
     summed: ClippedSums
     keyed: bool
@@ -108,6 +110,15 @@ class Loop:
     def noise(self) -> Noise:
         """Where the noise of the steps comes from."""
         return Noise(self.generator, self.weights + 1)
+
+    @property
+    def trusted(self) -> list[Assumption]:
+        """What the guarantee rests on beside what it always rests on."""
+        return []
+
+    def once(self, work: Callable[[], T]) -> T | None:
+        """Do what is done once for all processes that train; what it returns, where it was done."""
+        return work()
 
     def begun(self, state: State) -> Progress:
         """Where the run stands: at its start, or where the checkpoint left it.
@@ -144,13 +155,16 @@ class Loop:
         finally:
             self.summed.close()
         if not finished:
-            # What was computed since the last chunk is forgotten and was never seen: nothing is lost.
-            if self.checkpoint and reached.ledger.done % interval(self.run, 1) == 0:
-                self._write(reached, reached.ledger.done)
+            self._interrupted(reached)
             raise TrainingInterrupted("training was interrupted: nothing was released but the checkpoint and the scores, if any.")
         if self.progress is not None:
             self.progress(reached.ledger.done, self.run.steps)
         return reached
+
+    def _interrupted(self, reached: Progress) -> None:
+        """Keep where the run stands: what was computed since is forgotten and was never seen, so nothing is lost."""
+        if self.checkpoint and reached.ledger.done % interval(self.run, 1) == 0:
+            self._write(reached, reached.ledger.done)
 
     def _chunks(self, reached: Progress) -> Iterator[Progress]:
         """Where the run stands at its start, and after each chunk of steps."""
@@ -166,7 +180,7 @@ class Loop:
                 reached = self._write(reached, min(done + every, run.steps))
             yield reached
             if plans is None:  # No random number before the first reservation.
-                plans = None if run.is_full_batch else batches(run, length, self.generator, done)
+                plans = self._plans(length, done)
             reached = self._chunk(reached, min(done + length, run.steps), plans)
             done = reached.ledger.done
             yield reached  # Before anybody looks at it: what was seen must not be forgotten by an interrupt.
@@ -175,11 +189,21 @@ class Loop:
             reached = self._write(reached, done)
         yield reached
 
+    def _plans(self, length: int, done: int) -> Iterator[Batches] | None:
+        """The batches that are left, ``length`` at a time; None where all records are used."""
+        return None if self.run.is_full_batch else batches(self.run, length, self.generator, done)
+
+    def _mean_gradient(
+        self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
+    ) -> tuple[list[Array], Array]:
+        """The noisy sum of a batch's gradients times ``scale``, each leaf in one row, and the noisy count."""
+        return _mean(self.summed.leaves(params, records, keys, noise), scale, self.summed.dtype)
+
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         """Steps up to ``end``."""
         run, begin, state = self.run, reached.ledger.done, reached.state
         if plans is None:
-            records = [np.arange(run.n, dtype=np.int32)] * (end - begin)
+            records = [np.arange(self.own, dtype=np.int32)] * (end - begin)
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
@@ -195,8 +219,7 @@ class Loop:
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
             keys = draw_keys(self.generator, len(records[k])) if self.keyed else None
-            noisy = self.summed.leaves(state.params, records[k], keys, drawn)
-            mean, count = _mean(noisy, self.lattice.unit / divisors[k], dtype)
+            mean, count = self._mean_gradient(state.params, records[k], keys, drawn, self.lattice.unit / divisors[k])
             self.finite.add(float(count) / each, deviations[k] / each, sizes[k])
             state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
@@ -211,9 +234,13 @@ class Loop:
             return reached
         if done % self.validation.every and done != self.run.steps:
             return reached
-        score = self.validation.scored(self.parts.whole(reached.state.model), done)
+        score = self._score(self.parts.whole(reached.state.model), done)
         better = not scores or score.score > max(one.score for one in scores)
         return reached._replace(best=reached.state.model if better else reached.best, scores=[*scores, score])
+
+    def _score(self, model: Tree, done: int) -> Score:
+        assert self.validation is not None
+        return self.validation.scored(model, done)
 
     def _write(self, reached: Progress, reserved: int) -> Progress:
         """Save where the run stands, and that noise may be drawn up to step ``reserved``."""
@@ -221,8 +248,14 @@ class Loop:
         reached = reached._replace(ledger=replace(reached.ledger, reserved=reserved))
         notes = {"scores": [list(score) for score in reached.scores], **{name: one for name, one in self._kind.items() if one}}
         saved = Saved(reached.ledger, self._arrays(reached), notes, self.generator.insecure, reached.drawn)
-        write(self.checkpoint.path, self.run, saved)  # type: ignore[arg-type]
+        path: Any = self.checkpoint.path
+        self.once(lambda: write(path, self.run, saved))
         return reached
+
+    def _content(self) -> bytes | None:
+        """That of the checkpoint; None where there is none yet."""
+        assert self.checkpoint is not None
+        return content_of(self.checkpoint.path)  # type: ignore[arg-type]
 
     def _arrays(self, reached: Progress) -> list[NDArray[Any]]:
         best = reached.best if self.validation else ()
@@ -238,9 +271,10 @@ class Loop:
         if self.checkpoint is None:
             return reached
         interval(self.run, self.checkpoint.every)
-        saved = read(self.checkpoint.path, self.run, self._arrays(reached), self.generator)  # type: ignore[arg-type]
-        if saved is None:
+        content = self._content()
+        if content is None:
             return reached
+        saved = read(self.checkpoint.path, content, self.run, self._arrays(reached), self.generator)  # type: ignore[arg-type]
         if {name: saved.notes.get(name) for name in self._kind} != self._kind:
             raise InputError(
                 f"the checkpoint {self.checkpoint.path} belongs to a training with another trainable or rng, or with other frozen "

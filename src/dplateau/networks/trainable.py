@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -45,12 +46,16 @@ class Parts:
     @cached_property
     def digest(self) -> str | None:
         """SHA-256 of what is frozen, and of where it stands; None where nothing is."""
-        if not self.frozen:
-            return None
-        digest = hashlib.sha256(repr(self.trained).encode())
-        for leaf in map(np.asarray, self.frozen):
-            digest.update(f"{leaf.dtype} {leaf.shape}".encode() + leaf.tobytes())
-        return digest.hexdigest()
+        return digest_of(repr(self.trained), self.frozen) if self.frozen else None
+
+
+def digest_of(head: str, leaves: Iterable[Any]) -> str:
+    """SHA-256 of a word and of arrays, which may be random keys."""
+    digest = hashlib.sha256(head.encode())
+    for leaf in leaves:
+        array = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def merged(structure: Any, trained: tuple[bool, ...], ours: Any, frozen: Any) -> Tree:

@@ -112,6 +112,8 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
         yield Rule(a.SeparateExamples, DECLARED, needed=not declared)
     if declared or training is Training.NETWORK or isinstance(run, Selection):
         yield Rule(a.PublicValidation, DECLARED, needed=False)
+    if training in LINEAR or declared or training is Training.NETWORK:
+        yield Rule(a.Processes, DECLARED, needed=False)
     if training is Training.NETWORK:
         lost = 0 if isinstance(run, Selection) else sum(one.steps for one in runs[1:])
         yield Rule(a.OneContinuation, DECLARED, needed=lost > 0)
@@ -119,7 +121,6 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
             yield Rule(a.LostSteps, ENFORCED, ({"steps": lost},))
             yield Rule(a.Restarts, DECLARED)
     elif training in LINEAR or declared:
-        yield Rule(a.Processes, DECLARED, needed=False)
         yield Rule(a.HeldOut, ENFORCED if generator.secure and not declared else DECLARED, needed=False)
         several = isinstance(run, Selection)
         yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared, several=several)

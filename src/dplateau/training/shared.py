@@ -34,7 +34,7 @@ from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.result import TrainResult, result_of
 
-_LOOKED_AT: Final = 4096
+LOOKED_AT: Final = 4096
 """Rows by which processes that hold the same ones are told apart."""
 _APART: Final = PartitionSpec(AXIS)
 
@@ -87,7 +87,7 @@ def train_shared(
     length = chunk_length(run, found.first.size)
     settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), length)
     agree_on_settings(cluster, run, loss, settings, found.rows.shape[1], found.generator)
-    check_apart(cluster, run, found)
+    check_apart(cluster, run, len(found.rows), (found.rows[:LOOKED_AT], found.labels))
     data = cluster.together(partial(_encoded, cluster, run, loss, found))
     reserved = reserve_first(cluster, ledger, run)
     work = partial(_run_chunks, cluster, run, loss, data, found, average, keep_iterates, progress)
@@ -132,17 +132,19 @@ def check_shared(run: Run) -> None:
         )
 
 
-def check_apart(cluster: Cluster, run: Run, found: Prepared) -> None:
-    """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has its own."""
-    counts = cluster.exchanged(np.array(len(found.rows)))
+def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
+    """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has ``own`` of its own.
+
+    By ``sight``, arrays of some of them, processes that hold the same ones are told apart.
+    """
+    counts = cluster.exchanged(np.array(own))
     if counts.sum() != run.n:
         held = ", ".join(f"{count:,}" for count in counts.tolist())
         raise InputError(
             f"the processes have {held} rows, {counts.sum():,} in all, but the run has n = {run.n:,}: the run must describe this"
             " data set."
         )
-    sight = hashlib.sha256(np.ascontiguousarray(found.rows[:_LOOKED_AT]).tobytes() + found.labels.tobytes())
-    unlike(cluster, "rows", sight.digest())
+    unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
 
 
 def _encoded(

@@ -1,0 +1,184 @@
+"""The steps of a network whose records lie in several processes.
+
+Each process sums the clipped gradients of its own part of a batch. The sums are added and scattered over slices of the weights,
+each process adds the noise of its own slice, and the noisy slices are gathered (``docs/proofs/several-processes.md``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from dplateau.networks.checkpoint import Checkpoint
+from dplateau.networks.loop import Loop, Progress, State, T
+from dplateau.networks.noise import Halves, Noise
+from dplateau.networks.trainable import digest_of
+from dplateau.networks.validation import Score
+from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec.assumption import Processes
+from dplateau.training import SecureGenerator
+from dplateau.training.batches import Batches, batches
+from dplateau.training.chunks import chunk_length
+from dplateau.training.cluster import AXIS, Cluster, Slices, agree_on_code
+from dplateau.training.shared import LOOKED_AT, check_apart, check_shared, unlike
+
+Array: TypeAlias = Any
+Tree: TypeAlias = Any
+_APART, _SAME = PartitionSpec(AXIS), PartitionSpec()
+
+
+def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
+    """Raise ``InputError`` unless a network's run can be shared by the processes."""
+    check_shared(run)
+    if cluster.own != 1:
+        raise InputError(
+            f"this process has {cluster.own} devices: a network takes one of each process. Start one process a device."
+        )
+    if checkpoint is not None and generator.insecure:
+        raise InputError(
+            "the generator has an insecure seed, and a checkpoint does not say what each process drew: leave out one of the two."
+        )
+
+
+def prepared_together(cluster: Cluster, prepared: Callable[[], tuple[Loop, State]]) -> tuple[Loop, State]:
+    """What ``prepared`` gives, if it went well in all processes, which are about to do the same on records of their own.
+
+    Raises
+    ------
+    InputError
+        In every process: they disagree, or two have the same records or generator.
+    """
+    agree_on_code(cluster)
+    loop, state = cluster.together(prepared)
+    run, checks = loop.run, loop.validation
+    settings = (
+        *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.weights), str(loop.generator.source)),
+        *(loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
+    )
+    update = loop.optimizer and loop.optimizer.update
+    cluster.agree(
+        {
+            "run": run.digest,
+            "loss": _program(loop.summed.recorded.jaxpr),
+            "optimizer": "" if update is None else _program(jax.make_jaxpr(update)(state.params, state.optimizer, state.params)),
+            "first iterate": f"{_digest(state)} {loop.parts.digest}",
+            "setting": repr(settings),
+        }
+    )
+    unlike(cluster, "generator", loop.generator.mark())
+    check_apart(cluster, run, loop.own, [column[:LOOKED_AT] for column in jax.tree.leaves(loop.summed.examples)])
+    return loop, state
+
+
+def _program(traced: Any) -> str:
+    """What a traced function computes, with the arrays that it holds, but not where in memory its parts are."""
+    return re.sub(" at 0x[0-9a-f]+", "", f"{traced} {digest_of('', traced.consts)}")
+
+
+def _digest(state: State) -> str:
+    return digest_of(str(jax.tree.structure(state)), jax.tree.leaves(state))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLoop(Loop):
+    """The loop of one of several processes, all of which make the same steps."""
+
+    cluster: Cluster = None  # type: ignore[assignment]
+
+    @property
+    def trusted(self) -> list[Assumption]:
+        """That the processes keep to themselves what they tell one another."""
+        return [Processes(count=self.cluster.processes)]
+
+    @cached_property
+    def noise(self) -> Noise:
+        """That of the own slice."""
+        return Noise(self.generator, self.cluster.slices.size((self.weights + 1,)))
+
+    def once(self, work: Callable[[], T]) -> T | None:
+        """Done by process 0; an error there is one in every process."""
+        return self.cluster.together(lambda: work() if self.cluster.first else None)
+
+    def run_from(self, first: Progress) -> Progress:
+        """All steps that are left; raises ``ProcessLost`` where another process is gone."""
+        with self.cluster.watched():
+            return super().run_from(first)
+
+    def _interrupted(self, reached: Progress) -> None:
+        """Nothing is kept: another process may have gone on, and its steps be seen. They count as lost."""
+
+    def _plans(self, length: int, done: int) -> Iterator[Batches] | None:
+        return None if self.run.is_full_batch else batches(self.run, length, self.generator, done, self.own)
+
+    def _mean_gradient(
+        self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
+    ) -> tuple[list[Array], Array]:
+        sums, mesh = self.summed.leaves(params, records, keys), self.cluster.mesh
+        sizes, dtype = tuple(len(one) for one in sums[:-1]), self.summed.dtype
+        with jax.enable_x64(True):
+            parts = [self._global(one) for one in (_in_one_row(sums, multiple=mesh.size), *noise)]
+            mean = _shared_mean(*parts, np.float64(scale), mesh=mesh, dtype=dtype).addressable_data(0)
+            return _divided(mean, sizes=sizes), mean[sum(sizes)] / scale
+
+    def _global(self, own: Array) -> Array:
+        """An array of all processes, of which this one has its part of equal ones."""
+        mesh = self.cluster.mesh
+        shape, where = (mesh.size * len(own),), NamedSharding(mesh, _APART)
+        return jax.make_array_from_single_device_arrays(shape, where, [jax.device_put(own, mesh.local_devices[0])])
+
+    def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
+        reached = super()._chunk(reached, end, plans)
+        found = self.cluster.exchanged(np.frombuffer(bytes.fromhex(_digest(reached.state)), np.uint8))
+        if (found != found[0]).any():
+            raise InputError(
+                f"the models of the processes differ after {end:,} steps, since their processors round otherwise, and would drift"
+                " apart: use machines of one kind. Nothing was released, but for the checkpoint and the scores, if any."
+            )
+        return reached
+
+    def _score(self, model: Tree, done: int) -> Score:
+        found = self.once(lambda: super(SharedLoop, self)._score(model, done))
+        return Score(done, float(self.cluster.exchanged(np.array(found.score if found else 0.0))[0]))
+
+    def _content(self) -> bytes | None:
+        content = self.once(super()._content)
+        found = self.cluster.told(b"" if content is None else b"+" + content)
+        return found[1:] if found else None
+
+
+@partial(jax.jit, static_argnames="multiple")
+def _in_one_row(sums: list[Array], *, multiple: int) -> Array:
+    """One after the other, and zeros up to a multiple."""
+    return jnp.concatenate([*sums, jnp.zeros(-sum(map(len, sums)) % multiple, sums[0].dtype)])
+
+
+@partial(jax.jit, static_argnames="sizes")
+def _divided(row: Array, *, sizes: tuple[int, ...]) -> list[Array]:
+    return [row[a:b] for a, b in pairwise(accumulate(sizes, initial=0))]
+
+
+@partial(jax.jit, static_argnames=("mesh", "dtype"))
+def _shared_mean(row: Array, first: Array, second: Array, scale: Array, *, mesh: Mesh, dtype: Any) -> Array:
+    """The noisy sum of all processes' rows times ``scale``.
+
+    All are integers, so no order of the additions matters. ``first`` and ``second`` are the halves of each slice's noise.
+    """
+    slices = Slices(mesh.size)
+
+    def own(row: Array, first: Array, second: Array, scale: Array) -> Array:
+        sums = slices.scattered(row[None])[0]
+        noisy = sums + jnp.concatenate([first, second])[: len(sums)]
+        return slices.gathered((noisy * scale).astype(dtype), row.shape)
+
+    inside = (_APART, _APART, _APART, _SAME)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=_SAME, check_vma=False)(row, first, second, scale)

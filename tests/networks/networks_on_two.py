@@ -1,0 +1,199 @@
+"""What ``test_several_processes.py`` runs in two processes, each ``python networks_on_two.py HOST:PORT INDEX WHAT``."""
+
+import faulthandler
+import json
+import os
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from dplateau.networks import Checkpoint, Validation, train_network
+from dplateau.networks.noise import Noise
+from dplateau.spec import Cyclic, FullBatch, InputError, Poisson, RandomAllocation, Run
+from dplateau.training import Cluster, ProcessLost, SecureGenerator
+
+N, FIRST, D, HIDDEN = 201, 80, 5, 7
+KINDS = {
+    "plain": ({"step_size": 0.3}, {}),
+    "adam": ({"update": "post-processed"}, {"optimizer": optax.adam(0.01), "average": 0.4}),
+    "frozen": ({"step_size": 0.3}, {"trainable": {"w": True, "b": False, "v": True}}),
+}
+
+
+def problem():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(N, D)).astype(np.float32), rng.integers(0, 2, N).astype(np.float32)
+
+
+def params(hidden=HIDDEN):
+    rng = np.random.default_rng(1)
+    made = {"w": rng.normal(size=(D, hidden)) / 2, "b": rng.normal(size=hidden) / 2, "v": rng.normal(size=hidden) / 2}
+    return {name: jnp.asarray(leaf, jnp.float32) for name, leaf in made.items()}
+
+
+def loss(params, example):
+    x, y = example
+    score = jnp.tanh(x @ params["w"] + params["b"]) @ params["v"]
+    return jax.nn.softplus(score) - y * score
+
+
+def run_of(**changes):
+    fields = {"n": N, "sampling": FullBatch(), "steps": 12, "noise_multiplier": 2.0, "clip_norm": 0.5, **changes}
+    return Run(**fields)
+
+
+def own(cluster, examples):
+    part = slice(0, FIRST) if cluster.first else slice(FIRST, None)
+    return jax.tree.map(lambda one: one[part], examples)
+
+
+class Quiet:
+    """No noise inside."""
+
+    def __enter__(self):
+        self.steps, Noise.steps = Noise.steps, lambda noise, deviations: (still(noise) for _ in deviations)
+
+    def __exit__(self, *_):
+        Noise.steps = self.steps
+
+
+def still(noise):
+    with jax.enable_x64(True):
+        return (jnp.zeros(-(-noise._entries // 2)),) * 2
+
+
+def bits(tree):
+    return [np.asarray(leaf).view(np.int32).ravel().tolist() for leaf in jax.tree.leaves(tree)]
+
+
+def noiseless(cluster):
+    """What is trained on all records without noise, in bits."""
+    found = {}
+    with Quiet():
+        for kind, (fields, options) in KINDS.items():
+            options = {"microbatch": 8, "workers": 1, "cluster": cluster, **options}
+            found[kind] = bits(train_network(run_of(**fields), loss, params(), own(cluster, problem()), **options).params)
+    return found
+
+
+def flat(params, example):
+    """Its gradient is the example."""
+    return params @ example
+
+
+def noise(cluster):
+    """What steps on examples of zeros add to 4,001 weights; and the same from one seed in both processes."""
+    run = run_of(steps=1, step_size=1.0, noise_multiplier=1.0, n=60, clip_norm=1.0)
+    size = 20 if cluster.first else 40
+    rows = np.zeros((size, 4001), np.float32)
+    found = [
+        train_network(run, flat, jnp.zeros(4001), rows, generator=generator, cluster=cluster)
+        for generator in (None, None, SecureGenerator(insecure_seed=3))
+    ]
+    names = sorted({assumption.name for assumption in found[0].assumptions})
+    return {"noise": [one.params.tolist() for one in found], "words": [str(one.generator) for one in found], "names": names}
+
+
+def batches(cluster):
+    """How many records a step uses, times what each adds, without noise: one weight, which is their sum so far."""
+    found = {}
+    for sampling in (Poisson(30.0), RandomAllocation(30)):
+        rows = np.full((FIRST, 1), 0.5, np.float32) if cluster.first else np.full((N - FIRST, 1), 0.25, np.float32)
+        run = run_of(sampling=sampling, steps=210, update="post-processed", clip_norm=1.0)
+        seen = []
+        watched = Validation(lambda params, seen=seen: seen.append(float(params[0])) or 0.0, 1, "made up")
+        divisor = float(np.asarray(sampling.divisors(N)))
+        with Quiet():
+            result = train_network(
+                run, flat, jnp.zeros(1), rows, optimizer=optax.sgd(-divisor), validation=watched, cluster=cluster, microbatch=8
+            )
+        found[sampling.kind] = {"sums": seen, "scores": len(result.scores), "last": float(result.last[0])}
+    return found
+
+
+def keys(cluster):
+    """The mean over all records of a number that each draws by its key."""
+    made = train_network(
+        run_of(steps=1, step_size=1.0, noise_multiplier=0.01, clip_norm=9.0),
+        lambda params, example, key: params * (jax.random.normal(key) + 0 * example),
+        jnp.float32(0.0),
+        np.full(len(own(cluster, np.zeros(N))), float(cluster.index), np.float32),
+        rng=True,
+        cluster=cluster,
+    )
+    return float(made.params)
+
+
+def told(work):
+    try:
+        work()
+    except InputError as error:
+        return str(error)
+    return "nothing"
+
+
+def refusals(cluster):
+    """What is said, in each process, of whatever does not fit."""
+    second, examples = not cluster.first, own(cluster, problem())
+
+    def say(examples=examples, loss=loss, start=None, options=None, **changes):
+        run = run_of(**{"step_size": 0.1, **changes})
+        return told(lambda: train_network(run, loss, start or params(), examples, cluster=cluster, **(options or {})))
+
+    adam = {"step_size": None, "update": "post-processed"}
+    bad = jax.tree.map(np.copy, examples)
+    bad[0][0, 0] = np.nan
+    scales = jnp.ones(3) * (1 + second)
+    constant = {"loss": lambda p, e: scales[1] * loss(p, e)}
+    frozen = jax.tree.map(lambda leaf: leaf + second, params())
+    seeded = {"generator": SecureGenerator(insecure_seed=1), "checkpoint": Checkpoint("never")}
+    return {
+        "n": say(n=N + 1),
+        "run": say(steps=7 if second else 8),
+        "loss": say(loss=(lambda p, e: 2 * loss(p, e)) if second else loss),
+        "constant": say(**constant),
+        "frozen": say(start={**params(), "b": frozen["b"]}, options={"trainable": {"w": True, "b": False, "v": True}}),
+        "start": say(start=jax.tree.map(lambda leaf: leaf + 1, params()) if second else None),
+        "optimizer": say(options={"optimizer": optax.adam(0.1 if second else 0.2)}, **adam),
+        "seed": say(options={"generator": SecureGenerator(insecure_seed=1)} if second else None),
+        "every": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/every", 5 if second else 6)}),
+        "rows": say(examples=problem(), n=2 * N),
+        "not finite": say(examples=bad if second else examples),
+        "order": say(sampling=Cyclic(50)),
+        "persons": say(unit="person"),
+        "seed and checkpoint": say(options=seeded),
+        "no folder": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/none/x")}),
+        "then": say(),
+    }
+
+
+def killed(cluster):
+    """Train with a checkpoint, slowly; somebody is killed. Says where it began and what it cost."""
+    file, examples = Path(sys.argv[4]), own(cluster, problem())
+    run = run_of(step_size=0.1, steps=60, sampling=Poisson(20.0))
+
+    def slowly(done, _total):
+        with open(f"{file}.{cluster.index}.steps", "a") as log:
+            log.write(f"{done}\n")
+
+    try:
+        result = train_network(
+            run, loss, params(), examples, cluster=cluster, checkpoint=Checkpoint(file, 4), progress=slowly, microbatch=8, workers=1
+        )
+    except ProcessLost as error:
+        print(json.dumps(str(error)), flush=True)
+        os._exit(3)
+    runs = result.run.runs[1:] if hasattr(result.run, "runs") else ()
+    return {"params": bits(result.params), "lost": [one.steps for one in runs], "steps": result.steps}
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(150, exit=True)  # no process outlives its test for long
+    joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
+    answer = globals()[sys.argv[3]](joined)
+    print(json.dumps(answer), flush=True)
+    joined.close()
