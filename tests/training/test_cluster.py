@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from scipy import stats
 
 from dplateau.spec import InputError
 from dplateau.training import Cluster, SecureGenerator, train
+from dplateau.training.shares import shares
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from two_processes import FIRST, LOSSES, ONE_PASS, UPDATES, N, Quiet, problem, run_of  # noqa: E402
+from two_processes import FIRST, HELD, LOSSES, ONE_PASS, UPDATES, N, Quiet, problem, run_of  # noqa: E402
 
 FALSE_ALARM = 1e-9
 
@@ -67,18 +68,43 @@ def test_sums_are_those_of_one_process_to_the_bit():
             assert found[0][f"{loss} {update}"] == alone.weights.view(np.int64).tolist(), (loss, update)
 
 
-def test_one_pass_takes_equal_parts_of_every_batch_and_has_the_sums_of_one_process():
+def in_one_order(held):
+    """Numbers of all records, those of each process spread evenly over the pass."""
+    starts = np.concatenate([[0], np.cumsum(held)])
+    places = [(Fraction(2 * i + 1, 2 * n), p, int(starts[p]) + i) for p, n in enumerate(held) for i in range(n)]
+    return [number for _, _, number in sorted(places)]
+
+
+def test_one_pass_takes_parts_of_every_batch_and_has_the_sums_of_one_process():
+    """Batches are the next records in an order that public counts determine; within a batch the order does not matter."""
     found = answers("in_passes")
     assert found[0] == found[1]
     features, target = problem(600)
-    for name, (fields, options) in ONE_PASS.items():
-        run = run_of(n=600, **fields)
-        parts = np.broadcast_to(np.asarray(run.sampling.divisors(600)), run.steps).astype(int) // 2
-        edges = np.concatenate([[0], np.cumsum(parts), [300]])
-        order = np.concatenate([np.r_[a:b, 300 + a : 300 + b] for a, b in pairwise(edges)])
-        alone = train(run, LOSSES["logistic"], features[order], target[order], generator=Quiet(), dtype="float64", **options)
-        assert abs(alone.weights).max() > 1e-4
-        assert found[0][name] == alone.weights.view(np.int64).tolist(), name
+    for first in HELD:
+        order = in_one_order([first, 600 - first])
+        for name, (fields, options) in ONE_PASS.items():
+            run = run_of(n=600, **fields)
+            alone = train(run, LOSSES["logistic"], features[order], target[order], generator=Quiet(), dtype="float64", **options)
+            assert abs(alone.weights).max() > 1e-4
+            assert found[0][f"{first} {name}"] == alone.weights.view(np.int64).tolist(), (first, name)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_of_one_pass_are_those_of_the_order(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        held = rng.integers(1, rng.integers(2, 60), rng.integers(1, 7))
+        owner = np.repeat(np.arange(len(held)), held)[in_one_order(held.tolist())]
+        wanted = [[np.count_nonzero(owner[:taken] == place) for taken in range(len(owner) + 1)] for place in range(len(held))]
+        assert shares(held, np.arange(len(owner) + 1)).tolist() == wanted
+
+
+def test_shares_of_more_records_than_64_bits_can_multiply():
+    held, taken = np.array([10**10, 1, 3 * 10**10]), np.array([0, 10**10, 4 * 10**10 + 1])
+    found = shares(held, taken)
+    assert found.sum(axis=0).tolist() == taken.tolist()
+    assert found[:, -1].tolist() == held.tolist()
+    assert abs(found[0, 1] - 10**10 / 4) < 2
 
 
 def test_noise_is_drawn_once_for_each_weight_by_the_process_whose_slice_it_is():
@@ -123,9 +149,9 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "loss": "process 1 has another loss",
         "seed": "process 1 has another setting",
         "width": "process 1 has another",
-        "odd": "n = 601 and all batch sizes must be multiples of 2",
-        "odd batches": "n = 600 and all batch sizes must be multiples of 2",
-        "ends early": "the records end after 240 rows but the run has n = 300",
+        "odd": "n = 601 is not a multiple of 2 processes: say how many rows each has",
+        "too few": "the processes have 240, 240 rows, 480 in all, but the run has n = 600",
+        "ends early": "the records end after 240 rows but 300 were declared for this process",
         "infinite": "some records have features that are not finite numbers",
         "code": "process 1 has another version of dplateau, or of a library",
         "same rows": "two processes have the same rows",

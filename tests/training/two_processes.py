@@ -81,25 +81,29 @@ def batches(cluster):
 ONE_PASS = {
     "equal": ({"sampling": OnePass(12), "steps": 50}, {}),
     "some left over": ({"sampling": OnePass(14), "steps": 40, "update": "post-processed"}, {"momentum": 0.5, "average": 0.5}),
-    "growing": ({"sampling": OnePass((2, 4, 60, 500)), "steps": 4}, {}),
+    "growing": ({"sampling": OnePass((1, 5, 60, 500)), "steps": 4}, {}),
     "last": ({"sampling": OnePass(12), "steps": 50, **UPDATES["ball"][0]}, {}),
 }
 
 
+HELD = (300, 217, 2)
+"""How many of 600 rows process 0 has."""
+
+
 def in_passes(cluster):
-    """The released weights of one pass without noise, in bits: process 0 has the first half of the rows, in blocks of 7."""
+    """The released weights of one pass without noise, in bits: process 0 has the first rows, in blocks of 7."""
     features, target = problem(600)
-    half = slice(0, 300) if cluster.first else slice(300, 600)
-    features, target = features[half], target[half]
     found = {}
-    for name, (fields, options) in ONE_PASS.items():
-        blocks = ((features[i : i + 7], target[i : i + 7]) for i in range(0, 300, 7))
-        run = run_of(n=600, **fields)
-        options = {"generator": Quiet(), "cluster": cluster, **options}
-        result = train_one_pass(run, Logistic(), blocks, **options)
-        found[name] = result.weights.view(np.int64).tolist()
-        again = train(run, Logistic(), features, target, dtype="float64", **options)
-        assert (again.weights == result.weights).all()
+    for first in HELD:
+        rows, labels = (one[:first] if cluster.first else one[first:] for one in (features, target))
+        for name, (fields, options) in ONE_PASS.items():
+            blocks = ((rows[i : i + 7], labels[i : i + 7]) for i in range(0, len(rows), 7))
+            run = run_of(n=600, **fields)
+            options = {"generator": Quiet(), "cluster": cluster, **options}
+            result = train_one_pass(run, Logistic(), blocks, own=None if first == 300 else len(rows), **options)
+            found[f"{first} {name}"] = result.weights.view(np.int64).tolist()
+            again = train(run, Logistic(), rows, labels, dtype="float64", **options)
+            assert (again.weights == result.weights).all()
     return found
 
 
@@ -120,6 +124,9 @@ def refusals(cluster):
     def say(run, x=features, y=target, **options):
         return told(lambda: train(run, Logistic(), x, y, cluster=cluster, **options))
 
+    def read(run, x, y):
+        return told(lambda: train_one_pass(run, Logistic(), [(x, y)], cluster=cluster))
+
     bad = features.copy()
     bad[0, 0] = np.nan
     same = problem()
@@ -133,9 +140,9 @@ def refusals(cluster):
         "width": say(run_of(), features[:, :3] if second else features),
         "same rows": told(lambda: train(run_of(n=2 * N), Logistic(), *same, cluster=cluster)),
         "order": say(run_of(sampling=Cyclic(50))),
-        "odd": say(run_of(sampling=OnePass(10), steps=60)),
-        "odd batches": say(run_of(n=N - 1, sampling=OnePass(15), steps=40)),
-        "ends early": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
+        "odd": read(run_of(sampling=OnePass(10), steps=60), features, target),
+        "too few": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
+        "ends early": read(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
         "infinite": say(run_of(n=400, sampling=OnePass(100), steps=4), bad[:200] if second else features[:200], target[:200]),
         "code": told(lambda: agree_on_code(Other(cluster.mesh) if second else cluster)),
         "ledger": say(run_of(), ledger=None if second else Refusing()),

@@ -297,7 +297,7 @@ def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, 
                 rough = lattices.laws(dots, lattices.coarse)
                 lattices.tune(rough, around(rough, best.upper), best.upper, target)
         # Not too far at once: where rounding counts a middle size is the best.
-        before, wanted = size, size * min(math.sqrt(left / near), 16.0) if before else 0.0
+        before, wanted = size, size * min(math.sqrt(left / near), 8.0) if before else 0.0
     return best
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +19,8 @@ from dplateau.algorithms.problem import Budget, Problem, moved
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
-from dplateau.training import Cluster, SecureGenerator, TrainResult
+from dplateau.training import Cluster, SecureGenerator, TrainResult, train
 from dplateau.training.one_pass import train_one_pass
-from dplateau.training.persons import block_of_persons
 from dplateau.training.records import Blocks
 
 Array = NDArray[np.float64]
@@ -63,10 +62,11 @@ class PNSGD:
         groups: ArrayLike | None = None,
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
+        cluster: Cluster | None = None,
     ) -> TrainResult:
         """Carry out the plan on records in memory; arguments, result and errors are those of ``dplateau.training.train``."""
-        blocks = [block_of_persons(self.run, features, target, groups)]
-        return self.fit_stream(lambda: blocks, generator=generator, progress=progress)
+        options: Any = {"groups": groups, "generator": generator, "progress": progress, "cluster": cluster}
+        return train(self.run, self.loss, features, target, l2=self.l2, dtype="float64", **options)
 
     def fit_stream(
         self,
@@ -75,12 +75,11 @@ class PNSGD:
         generator: SecureGenerator | None = None,
         progress: Callable[[int, int], None] | None = None,
         cluster: Cluster | None = None,
+        own: int | None = None,
     ) -> TrainResult:
-        """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``.
-
-        On a ``cluster`` of P processes, n and all batch sizes must be multiples of P: plan with such a ``batch_size``.
-        """
-        return train_one_pass(self.run, self.loss, read(), l2=self.l2, generator=generator, progress=progress, cluster=cluster)
+        """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``."""
+        options: Any = {"generator": generator, "progress": progress, "cluster": cluster, "own": own}
+        return train_one_pass(self.run, self.loss, read(), l2=self.l2, **options)
 
 
 @also_by_keywords("n", "loss")

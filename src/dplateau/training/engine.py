@@ -134,6 +134,7 @@ def train(
             progress=progress,
             ledger=ledger,
             cluster=cluster,
+            own=_size(target) if shared else None,
         )
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)
@@ -158,6 +159,14 @@ def train(
         weights, iterates = uninterrupted(work)
     arithmetic.check(weights)
     return result_of(run, loss, generator, weights, iterates, dtype)
+
+
+def _size(target: ArrayLike) -> int:
+    """How many targets there are; 0 where that cannot be said, and an error says why later."""
+    try:
+        return np.size(target)
+    except ValueError:
+        return 0
 
 
 def _run_chunks(

@@ -371,15 +371,16 @@ def run_shared_block(
 ) -> tuple[State, Array, Array]:
     """As ``run_block``, on a block of each device of a mesh; ``longest`` is the largest norm of all, infinite if one is not finite.
 
-    The block, and the chunk's ``noise``, have one part for each device along the first axis; all else is the same everywhere.
+    The block, and the chunk's ``starts``, ``counts`` and ``noise``, have one part for each device along the first axis; all else is
+    the same everywhere.
     """
     apart, same = PartitionSpec(AXIS), PartitionSpec()
-    places = Chunk(same, same, same, same, apart, same, same, same)
+    places = Chunk(same, same, apart, apart, apart, same, same, same)
 
     def own(state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants) -> tuple[State, Array, Array]:
         parts = jax.tree.map(lambda one: one[0], block)
-        chunk = chunk._replace(noise=chunk.noise[0])
-        state, largest, iterates = run_block(state, longest, parts, chunk, constants, slices=Slices(mesh.size), **how)
+        mine = chunk._replace(starts=chunk.starts[0], counts=chunk.counts[0], noise=chunk.noise[0])
+        state, largest, iterates = run_block(state, longest, parts, mine, constants, slices=Slices(mesh.size), **how)
         return state, jax.lax.pmax(jnp.where(jnp.isfinite(largest), largest, jnp.inf), AXIS), iterates
 
     inside = (same, same, apart, places, same)

@@ -40,6 +40,7 @@ def train_one_pass(
     progress: Callable[[int, int], None] | None = None,
     ledger: Budgeted | None = None,
     cluster: Cluster | None = None,
+    own: int | None = None,
 ) -> TrainResult:
     """Train a generalised linear model in one pass over records that need not fit in memory, exactly as ``run`` says.
 
@@ -60,10 +61,11 @@ def train_one_pass(
         See ``train``.
     progress : callable, optional
         Called with the records done and their total; see ``dplateau.training.progress_bar``.
-
     cluster : Cluster, optional
-        Several processes to train on, see ``train``. Each gives blocks of its own ``run.n / P`` rows, and an equal part of every
-        batch: with P processes, n and all batch sizes must be multiples of P.
+        Several processes to train on, see ``train``. Each gives blocks of rows of its own, and to every batch a part that is as
+        large, compared with those of the others, as its number of rows.
+    own : int, optional
+        With a cluster: the public number of rows of this process; by default an equal part of ``run.n``.
 
     Raises
     ------
@@ -81,6 +83,7 @@ def train_one_pass(
             loss,
             blocks,
             cluster=cluster,
+            own=own,
             l2=l2,
             generator=generator,
             dtype=dtype,

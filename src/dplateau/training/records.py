@@ -21,7 +21,7 @@ from dplateau.training.loop import Arithmetic, Block, Chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.placed import Layout, Ranges, ranges_of
 
-_BLOCK: Final = 1 << 21
+BLOCK: Final = 1 << 21
 """Numbers of the records that the compiled loop gets at once."""
 Blocks = Iterable[tuple[Any, ...]]
 _ALIGNED: Final = 64
@@ -55,7 +55,7 @@ class Steps:
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
         """Room for a batch, the sizes of the batches, and the entries of a chunk; nothing is drawn."""
         run, length = self.run, self._length
-        largest = max(1, _BLOCK // self.records.d)
+        largest = max(1, BLOCK // self.records.d)
         begin = 0
         while begin < run.steps:
             counts = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int32)
@@ -77,11 +77,14 @@ class Steps:
 class Records:
     """The records of blocks of any lengths, given out in any other lengths; counts them and checks them.
 
-    ``given`` is a public number: how many were given out, or were expected to be.
+    ``given`` is a public number: how many were given out, or were expected to be. Where other processes have the others of the
+    run's records, there are ``own``, which are never given out as columns: processes with other files would compute otherwise.
     """
 
-    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
-        self._blocks, self._n, self._loss = iter(blocks), run.n, loss
+    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss, own: int | None = None) -> None:
+        self._blocks, self._loss, self._shared = iter(blocks), loss, own is not None
+        self._n = run.n if own is None else own
+        self._declared = f"the run has n = {run.n:,}" if own is None else f"{own:,} were declared for this process"
         self._pieces: deque[tuple[NDArray[Any] | Columns, NDArray[Any]]] = deque()
         self._rooms: deque[NDArray[np.uint8]] = deque([_aligned(0)] * 2)
         self._seen, self.given, self.d = 0, 0, 0
@@ -125,15 +128,15 @@ class Records:
         while self._seen - self.given < count:
             if not self._next():
                 raise InputError(
-                    f"the records end after {self._seen:,} rows but the run has n = {self._n:,}: declare the number of rows that "
+                    f"the records end after {self._seen:,} rows but {self._declared}: declare the number of rows that "
                     "there are. Nothing was released."
                 )
 
     def _plain(self, count: int) -> bool:
         """Whether the next ``count`` records are all columns of plain numbers, encoded in the same way; on accelerators never."""
-        first = self._pieces[0][0]
-        if jax.default_backend() != "cpu":  # their compilers may leave out the rounding on which the proof rests
+        if self._shared or jax.default_backend() != "cpu":  # their compilers may leave out the rounding on which the proof rests
             return False
+        first = self._pieces[0][0]
         for features, target in self._pieces:
             if not (isinstance(features, Columns) and isinstance(first, Columns) and features.placing == first.placing):
                 return False
@@ -184,13 +187,12 @@ class Records:
         They are at hand: see ``_wait_for``.
         """
         self.given += count
-        features, target = self._pieces[0]
-        if len(target) >= room:
-            features = _rows(features)
+        if self._pieces and len(self._pieces[0][1]) >= room:
+            features, target = _rows(self._pieces[0][0]), self._pieces[0][1]
             self._pieces[0] = features[count:], target[count:]
             return features[:room], target[:room]
         assert self.dtype is not None
-        rows, labels = np.zeros((room, self.d), self.dtype), np.zeros(room, target.dtype)
+        rows, labels = np.zeros((room, self.d), self.dtype), np.zeros(room)
         filled = 0
         while filled < count:
             features, target = self._pieces.popleft()
@@ -208,8 +210,7 @@ class Records:
             self._pieces.clear()
         if self._seen != self._n:
             raise InputError(
-                f"there are {self._seen:,} records but the run has n = {self._n:,}: the run must describe this data set. Nothing "
-                "was released."
+                f"there are {self._seen:,} records but {self._declared}: the run must describe this data set. Nothing was released."
             )
 
     def close(self) -> None:

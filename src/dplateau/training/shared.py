@@ -137,14 +137,20 @@ def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[An
 
     By ``sight``, arrays of some of them, processes that hold the same ones are told apart.
     """
-    counts = cluster.exchanged(np.array(own))
+    held_by_all(cluster, run, own)
+    unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
+
+
+def held_by_all(cluster: Cluster, run: Run, own: int) -> NDArray[np.int64]:
+    """How many rows each process has; raises ``InputError`` in every process unless they are ``run.n``."""
+    counts = cluster.exchanged(np.array(own, np.int64))
     if counts.sum() != run.n:
         held = ", ".join(f"{count:,}" for count in counts.tolist())
         raise InputError(
             f"the processes have {held} rows, {counts.sum():,} in all, but the run has n = {run.n:,}: the run must describe this"
             " data set."
         )
-    unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
+    return counts
 
 
 def _encoded(

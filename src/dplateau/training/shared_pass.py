@@ -1,7 +1,7 @@
 """``train_one_pass`` on several processes: the batch of a step is the union of the next records of each.
 
-Every process reads records of its own, in their public order, and gives the same number of them to every step, so which step uses
-a record follows from public numbers, as with one process.
+Every process reads records of its own, in their public order. How many of them it gives to a step follows from public numbers
+(``shares``), so which step uses a record does, too, as with one process.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from jax.sharding import PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, OnePass, Run
+from dplateau.spec import InputError, Run
+from dplateau.spec.schedule import integer, window
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
-from dplateau.training.chunks import in_arrays, noise_of, stretched
+from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster, agree_on_code
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, Block, Chunk, State, arithmetic_of, run_shared_block
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.records import Blocks, Records, Steps
+from dplateau.training.records import BLOCK, Blocks, Records, Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import agree_on_settings, reserve_first
+from dplateau.training.shared import agree_on_settings, held_by_all, reserve_first
+from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
 
@@ -36,31 +38,40 @@ class Prepared(NamedTuple):
     """What one process has checked by itself."""
 
     records: Records
-    own: Run
     l2: NDArray[np.float64]
     first: NDArray[np.float64]
     arithmetic: Arithmetic
     generator: SecureGenerator
 
 
-def own_part(run: Run, processes: int) -> Run:
-    """The run on the records of one process: an equal share of all, and of every batch.
+class SharedSteps(Steps):
+    """The steps of a run, a chunk at a time, with the own part of every batch; the others have theirs."""
 
-    Raises
-    ------
-    InputError
-        Records are persons; or n, or a batch, cannot be divided by the number of processes.
-    """
-    if run.unit != "row":
-        raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
-    sizes = np.asarray(run.sampling.divisors(run.n))
-    if run.n % processes or (sizes % processes).any():
-        raise InputError(
-            f"one pass on {processes} processes takes equal parts of all records and of every batch from each: n = {run.n:,} and"
-            f" all batch sizes must be multiples of {processes}."
-        )
-    parts = (sizes / processes).astype(int)
-    return run.replace(n=run.n // processes, sampling=OnePass(int(parts) if parts.ndim == 0 else tuple(parts.tolist())))
+    def __init__(self, held: NDArray[np.int64], place: int, run: Run, records: Records, *rest: Any) -> None:
+        super().__init__(run, records, *rest)
+        self._held, self._place = held, place
+        self.begun, self._rows, self._alike = 0, 0, False
+
+    def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
+        """As those of one process: all take the same steps at once, and have room for the largest part of any of them."""
+        run, length, largest = self.run, self._length, max(1, BLOCK // self.records.d)
+        begin = taken = 0
+        while begin < run.steps:
+            sizes = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int64)
+            ends = taken + np.cumsum(sizes)
+            upto = shares(self._held, np.concatenate([[taken], ends]))
+            rows = (upto[:, 1:] - upto[:, :1]).max(axis=0)
+            fitting = max(1, int(np.searchsorted(rows, largest, side="right")))
+            counts = np.diff(upto, axis=1)[:, :fitting].astype(np.int32)
+            capacity = int(counts.max())
+            self.begun, self._rows, self._alike = taken, int(rows[fitting - 1]), bool((counts == capacity).all())
+            yield capacity if self._alike else rounded_up(capacity), counts[self._place], length
+            begin, taken = begin + fitting, int(ends[fitting - 1])
+
+    def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
+        """That of the process with most rows, ``counts`` being the own ones."""
+        whole = self._alike and (capacity <= size or capacity % size == 0)
+        return self._rows if whole else rounded_up(self._rows) + capacity + size
 
 
 def train_one_pass_shared(
@@ -69,6 +80,7 @@ def train_one_pass_shared(
     blocks: Blocks,
     *,
     cluster: Cluster,
+    own: int | None,
     l2: float | Sequence[float] | NDArray[np.float64],
     generator: SecureGenerator | None,
     dtype: str,
@@ -81,41 +93,50 @@ def train_one_pass_shared(
 ) -> TrainResult:
     """As ``train_one_pass``, where every process of a cluster calls it with blocks of its own, and all get the same result."""
 
-    def prepare() -> Prepared:
+    def counted() -> int:
         if cluster.own > 1:
             raise InputError(f"there are {cluster.own} devices: one pass uses one device a process.")
-        own = own_part(run, cluster.processes)
+        if run.unit != "row":
+            raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
+        if own is None and run.n % cluster.processes:
+            raise InputError(f"n = {run.n:,} is not a multiple of {cluster.processes} processes: say how many rows each has (own).")
+        return integer("own", run.n // cluster.processes if own is None else own, low=0)
+
+    def prepare() -> Prepared:
         check_options(run, dtype, momentum, average, keep_iterates)
-        records = uninterrupted(partial(Records, blocks, own, loss))
+        records = uninterrupted(partial(Records, blocks, run, loss, mine))
         shape = loss.weights_shape(records.d)
         coefficients, first = checked_l2(l2, records.d), checked_start(run, start, shape)
         arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
         check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
         source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
-        return Prepared(records, own, coefficients, first, arithmetic, source)
+        return Prepared(records, coefficients, first, arithmetic, source)
 
     agree_on_code(cluster)
+    mine = cluster.together(counted)
+    held = held_by_all(cluster, run, mine)
     found = cluster.together(prepare)
-    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(found.records.dtype))
+    lengths = chunk_length(run, found.first.size)  # machines that round otherwise may find another
+    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(found.records.dtype), lengths)
     agree_on_settings(cluster, run, loss, settings, found.records.d, found.generator)
     reserved = reserve_first(cluster, ledger, run)
     with cluster.watched():
-        weights, iterates = uninterrupted(partial(_pass, cluster, run, loss, found, average, keep_iterates, progress))
+        weights, iterates = uninterrupted(partial(_pass, cluster, run, loss, held, found, average, keep_iterates, progress))
     if reserved is not None:
         reserved.commit()
     found.arithmetic.check(weights)
     return result_of(run, loss, found.generator, weights, iterates, dtype, processes=cluster.processes)
 
 
-def _chunks(cluster: Cluster, run: Run, found: Prepared, average: float) -> Iterator[tuple[int, NDArray[np.int32], Steps, Chunk]]:
+def _chunks(
+    steps: SharedSteps, cluster: Cluster, run: Run, found: Prepared, average: float
+) -> Iterator[tuple[int, NDArray[np.int32], Chunk]]:
     """Room for the own part of a batch, the sizes of the parts, and the chunk with the noise of the own slice."""
-    shape, source = found.first.shape, found.generator
-    steps = Steps(found.own, found.records, shape, found.arithmetic, average, source)
-    begin = 0
+    begin, width = 0, cluster.slices.size(found.first.shape)
     for capacity, counts, length in steps.parts():
         end = begin + len(counts)
-        noise = noise_of(run, found.arithmetic, source, begin, end, cluster.slices.size(shape))
-        yield capacity, counts, steps, in_arrays(run, average, begin, end, length, noise, None, stretched(counts, length))
+        noise = noise_of(run, found.arithmetic, found.generator, begin, end, width)
+        yield capacity, counts, in_arrays(run, average, begin, end, length, noise, None, stretched(counts, length))
         begin = end
 
 
@@ -123,6 +144,7 @@ def _pass(
     cluster: Cluster,
     run: Run,
     loss: GeneralisedLinearLoss,
+    held: NDArray[np.int64],
     found: Prepared,
     average: float,
     keep: bool,
@@ -134,6 +156,7 @@ def _pass(
     start = arithmetic.started(found.first)
     state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(found.first), start))
     longest, kept = cluster.put(np.zeros(())), [found.first[None]]
+    steps = SharedSteps(held, cluster.index, run, records, found.first.shape, arithmetic, average, found.generator)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
 
     def check(longest: Any) -> None:
@@ -143,7 +166,7 @@ def _pass(
             )
         check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(arithmetic.constants.share)), largest, found.l2)
 
-    def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk, steps: Steps) -> Callable[[], tuple[int, Chunk, Block]]:
+    def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk) -> Callable[[], tuple[int, Chunk, Block]]:
         """Read now, and say later what went wrong: other processes are told when none is at work."""
         try:
             taken = records.block(capacity, counts, chunk, steps)
@@ -158,18 +181,18 @@ def _pass(
         return fail
 
     try:
-        for capacity, counts, steps, chunk in _chunks(cluster, run, found, average):
-            before = records.given
-            taken = read(capacity, counts, chunk, steps)  # while the block before is worked on
+        for capacity, counts, chunk in _chunks(steps, cluster, run, found, average):
+            taken = read(capacity, counts, chunk)  # while the block before is worked on
             jax.block_until_ready(state)
             capacity, chunk, block = cluster.together(taken)
             check(longest)
             if progress is not None:
-                progress(before * cluster.processes, run.n)
-            assert block.ranges is None  # columns are for one process
-            sizes = None if block.sizes is None else cluster.put(block.sizes[None], _APART)
-            part = Block(cluster.put(block.features[None], _APART), cluster.put(block.target[None], _APART), sizes)
-            places = {"noise": cluster.put(chunk.noise[None], _APART), "records": None, "steps": cluster.put(np.int64(chunk.steps))}
+                progress(steps.begun, run.n)
+            part = Block(cluster.put(block.features[None], _APART), cluster.put(block.target[None], _APART))
+            places: dict[str, Any] = {
+                name: cluster.put(getattr(chunk, name)[None], _APART) for name in ("starts", "counts", "noise")
+            }
+            places |= {"records": None, "steps": cluster.put(np.int64(chunk.steps))}
             rest = {name: cluster.put(one) for name, one in chunk._asdict().items() if name not in places}
             jax.block_until_ready(part)  # the copy is made: the caller may do with the arrays what it likes
             del taken, block
