@@ -108,10 +108,40 @@ def test_two_terminals_train_one_model(start, folder, tmp_path):
     assert load_model(tmp_path / "model").accuracy(folder / "public.csv") == found["test_accuracy"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sampling"),
+    [
+        (("--stream",), "one-pass"),
+        (("--stream", "--solver", "noisy-sgd", "--steps", 40), "random-allocation"),
+        (("--solver", "pnsgd"), "one-pass"),
+    ],
+    ids=["one pass", "several passes", "one pass in memory"],
+)
+def test_files_of_any_lengths_train_one_model_in_pieces(start, tmp_path, arguments, sampling):
+    first, second = ended(start("--output", tmp_path / "model", "--json", *arguments, own=(("--test", "public.csv"), ())))
+    assert (first[0], first[2]) == (0, "")
+    assert second == (0, "", "")
+    assert json.loads(first[1])["test_accuracy"] > 0.8
+    certificate = read_certificate(tmp_path / "model" / "certificate.json")
+    assert (certificate.run.n, certificate.run.sampling.kind) == (sum(N), sampling)
+    assert certificate.epsilon <= 1
+    assert certificate.certifies
+    assert any(one.name == "processes" and one.count == 2 for one in certificate.assumptions)
+
+
+def test_one_file_for_two_processes_is_refused(start, tmp_path):
+    for code, _, err in ended(start("--stream", "--output", tmp_path / "model", file="part-1.csv")):
+        assert (code, err.count("\n")) == (2, 1)
+        assert "two processes have the same rows" in err
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads who is connected from /proc")
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, killed):
-    running = start("--output", tmp_path / "model", "--steps", 5_000_000)
+@pytest.mark.parametrize(
+    ("killed", "how"), [(0, ()), (1, ()), (1, ("--stream", "--solver", "noisy-sgd"))], ids=["0", "1", "1 of a stream"]
+)
+def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, killed, how):
+    running = start("--output", tmp_path / "model", "--steps", 5_000_000, *how)
     connected(running[0].port)
     time.sleep(np.random.default_rng(os.getpid() + killed).uniform(1, 6))  # while they read, plan, compile or train
     assert [one.poll() for one in running] == [None, None]
@@ -131,10 +161,12 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, 
     [
         ((), ((), ("--l2", 0.1)), "process 1 has another argument"),
         ((), ((), ("--schema", "other.toml")), "process 1 has another schema"),
-        (("--stream",), ((), ()), "a stream does not go with several processes"),
+        ((), ((), ("--stream",)), "process 1 has another"),
+        (("--stream", "--solver", "snowball-sgd"), ((), ()), "solver 'snowball-sgd' trains on one process"),
+        (("--stream", "--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
         (("--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
     ],
-    ids=["argument", "schema", "stream", "rows"],
+    ids=["argument", "schema", "one stream", "solver", "rows of streams", "rows"],
 )
 def test_what_does_not_fit_is_one_line_in_both(start, tmp_path, arguments, own, words):
     for code, out, err in ended(start("--output", tmp_path / "model", *arguments, own=own)):

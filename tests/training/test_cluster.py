@@ -23,7 +23,7 @@ from dplateau.training.shares import shares
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from two_processes import FIRST, HELD, LOSSES, ONE_PASS, UPDATES, N, Quiet, problem, run_of  # noqa: E402
+from two_processes import FIRST, HELD, LOSSES, ONE_PASS, UPDATES, Both, N, Quiet, problem, run_of, stream_of  # noqa: E402
 
 FALSE_ALARM = 1e-9
 
@@ -89,6 +89,14 @@ def test_one_pass_takes_parts_of_every_batch_and_has_the_sums_of_one_process():
             assert found[0][f"{first} {name}"] == alone.weights.view(np.int64).tolist(), (first, name)
 
 
+def test_streams_that_are_read_again_have_the_sums_of_one_process():
+    """Each process draws the batches of its rows: one process that draws the same has the same weights to the bit."""
+    found = answers("in_epochs")
+    alone = stream_of(*problem(), Both)
+    assert found[0] == found[1] == alone
+    assert len({str(one) for one in alone.values()}) == len(alone)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_shares_of_one_pass_are_those_of_the_order(seed):
     rng = np.random.default_rng(seed)
@@ -130,12 +138,12 @@ def test_parts_of_batches_have_the_law_of_a_batch():
     assert found[0] == found[1]
     parts = np.array([FIRST, N - FIRST])
     # Records of process 0 add 2, the others 1. A variance that is a quarter off would be found (595 steps).
-    for kind, rate in (("poisson", 30 / N), ("random-allocation", 1 / 7)):
+    for kind, rate in (("poisson", 30 / N), ("random-allocation", 1 / 7), ("stream", 1 / 7)):
         sums = np.array(found[0][kind])
         assert abs(sums - sums.round()).max() < 1e-2
         mean, variance = rate * (2 * parts[0] + parts[1]), rate * (1 - rate) * (4 * parts[0] + parts[1])
         assert abs(sums.mean() - mean) < 6 * math.sqrt(variance / len(sums))
-        if kind == "random-allocation":  # every record is in one batch of an epoch of 7
+        if kind != "poisson":  # every record is in one batch of an epoch of 7
             assert np.ptp(sums.reshape(-1, 7).sum(axis=1)) == pytest.approx(0, abs=0.1)
         assert 0.75 < sums.var() / variance < 1.33
 
@@ -155,6 +163,8 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "infinite": "some records have features that are not finite numbers",
         "code": "process 1 has another version of dplateau, or of a library",
         "same rows": "two processes have the same rows",
+        "stream": "two processes have the same rows",
+        "readings": "two readings of the records differ",
         "order": "the run's sampling is cyclic",
         "ledger": "the budget does not cover it",
     }.items():

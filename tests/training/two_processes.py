@@ -10,7 +10,7 @@ import numpy as np
 
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
-from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass
+from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass, train_stream
 from dplateau.training.cluster import agree_on_code
 
 N, FIRST, D = 601, 250, 5
@@ -75,7 +75,57 @@ def batches(cluster):
         result = train(run_of(**fields), Logistic(), *data, generator=Quiet(), dtype="float64", keep_iterates=True, cluster=cluster)
         divisors = np.broadcast_to(sampling.divisors(N), 595)
         found[sampling.kind] = (-np.diff(result.iterates[:, 0]) / 1e-9 * divisors / 0.5).tolist()
+    options = {"generator": Quiet(), "keep_iterates": True, "cluster": cluster, "own": len(data[0])}
+    result = train_stream(run_of(**fields), Logistic(), lambda: [tuple(data)], rows=250, **options)
+    found["stream"] = (-np.diff(result.iterates[:, 0]) / 1e-9 * divisors / 0.5).tolist()
     return found
+
+
+class QuietSeeded(Quiet):
+    """Batches that follow from the number of the process, and no noise."""
+
+    def for_process(self, index):
+        return QuietSeeded(insecure_seed=100 + index)
+
+
+class Both(Quiet):
+    """The batches of both such processes."""
+
+    def __init__(self):
+        super().__init__(insecure_seed=0)
+        self.parts = [self.for_process(index) for index in (0, 1)]
+        for one in self.parts:
+            one.mark()
+
+    def for_process(self, index):
+        return QuietSeeded(insecure_seed=100 + index)
+
+    def integers(self, high, shape):
+        assert shape == N
+        return np.concatenate([one.integers(high, count) for one, count in zip(self.parts, (FIRST, N - FIRST), strict=True)])
+
+
+STREAMS = {
+    "momentum": ({"update": "post-processed"}, {"momentum": 0.5, "average": 0.3}),
+    "ball": UPDATES["ball"],
+}
+
+
+def stream_of(features, target, generator, **options):
+    """The released weights of each kind of stream without noise, in bits; blocks of 50 rows, room for about 200."""
+    found = {}
+    for name, (fields, more) in STREAMS.items():
+        run = run_of(sampling=RandomAllocation(100), steps=20, **fields)
+        blocks = [(features[i : i + 50], target[i : i + 50]) for i in range(0, len(target), 50)]
+        result = train_stream(run, Logistic(), lambda blocks=blocks: blocks, rows=200, generator=generator(), **options, **more)
+        found[name] = result.weights.view(np.int64).tolist()
+    return found
+
+
+def in_epochs(cluster):
+    """Random allocation of rows that are read several times."""
+    features, target = own(cluster, *problem())
+    return stream_of(features, target, lambda: QuietSeeded(insecure_seed=0), cluster=cluster, own=len(target))
 
 
 ONE_PASS = {
@@ -127,6 +177,14 @@ def refusals(cluster):
     def read(run, x, y):
         return told(lambda: train_one_pass(run, Logistic(), [(x, y)], cluster=cluster))
 
+    def stream(n, count, differ=False):
+        """The same rows in both processes, or own rows that are not the same when they are read again."""
+        x, y = problem() if count == N else (features, target)
+        readings = iter(range(100))
+        run = run_of(n=n, sampling=RandomAllocation(100), update="post-processed")
+        read = lambda: [(x + (differ and next(readings) > 1), y)]  # noqa: E731
+        return told(lambda: train_stream(run, Logistic(), read, rows=100, cluster=cluster, own=count))
+
     bad = features.copy()
     bad[0, 0] = np.nan
     same = problem()
@@ -143,6 +201,8 @@ def refusals(cluster):
         "odd": read(run_of(sampling=OnePass(10), steps=60), features, target),
         "too few": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
         "ends early": read(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
+        "stream": stream(2 * N, N),
+        "readings": stream(N, len(target), differ=second),
         "infinite": say(run_of(n=400, sampling=OnePass(100), steps=4), bad[:200] if second else features[:200], target[:200]),
         "code": told(lambda: agree_on_code(Other(cluster.mesh) if second else cluster)),
         "ledger": say(run_of(), ledger=None if second else Refusing()),

@@ -93,6 +93,8 @@ class NoisySGD:
         generator: SecureGenerator | None = None,
         dtype: str = "float32",
         progress: Callable[[int, int], None] | None = None,
+        cluster: Cluster | None = None,
+        own: int | None = None,
     ) -> TrainResult:
         """Carry out the plan on records that are read several times; see ``dplateau.training.train_stream``."""
         return train_stream(
@@ -105,6 +107,8 @@ class NoisySGD:
             momentum=self.momentum,
             average=self.average,
             progress=progress,
+            cluster=cluster,
+            own=own,
         )
 
 

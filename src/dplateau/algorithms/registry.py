@@ -42,6 +42,7 @@ SOLVERS: Final = {
             title="one noisy pass with falling steps (PNSGD)",
             planner="pnsgd.plan_pnsgd",
             one_pass=True,
+            shares=True,
         ),
         Solver(
             name="snowball-sgd",

@@ -89,7 +89,8 @@ class Solver:
     allocates : bool
         Whether it can read records several times, in blocks, by random allocation: its planner takes ``stream``.
     shares : bool
-        Whether it trains on the rows of several processes: its ``fit`` takes a ``cluster``.
+        Whether it trains on the rows of several processes: its ``fit`` takes a ``cluster``, and its ``fit_stream``, if it has one,
+        also how many rows are this process's ``own``.
     takes_dtype : bool
         Whether its ``fit`` takes the ``dtype`` of the weights, "float32" by default; the others return doubles.
     """

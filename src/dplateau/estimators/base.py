@@ -20,6 +20,7 @@ from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.data.rows import bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.estimators.ready import Ready as Ready
+from dplateau.estimators.ready import ReadyStream as ReadyStream
 from dplateau.estimators.ready import Stream as Stream
 from dplateau.estimators.ready import Weights as Weights
 from dplateau.estimators.saving import save_estimator
@@ -121,7 +122,7 @@ class PrivateLinearModel(BaseEstimator):
         """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
         problem = self._problem(n, d, loss, unit)
         once = stream and problem.weights <= MOST_WEIGHTS
-        chosen = SHARED if shared else choose(problem, one_pass=once)[0]
+        chosen = SHARED if shared and not stream else choose(problem, one_pass=once)[0]
         name = chosen if self.solver == "auto" else self.solver
         problem, solver = clipped(problem, name, residual_clip), solver_named(name)
         if shared and not solver.shares:
@@ -154,6 +155,10 @@ class PrivateLinearModel(BaseEstimator):
         """Check the arguments and the data, and take nothing out of any budget."""
         raise NotImplementedError
 
+    def _stream_ready(self) -> ReadyStream:
+        """Check the arguments, and say how the targets of a stream are read."""
+        raise NotImplementedError
+
     def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
         """How right the predictions for checked rows are, each from 0 to 1."""
         raise NotImplementedError
@@ -180,35 +185,40 @@ class PrivateLinearModel(BaseEstimator):
             result = fit(generator=self._generator(), progress=progress)
         return ready.finished(self._certified(result, self._delta(ready.n), ready.assumptions, ready.uncertified))
 
-    def _fit_stream(
-        self,
-        stream: Stream,
-        prepared: Callable[[NDArray[Any]], NDArray[Any]],
-        loss: GeneralisedLinearLoss,
-        *,
-        residual_clip: float | None = None,
-        assumptions: tuple[Assumption, ...] = (),
-    ) -> Weights:
-        """As ``_fit``, on the blocks of a stream, of whose targets ``prepared`` makes numbers."""
-        delta, unit = self._delta(stream.n), getattr(stream, "unit", "row")
+    def _planned_stream(
+        self, ready: ReadyStream, stream: Stream, n: int, shared: bool = False
+    ) -> tuple[Any, Callable[..., TrainResult]]:
+        """The plan for n records, those of a stream or of the streams of several processes, and what carries it out."""
+        unit = getattr(stream, "unit", "row")
         warn_if_weak(real("epsilon", self.epsilon))
-        solver, problem, options = self._solver(stream.n, unit, stream.d, loss, residual_clip, True)
-        made = solver.plan_stream(problem, self._budget(delta), steps=self._iterations())
-        order = Order(detail=stream.order)
-
+        solver, problem, options = self._solver(n, unit, stream.d, ready.loss, ready.residual_clip, True, shared)
+        made = solver.plan_stream(problem, self._budget(self._delta(n)), steps=self._iterations())
         norm = self.feature_norm if self.rows == "clip" and not self._constant() else 0.0
         bounded, blocks = blocks_of(stream, norm, once=made.run.sampling.once and unit == "row")
 
         def read() -> Iterator[tuple[Any, ...]]:
-            return ((X if bounded else self._features(X), prepared(y), *groups) for X, y, *groups in blocks())
+            return ((X if bounded else self._features(X), ready.prepared(y), *groups) for X, y, *groups in blocks())
 
+        def fit(**more: Any) -> TrainResult:
+            with self._fine_enough(made.run), self._bar(f"{unit}s") as progress:
+                result = made.fit_stream(read, generator=self._generator(), progress=progress, **options, **more)
+            order = Order(detail=stream.order)
+            return replace(result, assumptions=tuple(order if isinstance(one, Order) else one for one in result.assumptions))
+
+        return made, fit
+
+    def _fit_stream(self, stream: Stream) -> Any:
+        """As ``_fit``, on the blocks of a stream."""
+        ready = self._stream_ready()
+        made, fit = self._planned_stream(ready, stream, stream.n)
         self._reserve(made.run)
-        with self._fine_enough(made.run), self._bar(f"{unit}s") as progress:
-            result = made.fit_stream(read, generator=self._generator(), progress=progress, **options)
+        return self._finished_stream(ready, stream, fit())
+
+    def _finished_stream(self, ready: ReadyStream, stream: Stream, result: TrainResult) -> Any:
+        """Set the attributes that all estimators have."""
         self.n_features_in_ = stream.d
         vars(self).pop("feature_names_in_", None)  # those of an earlier fit
-        kept = tuple(order if isinstance(one, Order) else one for one in result.assumptions)
-        return self._certified(replace(result, assumptions=kept), delta, assumptions)
+        return ready.finished(self._certified(result, self._delta(result.run.n), ready.assumptions))
 
     def _fit_batch(
         self,

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, refuse_groups, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.estimators.costs import numbers_of_classes
-from dplateau.estimators.shared import fit_shared
+from dplateau.estimators.shared import fit_shared, fit_stream_shared
 from dplateau.losses import class_weighted, scaled_weights
 from dplateau.losses.named import ChosenLoss
 from dplateau.spec import Assumption, InputError, PrivacyWarning
@@ -76,11 +76,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         groups : array of shape (n,), optional
             Whose each row is: texts or whole numbers, with any number of rows each. A record is then a person: the loss of a person
             is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
-
         cluster : Cluster, optional
             Several processes to train on, see ``dplateau.training.Cluster``. Each calls ``fit`` with rows of its own and equal
-            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd or adp-sgd, and without
-            groups.
+            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd, adp-sgd or
+            pnsgd, and without groups.
 
         Returns
         -------
@@ -108,7 +107,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         finished = partial(self._fitted, classes)
         return Ready(rows, target, loss, residual_clip, (assumption, *held), uncertified, persons, finished)
 
-    def fit_stream(self, stream: Stream) -> Any:
+    def fit_stream(self, stream: Stream, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows that need not fit in memory.
 
         Solver "pnsgd" and the snowballs read the rows once, in their order, which must be public. "noisy-sgd" takes ``max_iter``
@@ -119,6 +118,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         ----------
         stream : Stream
             Rows; see ``dplateau.data.open_stream``. ``classes`` must be declared.
+        cluster : Cluster, optional
+            Several processes to train on, as in ``fit``, each with a stream of its own rows. With solver auto, pnsgd or noisy-sgd.
 
         Returns
         -------
@@ -132,12 +133,15 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
+        return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
+
+    def _stream_ready(self) -> ReadyStream:
         self._check_arguments()
         self._online = None
         classes, assumption = self._declared_classes("fit_stream", self.classes)
         (loss, residual_clip), held = self._weighted_loss(classes)
-        options: Any = {"residual_clip": residual_clip, "assumptions": (assumption, *held)}
-        return self._fitted(classes, self._fit_stream(stream, lambda y: _codes(np.asarray(y), classes), loss, **options))
+        finished = partial(self._fitted, classes)
+        return ReadyStream(lambda y: _codes(np.asarray(y), classes), loss, residual_clip, (assumption, *held), finished)
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, groups: None = None) -> Any:

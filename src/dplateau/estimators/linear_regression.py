@@ -11,9 +11,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
 from dplateau.data.rows import count_not_finite
-from dplateau.estimators.base import PrivateLinearModel, Ready, Stream, Weights, refuse_groups, takes_batches
+from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
-from dplateau.estimators.shared import fit_shared
+from dplateau.estimators.shared import fit_shared, fit_stream_shared
 from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
 from dplateau.spec.assumption import Target
@@ -144,11 +144,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         groups : array of shape (n,), optional
             Whose each row is: texts or whole numbers, with any number of rows each. A record is then a person: the loss of a person
             is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
-
         cluster : Cluster, optional
             Several processes to train on, see ``dplateau.training.Cluster``. Each calls ``fit`` with rows of its own and equal
-            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd or adp-sgd, and without
-            groups.
+            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd, adp-sgd or
+            pnsgd, and without groups.
 
         Returns
         -------
@@ -172,14 +171,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         persons = None if groups is None else codes_of(groups, len(rows))
         return Ready(rows, self._scaled(values), loss, residual_clip, (self._clipped_target(),), None, persons, self._fitted)
 
-    def fit_stream(self, stream: Stream) -> Any:
+    def fit_stream(self, stream: Stream, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
+        return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
+
+    def _stream_ready(self) -> ReadyStream:
         self._check_arguments()
         loss, residual_clip = self._loss()
         self._range()
         self._online = None
-        options: Any = {"residual_clip": residual_clip, "assumptions": (self._clipped_target(),)}
-        return self._fitted(self._fit_stream(stream, lambda y: self._scaled(_finite_targets(y)), loss, **options))
+        held = (self._clipped_target(),)
+        return ReadyStream(lambda y: self._scaled(_finite_targets(y)), loss, residual_clip, held, self._fitted)
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, groups: None = None) -> Any:

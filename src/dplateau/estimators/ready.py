@@ -1,4 +1,4 @@
-"""What is fitted: ``Stream``, rows in blocks, and ``Ready``, rows in memory that were checked."""
+"""What is fitted: ``Stream``, rows in blocks, with ``ReadyStream``; and ``Ready``, rows in memory that were checked."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ class Stream(Protocol):
         Where a stream's ``unit`` is "person" they are ``(features, target, groups)``, and n counts persons.
         """
         ...
+
+
+class ReadyStream(NamedTuple):
+    """What a fit does with the records of a stream."""
+
+    prepared: Callable[[NDArray[Any]], NDArray[Any]]
+    """Makes numbers of targets."""
+    loss: GeneralisedLinearLoss
+    residual_clip: float | None
+    assumptions: tuple[Assumption, ...]
+    finished: Callable[[Weights], Any]
+    """Sets the fitted attributes."""
 
 
 class Ready(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
-from dplateau.data import Dataset, Schema, encode, load_schema, open_stream, schema_to_toml
+from dplateau.data import Dataset, Schema, encode, load_schema, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
 from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
@@ -34,7 +34,15 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
 from dplateau.estimators.shared import fit_shared_table
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, of_schema, unlike_lots
-from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, intercept_of, names_of, read_rows
+from dplateau.estimators.table_rows import (
+    FEATURE_NORM,
+    dataset_pieces,
+    feature_pieces,
+    intercept_of,
+    names_of,
+    read_rows,
+    stream_of,
+)
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
 from dplateau.training import Cluster
@@ -122,7 +130,7 @@ class TableModel:
             random number is drawn.
         cluster : Cluster, optional
             Several processes to train on. Each calls this with equal arguments and a file of its own, of the same schema; ``n`` is
-            the number of the rows of all, and the ledger is process 0's. Rows must fit in memory.
+            the number of the rows of all, and the ledger is process 0's.
         **options
             Further arguments of the estimator: ``solver``, ``l2``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
@@ -147,12 +155,11 @@ class TableModel:
         estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         data: Dataset | None = None
         if cluster is not None:
-            names = {"a stream": stream, "a column of persons": person, "a private test": private_test}
+            names = {"a column of persons": person, "a private test": private_test}
             other = next((name for name, asked in names.items() if asked), None)
-            fit_shared_table(estimator, path, public, cluster, n=n, other=other)
+            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, other=other)
         elif stream:
-            how: Any = {"feature_norm": FEATURE_NORM, "intercept": intercept_of(public)}
-            estimator.fit_stream(open_stream(path, public, n=n, person=person, **how))
+            estimator.fit_stream(stream_of(path, public, n=n, person=person))
         else:
             data = read_rows(path, public, n=n, person=person)
             if private_test is not None:

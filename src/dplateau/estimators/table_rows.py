@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from dplateau.data import Dataset, Schema, encode, feature_names, load_dataset
+from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, load_dataset, open_stream
 from dplateau.data.encode import encode_features
 from dplateau.data.pieces import encoded_pieces, piece_rows
 from dplateau.spec import InputError
@@ -21,6 +21,11 @@ FEATURE_NORM: Final = 1.0
 def read_rows(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
     """The rows of a file as a model of this schema sees them."""
     return load_dataset(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+
+
+def stream_of(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> RowStream:
+    """The same, to be read piece by piece."""
+    return open_stream(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:

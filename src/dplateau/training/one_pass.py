@@ -22,7 +22,7 @@ from dplateau.training.person_records import PersonRecords
 from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared_pass import train_one_pass_shared
+from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
 def train_one_pass(
@@ -77,38 +77,20 @@ def train_one_pass(
     """
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
+    options: Any = {
+        "l2": l2,
+        "generator": generator,
+        "dtype": dtype,
+        "momentum": momentum,
+        "average": average,
+        "start": start,
+        "keep_iterates": keep_iterates,
+        "progress": progress,
+        "ledger": ledger,
+    }
     if cluster is not None and cluster.mesh.size > 1:
-        return train_one_pass_shared(
-            run,
-            loss,
-            blocks,
-            cluster=cluster,
-            own=own,
-            l2=l2,
-            generator=generator,
-            dtype=dtype,
-            momentum=momentum,
-            average=average,
-            start=start,
-            keep_iterates=keep_iterates,
-            progress=progress,
-            ledger=ledger,
-        )
-    return in_passes(
-        run,
-        loss,
-        partial(PersonRecords if run.unit == "person" else Records, blocks, run, loss),
-        Steps,
-        l2=l2,
-        generator=generator,
-        dtype=dtype,
-        momentum=momentum,
-        average=average,
-        start=start,
-        keep_iterates=keep_iterates,
-        progress=progress,
-        ledger=ledger,
-    )
+        return in_passes_shared(run, loss, partial(Records, blocks, run, loss), SharedSteps, cluster=cluster, own=own, **options)
+    return in_passes(run, loss, partial(PersonRecords if run.unit == "person" else Records, blocks, run, loss), Steps, **options)
 
 
 def in_passes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
@@ -24,6 +25,9 @@ from dplateau.training.placed import Layout, Ranges, ranges_of
 BLOCK: Final = 1 << 21
 """Numbers of the records that the compiled loop gets at once."""
 Blocks = Iterable[tuple[Any, ...]]
+_LOOKED_AT: Final = 4096
+_FEW: Final = 1000
+"""Of fewer records, two processes may have the same ones by chance."""
 _ALIGNED: Final = 64
 """Bytes at a multiple of which a block must begin for the compiled loop to read it where it is."""
 
@@ -52,8 +56,11 @@ class Steps:
             yield capacity, counts, chunk_of(self.run, *self._how, begin, end, length, None, stretched(counts, length))
             begin = end
 
+    def idle(self) -> None:
+        """Wait until no step is at work: processes exchange nothing else while one exchanges its sums."""
+
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
-        """Room for a batch, the sizes of the batches, and the entries of a chunk; nothing is drawn."""
+        """Room for a batch, the sizes of the batches, and the entries of a chunk, without noise."""
         run, length = self.run, self._length
         largest = max(1, BLOCK // self.records.d)
         begin = 0
@@ -94,6 +101,15 @@ class Records:
         self._ranges: Ranges | None = None
         if not self._next():
             raise InputError("there are no records: expected blocks of (features, target).")
+        self.sight = self._sight() if self._shared else b""
+
+    def _sight(self) -> bytes:
+        """The digest of the first records, by which processes with the same ones are told apart; empty where they are too few."""
+        features, target = self._pieces[0]
+        if len(target) < min(self._n, _FEW):
+            return b""
+        first = [np.ascontiguousarray(one) for one in (_rows(features[:_LOOKED_AT]), target[:_LOOKED_AT])]
+        return hashlib.sha256(b"".join([*(one.tobytes() for one in first), self._n.to_bytes(8, "big")])).digest()
 
     @property
     def total(self) -> int:

@@ -1,7 +1,8 @@
-"""``train_one_pass`` on several processes: the batch of a step is the union of the next records of each.
+"""``train_one_pass`` and ``train_stream`` on several processes: the batch of a step is the union of the records that each gives.
 
-Every process reads records of its own, in their public order. How many of them it gives to a step follows from public numbers
-(``shares``), so which step uses a record does, too, as with one process.
+Every process reads records of its own. In one pass it gives the next ones, in their public order. How many they are follows from
+public numbers (``shares``), so which step uses a record does, too, as with one process. By random allocation it gives those that
+drew the step.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from dplateau.training.cluster import AXIS, Cluster, agree_on_code
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, Block, Chunk, State, arithmetic_of, run_shared_block
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.records import BLOCK, Blocks, Records, Steps
+from dplateau.training.records import BLOCK, Records, Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import agree_on_settings, held_by_all, reserve_first
+from dplateau.training.shared import agree_on_settings, held_by_all, reserve_first, unlike
 from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
@@ -45,12 +46,15 @@ class Prepared(NamedTuple):
 
 
 class SharedSteps(Steps):
-    """The steps of a run, a chunk at a time, with the own part of every batch; the others have theirs."""
+    """The steps of one pass, a chunk at a time, with the own part of every batch; the others have theirs.
 
-    def __init__(self, held: NDArray[np.int64], place: int, run: Run, records: Records, *rest: Any) -> None:
+    ``begun`` is how many records of the ``total`` the steps before have used.
+    """
+
+    def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
         super().__init__(run, records, *rest)
-        self._held, self._place = held, place
-        self.begun, self._rows, self._alike = 0, 0, False
+        self._held, self._place = held, cluster.index
+        self.begun, self.total, self._rows, self._alike = 0, run.n, 0, False
 
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
         """As those of one process: all take the same steps at once, and have room for the largest part of any of them."""
@@ -74,10 +78,11 @@ class SharedSteps(Steps):
         return self._rows if whole else rounded_up(self._rows) + capacity + size
 
 
-def train_one_pass_shared(
+def in_passes_shared(
     run: Run,
     loss: GeneralisedLinearLoss,
-    blocks: Blocks,
+    opened: Callable[..., Records],
+    kind: Callable[..., Any],
     *,
     cluster: Cluster,
     own: int | None,
@@ -91,11 +96,15 @@ def train_one_pass_shared(
     progress: Callable[[int, int], None] | None,
     ledger: Budgeted | None,
 ) -> TrainResult:
-    """As ``train_one_pass``, where every process of a cluster calls it with blocks of its own, and all get the same result."""
+    """As ``in_passes``, where every process of a cluster reads records of its own, and all get the same result.
+
+    ``opened(own=...)`` begins to read them, and ``kind(cluster, held, run, records, ...)`` are the steps, ``held`` being how many
+    records each process has.
+    """
 
     def counted() -> int:
         if cluster.own > 1:
-            raise InputError(f"there are {cluster.own} devices: one pass uses one device a process.")
+            raise InputError(f"there are {cluster.own} devices: records that are read in pieces use one device a process.")
         if run.unit != "row":
             raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
         if own is None and run.n % cluster.processes:
@@ -104,7 +113,7 @@ def train_one_pass_shared(
 
     def prepare() -> Prepared:
         check_options(run, dtype, momentum, average, keep_iterates)
-        records = uninterrupted(partial(Records, blocks, run, loss, mine))
+        records = uninterrupted(partial(opened, own=mine))
         shape = loss.weights_shape(records.d)
         coefficients, first = checked_l2(l2, records.d), checked_start(run, start, shape)
         arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
@@ -116,12 +125,16 @@ def train_one_pass_shared(
     mine = cluster.together(counted)
     held = held_by_all(cluster, run, mine)
     found = cluster.together(prepare)
+    records = found.records
     lengths = chunk_length(run, found.first.size)  # machines that round otherwise may find another
-    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(found.records.dtype), lengths)
-    agree_on_settings(cluster, run, loss, settings, found.records.d, found.generator)
+    kept = getattr(records, "rows", None)
+    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(records.dtype), lengths, kept)
+    agree_on_settings(cluster, run, loss, settings, records.d, found.generator)
+    unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     reserved = reserve_first(cluster, ledger, run)
+    steps = kind(cluster, held, run, records, found.first.shape, found.arithmetic, average, found.generator)
     with cluster.watched():
-        weights, iterates = uninterrupted(partial(_pass, cluster, run, loss, held, found, average, keep_iterates, progress))
+        weights, iterates = uninterrupted(partial(_pass, cluster, loss, steps, found, average, keep_iterates, progress))
     if reserved is not None:
         reserved.commit()
     found.arithmetic.check(weights)
@@ -129,7 +142,7 @@ def train_one_pass_shared(
 
 
 def _chunks(
-    steps: SharedSteps, cluster: Cluster, run: Run, found: Prepared, average: float
+    steps: Any, cluster: Cluster, run: Run, found: Prepared, average: float
 ) -> Iterator[tuple[int, NDArray[np.int32], Chunk]]:
     """Room for the own part of a batch, the sizes of the parts, and the chunk with the noise of the own slice."""
     begin, width = 0, cluster.slices.size(found.first.shape)
@@ -142,21 +155,20 @@ def _chunks(
 
 def _pass(
     cluster: Cluster,
-    run: Run,
     loss: GeneralisedLinearLoss,
-    held: NDArray[np.int64],
+    steps: Any,
     found: Prepared,
     average: float,
     keep: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record of every process was seen."""
-    records, arithmetic = found.records, found.arithmetic
+    run, records, arithmetic = steps.run, found.records, found.arithmetic
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
     start = arithmetic.started(found.first)
     state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(found.first), start))
     longest, kept = cluster.put(np.zeros(())), [found.first[None]]
-    steps = SharedSteps(held, cluster.index, run, records, found.first.shape, arithmetic, average, found.generator)
+    steps.idle = lambda: jax.block_until_ready(state)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
 
     def check(longest: Any) -> None:
@@ -187,7 +199,7 @@ def _pass(
             capacity, chunk, block = cluster.together(taken)
             check(longest)
             if progress is not None:
-                progress(steps.begun, run.n)
+                progress(steps.begun, steps.total)
             part = Block(cluster.put(block.features[None], _APART), cluster.put(block.target[None], _APART))
             places: dict[str, Any] = {
                 name: cluster.put(getattr(chunk, name)[None], _APART) for name in ("starts", "counts", "noise")
@@ -213,5 +225,5 @@ def _pass(
         records.close()
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
-        progress(run.n, run.n)
+        progress(steps.total, steps.total)
     return weights, np.concatenate(kept) if keep else None

@@ -20,7 +20,8 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
 from dplateau.training.charged import Budgeted
-from dplateau.training.chunks import chunk_of, rounded_up, stretched
+from dplateau.training.chunks import rounded_up
+from dplateau.training.cluster import Cluster
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
 from dplateau.training.noise import SecureGenerator
@@ -28,6 +29,7 @@ from dplateau.training.one_pass import in_passes
 from dplateau.training.person_records import PersonRecords
 from dplateau.training.records import Blocks, Records, Steps
 from dplateau.training.result import TrainResult
+from dplateau.training.shared_pass import in_passes_shared
 
 BYTES: Final = 1 << 30
 """Size of the records that are kept in memory at once, unless more or fewer are asked for."""
@@ -50,6 +52,8 @@ def train_stream(
     keep_iterates: bool = False,
     progress: Callable[[int, int], None] | None = None,
     ledger: Budgeted | None = None,
+    cluster: Cluster | None = None,
+    own: int | None = None,
 ) -> TrainResult:
     """Train a generalised linear model by random allocation on records that need not fit in memory, exactly as ``run`` says.
 
@@ -73,6 +77,8 @@ def train_stream(
     progress : callable, optional
         Called with the records done and their total, every one counted once an epoch; see ``dplateau.training.progress_bar``. Of
         batches it counts their expected sizes.
+    cluster, own
+        See ``train_one_pass``. Each process draws the batches of its own rows; ``rows`` are kept in each.
 
     Raises
     ------
@@ -84,37 +90,44 @@ def train_stream(
     if not run.sampling.allocated:
         other = "train_one_pass" if run.sampling.once else "train"
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
-    return in_passes(
-        run,
-        loss,
-        partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows)),
-        _Epochs,
-        l2=l2,
-        generator=generator,
-        dtype=dtype,
-        momentum=momentum,
-        average=average,
-        start=start,
-        keep_iterates=keep_iterates,
-        progress=progress,
-        ledger=ledger,
-    )
+    opened = partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows))
+    options: Any = {
+        "l2": l2,
+        "generator": generator,
+        "dtype": dtype,
+        "momentum": momentum,
+        "average": average,
+        "start": start,
+        "keep_iterates": keep_iterates,
+        "progress": progress,
+        "ledger": ledger,
+    }
+    if cluster is not None and cluster.mesh.size > 1:
+        return in_passes_shared(run, loss, opened, _SharedEpochs, cluster=cluster, own=own, **options)
+    return in_passes(run, loss, opened, _Epochs, **options)
 
 
 class _Allocated(Records):
     """The records of consecutive batches of an epoch, in the order of the batches; for each such group the source is read."""
 
-    def __init__(self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None) -> None:
-        self._kind = PersonRecords if run.unit == "person" else Records
-        self._read, self._run, self._loss, self._n, self.given = read, run, loss, run.n, 0
-        first = self._kind(read(), run, loss)
+    def __init__(
+        self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None, own: int | None = None
+    ) -> None:
+        persons = run.unit == "person"
+        self._opened: Callable[[Blocks], Records] = lambda blocks: (
+            PersonRecords(blocks, run, loss) if persons else Records(blocks, run, loss, own)
+        )
+        self._read, self._run, self._loss, self.given = read, run, loss, 0
+        self.own = run.n if own is None else own
+        first = self._opened(read())
+        self.sight = first.sight
         first.close()
         assert first.dtype is not None
         self.d, self.dtype = first.d, first.dtype
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
-        self.sizes = self._rows_of_each() if run.unit == "person" else None
+        self.sizes = self._rows_of_each() if persons else None
         self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
 
     def _rows_of_each(self) -> NDArray[np.int64]:
@@ -127,7 +140,7 @@ class _Allocated(Records):
 
     def _expected(self, steps: int) -> int:
         """How many records so many steps use on average. How many they do use is private: it tells who was in them."""
-        return round(steps / self._run.sampling.epoch_length(self._n) * self._n)
+        return round(steps / self._run.sampling.epoch_length(self._run.n) * self._run.n)
 
     def among(self, given: int) -> str:
         return "the records"
@@ -138,7 +151,7 @@ class _Allocated(Records):
 
     def _pieces_of(self, blocks: Blocks) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[np.int64]]]:
         """All records of a reading, some at a time: the number of the first, features, target, and the rows of each record."""
-        source = self._kind(blocks, self._run, self._loss)
+        source = self._opened(blocks)
         if (source.d, source.dtype) != (self.d, self.dtype):
             raise InputError(
                 f"a reading has {source.d} features of type {source.dtype}, the first one {self.d} of type {self.dtype}: expected "
@@ -189,24 +202,54 @@ class _Allocated(Records):
 class _Epochs(Steps):
     """The steps of a run, as many at once as there is room for their records."""
 
-    def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
-        records = self.records
+    part = 1.0
+    """Of all records, the share of the process that has most."""
+    begun, _rows = 0, 0
+
+    @property
+    def total(self) -> int:
+        """What ``begun`` is at the end."""
+        return self.records.total
+
+    def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
+        records, run = self.records, self.run
         assert isinstance(records, _Allocated)
-        run, epoch = self.run, self.run.sampling.epoch_length(self.run.n)
-        size = constant(run.sampling.divisors(run.n))
-        group = max(1, min(self._length, int(records.rows / (size * records.mean))))
+        epoch, group = run.sampling.epoch_length(run.n), max(1, min(self._length, int(records.rows / (self._size * records.mean))))
         for start in range(0, run.steps, epoch):
-            batch = self._generator.integers(epoch, run.n).astype(np.int32)
-            every = np.bincount(batch, records.sizes, epoch).astype(np.int32)
-            for begin in range(start, min(start + epoch, run.steps), group):
-                end = min(begin + group, start + epoch, run.steps)
-                counts = every[begin - start : end - start]
-                records.choose(batch, begin - start, counts, end)
-                capacity = rounded_up(max(math.ceil(records.mean * run.sampling.largest_likely(size)), int(counts.max())))
-                yield capacity, counts, chunk_of(run, *self._how, begin, end, self._length, None, stretched(counts, self._length))
+            batch = self._generator.integers(epoch, records.own).astype(np.int32)
+            every = np.bincount(batch, records.sizes, epoch).astype(np.int32)[: run.steps - start]
+            groups = {begin: every[begin : begin + group] for begin in range(0, len(every), group)}
+            most = self._most(*(int(number) for counts in groups.values() for number in (counts.max(), counts.sum())))
+            for place, (begin, counts) in enumerate(groups.items()):
+                self.begun, self._rows = records.given, most[2 * place + 1]
+                records.choose(batch, begin, counts, start + begin + len(counts))
+                yield rounded_up(max(self._likely(1), most[2 * place])), counts, self._length
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        records = self.records
-        assert isinstance(records, _Allocated)
-        likely = records.mean * self.run.sampling.largest_likely(constant(self.run.sampling.divisors(self.run.n)) * len(counts))
-        return rounded_up(max(math.ceil(likely), int(counts.sum()))) + capacity + size
+        return rounded_up(max(self._likely(len(counts)), self._rows)) + capacity + size
+
+    @property
+    def _size(self) -> float:
+        """Records of a batch, on average, where there are most."""
+        return constant(self.run.sampling.divisors(self.run.n)) * self.part
+
+    def _likely(self, batches: int) -> int:
+        """Rows that so many batches hardly ever exceed."""
+        assert isinstance(self.records, _Allocated)
+        return math.ceil(self.records.mean * self.run.sampling.largest_likely(self._size * batches))
+
+    def _most(self, *numbers: int) -> list[int]:
+        """The largest of each number among the processes."""
+        return list(numbers)
+
+
+class _SharedEpochs(_Epochs):
+    """The steps with the own part of every batch; the others have theirs."""
+
+    def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
+        super().__init__(run, records, *rest)
+        self._cluster, self.part = cluster, float(held.max()) / run.n
+
+    def _most(self, *numbers: int) -> list[int]:
+        self.idle()
+        return self._cluster.most(*numbers)
