@@ -169,6 +169,9 @@ def test_a_residual_does_not_depend_on_its_place(loss):
     shape = () if loss.outputs == 1 else (loss.outputs,)
     scores, target = rng.normal(size=(67, *shape)) * 3, rng.integers(0, 2, 67).astype(float)
     wanted = np.asarray(residual(scores, target))
+    np.testing.assert_array_equal(
+        loss.residual(jax.numpy.asarray(scores), jax.numpy.asarray(target)), wanted
+    )  # nor on what is fused
     few = (1, 2, 3, 4, 5, 7, 8, 9, 16, 31)
     for count in (*few, *(67 - one for one in few)):
         np.testing.assert_array_equal(residual(scores[:count], target[:count]), wanted[:count])

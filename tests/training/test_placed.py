@@ -12,8 +12,10 @@ import dplateau as dp
 from dplateau.data import Number, Schema, Target, csv_records, encode, open_stream
 from dplateau.data.encode import columns_of
 from dplateau.data.plain import placing_of
+from dplateau.losses import Logistic
 from dplateau.spec import InputError
 from dplateau.spec.columns import Columns
+from dplateau.training import SecureGenerator, train_one_pass
 from dplateau.training.placed import placed, ranges_of
 
 
@@ -85,6 +87,39 @@ def test_a_fit_is_that_on_encoded_rows(tmp_path, classes, widths):
     options = {"epsilon": 1.0, "delta": 1e-6, "classes": list(range(len(classes))), "fit_intercept": False, "solver": "pnsgd"}
     expected = dp.PrivateLogisticRegression(insecure_seed=3, **options).fit(rows.features, rows.target).coef_
     assert np.array_equal(weights(stream), expected)
+
+
+class Quiet(SecureGenerator):
+    """No noise."""
+
+    def normal(self, shape):
+        return np.zeros(shape)
+
+
+@pytest.mark.parametrize("batch", [50, 51, 64])
+@pytest.mark.parametrize("ends", [[(0, 10)], [(0, 10), (0, 100)], [(-1, 1), (0, 100), (0.1, 0.7)]], ids=len)
+def test_the_middle_of_a_range_is_zero_at_every_place_of_a_batch(tmp_path, ends, batch):
+    """A product that is rounded together with the sum it feeds makes 1e-17 of it, which a row of unit norm multiplies by 1e17.
+
+    Without a constant, and at the last places of a batch, compilers made other rows of the same numbers.
+    """
+    rng, n = np.random.default_rng(0), 20 * batch
+    schema = Schema(columns=(*(Number(f"x{i}", *pair, unknown=False) for i, pair in enumerate(ends)), Target("y", ("0", "1"))))
+    middle = rng.random((n, len(ends))) < 0.7
+    rows = np.where(middle, np.mean(ends, axis=1), rng.uniform(-5, 105, (n, len(ends))))
+    rows[: 3 * batch] = np.mean(ends, axis=1)
+    table = pa.table({**{f"x{i}": column for i, column in enumerate(rows.T)}, "y": rng.integers(0, 2, n)})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    stream = open_stream(tmp_path / "t.parquet", schema, intercept=0.0)
+    assert unplaced_kinds(stream) == {Columns}
+    run = dp.Run(n=n, sampling=dp.OnePass(batch), steps=20, noise_multiplier=5.0, step_size=1.0, clip_norm=9.0)
+    fast, slow = (
+        train_one_pass(run, Logistic(), read(), generator=Quiet(), keep_iterates=True).iterates
+        for read in (stream.unplaced, stream.blocks)
+    )
+    assert abs(slow[-1]).max() > 1e-3
+    assert not slow[:4].any() or len(ends) > 2  # the middle of 0.1 and 0.7 is no double
+    assert np.array_equal(fast, slow)
 
 
 def test_pieces_of_which_some_are_not_plain(tmp_path):

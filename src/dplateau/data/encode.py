@@ -254,6 +254,7 @@ def _fill(out: NDArray[Any], column: Feature, values: pa.ChunkedArray, schema: S
 
 def _place(numbers: NDArray[np.float64], column: Number | Date) -> NDArray[np.float64]:
     """The place in the range, in [-1, 1]."""
+    width = column.high - column.low
     if column.transform == "log":
-        return 2 * np.log1p(numbers - column.low) / math.log1p(column.high - column.low) - 1
-    return 2 * (numbers - column.low) / (column.high - column.low) - 1
+        return 2 * np.log1p(numbers - column.low) / math.log1p(width) - 1
+    return (2 * (numbers - column.low) - width) * (1 / width)  # in this order compiled code rounds as NumPy does

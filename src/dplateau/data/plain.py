@@ -25,7 +25,7 @@ STRETCH: Final = 16384
 
 WIDEST: Final = 2048
 """Features of a row that the compiled loop makes: it is compiled for their number, which takes longer for more of them."""
-SMALL, LARGE = 1e-15, 1e15
+SMALL, LARGE = 1e-9, 1e9
 """Public numbers that are not 0 and beyond these may make numbers below 2^-126, of which compiled code may make 0."""
 
 
@@ -93,10 +93,11 @@ def fill_numbers(out: NDArray[Any], columns: Sequence[Number], values: Sequence[
             place = numbers[: end - start]
             place[:] = array[start:end]
             place.clip(column.low, column.high, out=place)
+            width = column.high - column.low
             place -= column.low
             place *= 2
-            place /= column.high - column.low
-            place -= 1
+            place -= width
+            place *= 1 / width
             feature[: end - start] = place
         out[start:end, places] = features[:, : end - start].T
     return True

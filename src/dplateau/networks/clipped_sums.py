@@ -34,7 +34,9 @@ _CACHED: Final = 1 << 21
 _SHARED: Final = 1 << 20
 """Numbers of a batch from which on a second thread saves time."""
 _MOST: Final = 128
-"""Examples of a microbatch, at most: more are no faster on a processor."""
+"""Examples of a microbatch, at most, where their sum is small: more are no faster on a processor."""
+_BESIDE: Final = 2
+"""Numbers of a microbatch for each of its sum, at least: the sum is written, and added to that of the others."""
 _BLOCK: Final = 8
 
 
@@ -58,15 +60,16 @@ class ClippedSums:
         likely = min(own, run.sampling.largest_likely(expected))
         cpu = jax.default_backend() == "cpu"
         footprint = max(1, recorded.footprint)
+        weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
         usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
         share = -(-usual // self._workers)
         fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else likely
+        fits = max(fits, _BESIDE * weights // footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
-        self._weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         self.recorded, self._lattice, self.examples, self._frozen = recorded, lattice, examples, tuple(frozen)
         self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
         self.compiled = (self.micro, self._x64, lattice)

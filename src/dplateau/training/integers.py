@@ -265,7 +265,7 @@ def integer_sum(
         steps = jnp.clip(_numbers(residual * per_residual), -limit, limit)
         leading = jnp.rint(steps)
     else:
-        steps = _shortened(_numbers(residual), per_residual, limit)
+        steps = _shortened(_numbers(residual), per_residual, limit, bits.trailing)
         leading = jnp.trunc(steps)
     parts = [leading]
     if bits.trailing:
@@ -288,16 +288,17 @@ def _numbers(values: Array) -> Array:
     return jnp.where(jnp.isnan(values), 0, values)
 
 
-def _shortened(residual: Array, scale: Array, limit: Array) -> Array:
-    """Residuals (b, K), of entries up to 1, times ``scale`` (b,), not longer than ``limit`` (b,).
+def _shortened(residual: Array, scale: Array, limit: Array, trailing: int) -> Array:
+    """Residuals (b, K), of entries up to 1, times ``scale`` (b,), not longer than ``limit`` (b,), on a grid of ``2^-trailing``.
 
-    Their norm is that of integers, so its square is exact in any order; no length has underflowed or been rounded down.
+    Their norm is that of integers, so its square is exact in any order; no length has underflowed or been rounded down. On the grid
+    the difference to a whole number is exact.
     """
     places = (_DOUBLE - _bits(residual.shape[1])) // 2
     whole = jnp.rint(jnp.clip(residual, -1, 1) * 2.0**places)
     squares = jnp.dot(whole * whole, jnp.ones(residual.shape[1]), precision=jax.lax.Precision.HIGHEST)
     factor = jnp.minimum(scale * 2.0**-places, limit / jnp.sqrt(jnp.maximum(squares, 1))) * _LOWER
-    return whole * factor[:, None]
+    return jnp.trunc(whole * factor[:, None] * 2.0**trailing) * 2.0**-trailing
 
 
 def _sum(steps: Array, features: Array, columns: bool) -> Array:

@@ -1,8 +1,9 @@
 """Columns of plain numbers become rows in the compiled loop: placed in their ranges and scaled to one length, in the cache.
 
-The result is that of ``dplateau.data.encode`` to the last bit, wherever a row stands: every operation is exact or is rounded once,
-and the sum of squares is made in one fixed order. A square of a number in single precision is exact in double precision, so it does
-not matter whether a processor rounds it before it is added.
+The result is that of ``dplateau.data.encode`` to the last bit, wherever a row stands. A compiler may compute a value several times,
+may round a product that feeds a sum together with the sum, and makes of a quotient by one number for many a product with its inverse.
+So every product that feeds a sum is exact here (a double of a number, a square of one in single precision), inverses are taken before,
+and the sum of squares is made in one fixed order.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ _LEAF = 128
 
 
 class Ranges(NamedTuple):
-    """The numbers of a ``Placing``: ``low``, ``high`` and ``width`` of the columns, shape (p, 1), ``constant`` and ``length``."""
+    """The numbers of a ``Placing``: ``low``, ``high``, ``width`` and its ``inverse`` of the columns, shape (p, 1), ``constant`` and
+    ``length``."""
 
     low: Array
     high: Array
     width: Array
+    inverse: Array
     constant: Array
     length: Array
 
@@ -42,14 +45,14 @@ def ranges_of(placing: Placing) -> tuple[Ranges, Layout]:
     """The public numbers of a ``Placing``, for the compiled loop."""
     low, high = (np.array(ends, np.float64)[:, None] for ends in (placing.low, placing.high))
     last = (placing.d - 1,) if placing.constant else ()
-    numbers = Ranges(low, high, high - low, np.float32(placing.constant), np.float64(placing.length))
+    numbers = Ranges(low, high, high - low, 1 / (high - low), np.float32(placing.constant), np.float64(placing.length))
     return numbers, Layout(placing.places + last, placing.d)
 
 
 def placed(columns: Array, ranges: Ranges, layout: Layout) -> Array:
     """Columns, shape (p, n), as the features that are not always zero: shape (len(places), n), float32."""
     wide = jnp.clip(columns.astype(jnp.float64), ranges.low, ranges.high)
-    places = ((wide - ranges.low) * 2 / ranges.width - 1).astype(jnp.float32)
+    places = (((wide - ranges.low) * 2 - ranges.width) * ranges.inverse).astype(jnp.float32)
     if len(layout.places) > len(places):
         places = jnp.concatenate([places, jnp.full((1, places.shape[1]), ranges.constant)])
     wide = places.astype(jnp.float64)
