@@ -32,7 +32,7 @@ WIDE: dict[tuple[str, int, float, float, float], float] = {
     ("replace", 10**7, 1e-7, 0.2, 1e-5): 0.006,
     ("replace", 10**7, 1e-7, 1.0, 1e-15): 3e-3,
     ("replace", 10**7, 1e-7, 1.0, 1e-5): 3e-4,
-    ("fixed-size", 10**7, 1e-7, 0.2, 1e-15): 0.06,
+    ("fixed-size", 10**7, 1e-7, 0.2, 1e-15): 0.061,
     ("fixed-size", 10**7, 1e-7, 0.2, 0.5): 0.006,
     ("fixed-size", 10**7, 1e-7, 1.0, 1e-15): 1.8,
     ("fixed-size", 10**7, 1e-7, 1.0, 1e-5): 0.008,

@@ -226,3 +226,21 @@ def test_calibrated_noise_is_certified_and_not_too_large() -> None:
         spent = dp.account(answer, DELTA).epsilon
         assert spent <= 1.5
         assert spent >= 1.5 * (1 - 5e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "steps", "epsilon", "delta", "adjacency"),
+    [
+        (10_000, 1, 100, 0.1, 1e-5, "replace"),
+        (13_449, 2, 672, 0.45441307854604635, 8.5623e-07, "replace"),
+        (1_908, 1, 25, 0.17993408144821657, 2.7646e-08, "add-remove"),
+        (6_744, 1, 4, 0.1167225130998759, 9.099e-09, "add-remove"),
+    ],
+)
+def test_rare_draws_are_calibrated_by_the_end_that_is_certified(n, batch, steps, epsilon, delta, adjacency) -> None:
+    """Lattices decide: the upper end that a search asks for is the one of the enclosure, to the last bit."""
+    run = dp.Run(n=n, sampling=dp.Poisson(batch), steps=steps, noise_multiplier=1.0, adjacency=adjacency)
+    answer = dp.calibrate(run, epsilon=epsilon, delta=delta)
+    assert epsilon * (1 - 5e-6) <= dp.account(answer, delta).epsilon <= epsilon
+    guarantee = ExactComposition(compositions(answer)[0])
+    assert guarantee.upper(delta) == guarantee.epsilon(delta).upper

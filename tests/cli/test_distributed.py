@@ -129,6 +129,22 @@ def test_files_of_any_lengths_train_one_model_in_pieces(start, tmp_path, argumen
     assert any(one.name == "processes" and one.count == 2 for one in certificate.assumptions)
 
 
+@pytest.mark.parametrize("whose", [0, 1])
+def test_a_private_file_of_any_process_is_no_public_one(start, tmp_path, whose):
+    said = ended(start("--output", tmp_path / "model", own=(("--test", f"part-{whose}.csv"), ())))
+    for code, out, err in said:
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "and its accuracy would be printed" in err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_ledger_of_process_1_alone_is_refused(start, tmp_path):
+    ledger = ("--ledger", f"sqlite:///{tmp_path / 'ledger.db'}", "--dataset", "visits")
+    for code, out, err in ended(start("--output", tmp_path / "model", own=((), ledger))):
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "process 1 has a ledger and process 0, which charges it, has none" in err
+
+
 def test_one_file_for_two_processes_is_refused(start, tmp_path):
     for code, _, err in ended(start("--stream", "--output", tmp_path / "model", file="part-1.csv")):
         assert (code, err.count("\n")) == (2, 1)

@@ -374,7 +374,7 @@ def test_the_file_holds_no_record_and_no_key(tmp_path):
     go(run, path, seed=None)
     with np.load(path) as file:
         head, size = json.loads(file["head"].tobytes()), sum(file[name].size for name in file.files if name != "head")
-    assert set(head) == {"kind", "format", "run", "done", "reserved", "lost", "notes", "insecure", "drawn"}
+    assert set(head) == {"kind", "format", "run", "done", "reserved", "lost", "processes", "notes", "insecure", "drawn"}
     assert (head["insecure"], head["drawn"], head["notes"]) == (False, 0, {"scores": []})
     assert size == 3 * 20 + 1  # Weights, two moments, a counter.
     assert {entry.name for entry in tmp_path.iterdir()} == {"c", "c.lock"}

@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 from dplateau.networks import Checkpoint, train_network
+from dplateau.networks.loop import Loop
 from dplateau.spec import InputError
 from dplateau.spec.assumption import Processes
-from dplateau.training import Cluster, SecureGenerator
+from dplateau.training import Cluster, SecureGenerator, TrainingInterrupted
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -170,6 +171,23 @@ def test_a_cluster_of_one_device_changes_no_bit(tmp_path):
     found = [trained(None, "alone"), trained(Cluster(), "cluster")]
     assert bits(found[0].params) == bits(found[1].params)
     assert not any(isinstance(one, Processes) for one in found[1].assumptions)
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3), (3, 2), (1, 1)])
+def test_a_training_that_goes_on_says_how_many_processes_there_ever_were(tmp_path, monkeypatch, before, after):
+    def train(processes, **options):
+        monkeypatch.setattr(Loop, "processes", processes)
+        options = {"checkpoint": Checkpoint(tmp_path / "run", every=5), **options}
+        return train_network(run_of(step_size=0.1, steps=20), loss, params(), problem(), **options)
+
+    def stop(done, _total):
+        if done == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(TrainingInterrupted):
+        train(before, progress=stop)
+    found = [one.count for one in train(after).assumptions if isinstance(one, Processes)]
+    assert found == [max(before, after)] * (max(before, after) > 1)
 
 
 def test_parts_of_the_examples_need_a_cluster():

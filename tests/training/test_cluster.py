@@ -166,6 +166,12 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "stream": "two processes have the same rows",
         "readings": "two readings of the records differ",
         "order": "the run's sampling is cyclic",
+        "groups": "whose rows lie in which process is not checked",
+        "groups of one pass": "whose rows lie in which process is not checked",
+        "ragged": "target has shape (351, 2): expected one entry for each of the 351 rows",
+        "another n": "process 1 has another run than process 0",
+        "another call": "process 1 has another call than process 0",
+        "a ledger there": "process 1 has a ledger and process 0, which charges it, has none",
         "ledger": "the budget does not cover it",
     }.items():
         assert words in first[name], name

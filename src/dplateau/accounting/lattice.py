@@ -27,8 +27,8 @@ from dplateau.accounting.terms import Composition
 _SIZES: Final = (2**14, 2**17, 2**20)
 _GROWING: Final = tuple(2**k for k in range(13, 21))
 _FEWEST: Final = _GROWING[0]
-_LITTLE: Final = 4 / 3
-"""An upper end that can gain no more than so many widths is near enough."""
+_LITTLE: Final = 0.1
+"""An end that can gain no more than so many widths is near enough."""
 _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
@@ -269,36 +269,47 @@ def _tuned(steps: list[Step], delta: float, width: float) -> Lattices:
 
 
 def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
-    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone.
+    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone,
+    and gets the same one.
 
     The width is a share of an epsilon that is not small.
     """
-    lattices, target = _tuned(steps, delta, width), math.log(delta)
-    best, before, wanted = Enclosure(0.0, math.inf), 0, 0.0
+    lattices = _tuned(steps, delta, width)
+    high, size = _end(lattices, delta, width, above=True)
+    low = 0.0 if upper else _end(lattices, delta, width, above=False, first=size, other=high)[0]
+    return Enclosure(min(max(low, 0.0), high), high)
+
+
+def _end(
+    lattices: Lattices, delta: float, width: float, *, above: bool, first: int = _FEWEST, other: float = math.inf
+) -> tuple[float, int]:
+    """The upper or lower end, and the size of the last lattice that was asked; ``first`` is the least, ``other`` the other end."""
+    sign = 1.0 if above else -1.0
+    best, before, wanted, last = math.inf if above else 0.0, 0, float(first), first
     for size in _GROWING:
         if size * len(lattices.steps) > _MOST:
             break
         if size < min(wanted, _GROWING[-1]):
             continue
         try:
-            low = 0.0 if upper or size == _FEWEST else lattices.below(size).epsilon(delta)
-            high = max(lattices.above(size).epsilon(delta), 0.0)
+            last = size
+            found = max((lattices.above if above else lattices.below)(size).epsilon(delta), 0.0)
         except (TooSlowError, OverflowError):
             continue
-        gained, best = best.upper - high, Enclosure(max(best.lower, low, 0.0), min(best.upper, high))
-        # What is missed falls as the square of the size: so much is still to gain, or lies between the ends.
-        left = max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0 if upper else _LITTLE * best.width)
-        near = width * max(best.upper, _SMALL)
+        gained, best = sign * (best - found), min(best, found) if above else max(best, found)
+        # What is missed falls as the square of the size: so much is still to gain, and no more than lies between the ends.
+        left = min(max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0), abs(other - best))
+        near = width * max(best, _SMALL)
         if left <= _LITTLE * near:
             break
-        if best.upper < 0.9 * lattices.epsilon and left < 0.1 * best.upper:
+        if above and best < 0.9 * lattices.epsilon and left < 0.1 * best:
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)
-                lattices.tune(rough, around(rough, best.upper), best.upper, target)
+                lattices.tune(rough, around(rough, best), best, math.log(delta))
         # Not too far at once: where rounding counts a middle size is the best.
         before, wanted = size, size * min(math.sqrt(left / near), 8.0) if before else 0.0
-    return best
+    return best, last
 
 
 def lattice_at_most(composition: Composition, epsilon: float, delta: float) -> bool:

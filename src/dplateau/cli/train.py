@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable
 from filecmp import cmp
@@ -192,6 +193,10 @@ def _train(
             raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
         return key, account, public
 
+    if cluster is not None:
+        from dplateau.training.shared import check_ledger
+
+        check_ledger(cluster, ledger[0])
     key, account, public = agreed(check)
     own = file if cluster is None else file.replace(PLACE, str(cluster.index))
     trained, holdout = fit(own, public, test if first else None, ledger=account, cluster=cluster, **options)
@@ -268,6 +273,9 @@ def fit(
         return None if test is None else _public_rows(file, test, schema)
 
     holdout = public() if cluster is None else cluster.together(public)
+    if cluster is not None:
+        told = cluster.told(b"" if test is None else _digest(test))
+        cluster.together(lambda: _check_not_private(file, told))
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
@@ -310,6 +318,19 @@ def _public_rows(private: str | Path, test: Path, schema: Schema) -> Dataset:
         return found
     except InputError as error:
         raise InputError(f"{'' if str(test) in str(error) else f'{test}: '}{error}") from None
+
+
+def _digest(file: Path) -> bytes:
+    """By which processes compare a file with theirs: its size and its SHA-256."""
+    with open(file, "rb") as content:
+        return file.stat().st_size.to_bytes(8, "big") + hashlib.file_digest(content, "sha256").digest()
+
+
+def _check_not_private(private: str | Path, told: bytes) -> None:
+    """Raise where the public file of process 0 is among the private files of this one."""
+    size = int.from_bytes(told[:8], "big")
+    if told and any(one.stat().st_size == size and _digest(one) == told for one in _files(private)):
+        raise InputError("--test is a private file here, and its accuracy would be printed: give public rows, or none.")
 
 
 def _files(private: str | Path) -> list[Path]:

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,16 +67,19 @@ class Ledger:
         Steps for which noise may have been drawn.
     lost : tuple of (int, int)
         First and last step (exclusive) of the parts that were taken, or may have been, and then taken again.
+    processes : int
+        How many processes trained together, at most.
     """
 
     done: int = 0
     reserved: int = 0
     lost: tuple[tuple[int, int], ...] = ()
+    processes: int = 1
 
     def resumed(self) -> Ledger:
         """The ledger of a run that goes on: what was reserved and not kept is lost."""
         lost = self.lost if self.reserved <= self.done else (*self.lost, (self.done, self.reserved))
-        return Ledger(self.done, self.done, lost)
+        return replace(self, reserved=self.done, lost=lost)
 
     def runs(self, run: Run) -> Run | Runs:
         """What was computed, with all that was lost on the way."""
@@ -117,6 +120,7 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         "done": saved.ledger.done,
         "reserved": saved.ledger.reserved,
         "lost": saved.ledger.lost,
+        "processes": saved.ledger.processes,
         "notes": saved.notes,
         "insecure": saved.insecure,
         "drawn": saved.drawn if saved.insecure else 0,
@@ -168,7 +172,8 @@ def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGe
             arrays = [file[f"a{k}"] for k in range(len(file.files) - 1)]
         if head["kind"] != KIND or head["format"] != FORMAT:
             raise ValueError
-        ledger = Ledger(int(head["done"]), int(head["reserved"]), tuple((int(a), int(b)) for a, b in head["lost"]))
+        lost = tuple((int(a), int(b)) for a, b in head["lost"])
+        ledger = Ledger(int(head["done"]), int(head["reserved"]), lost, int(head.get("processes", 1)))
         saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
     except Exception:  # Nearly anything: a damaged archive may claim to be encrypted, or to be of a later version of the format.
         raise InputError(

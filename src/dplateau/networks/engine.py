@@ -34,7 +34,7 @@ from dplateau.networks.shared import SharedLoop, check_cluster, prepared_togethe
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
-from dplateau.spec.assumption import LostSteps, OneContinuation, Restarts
+from dplateau.spec.assumption import LostSteps, OneContinuation, Processes, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.charged import Budgeted, charged
@@ -177,7 +177,7 @@ def train_network(
         _prepared, run, loss, params, examples, optimizer, trainable, rng, average, generator, microbatch, workers, checkpoint,
         validation, progress, shared,
     )  # fmt: skip
-    loop, state = prepared() if shared is None else prepared_together(shared, prepared)
+    loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, prepared)
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
@@ -239,7 +239,9 @@ def _prepared(
 def _result(loop: Loop, reached: Progress) -> NetworkResult:
     """What a training released, and what its guarantee rests on."""
     run, spent, validation = loop.run, reached.ledger, loop.validation
-    found = gradient_assumptions(run, loop.generator) + loop.trusted
+    found = gradient_assumptions(run, loop.generator)
+    if spent.processes > 1:
+        found.append(Processes(count=spent.processes))
     if validation is not None:
         found.append(validation.assumption)
     if spent.lost:

@@ -22,7 +22,7 @@ from dplateau.networks.lattice import Lattice
 from dplateau.networks.noise import Halves, Noise
 from dplateau.networks.trainable import Parts
 from dplateau.networks.validation import Score, Validation
-from dplateau.spec import Assumption, InputError, Run
+from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
 from dplateau.training.batches import Batches, batches
@@ -112,9 +112,9 @@ class Loop:
         return Noise(self.generator, self.weights + 1)
 
     @property
-    def trusted(self) -> list[Assumption]:
-        """What the guarantee rests on beside what it always rests on."""
-        return []
+    def processes(self) -> int:
+        """How many processes train together."""
+        return 1
 
     def once(self, work: Callable[[], T]) -> T | None:
         """Do what is done once for all processes that train; what it returns, where it was done."""
@@ -128,7 +128,7 @@ class Loop:
         InputError
             The checkpoint cannot be used, or would go on within an epoch.
         """
-        reached = self._resumed(Progress(state, state.model, [], Ledger(), self.generator.drawn))
+        reached = self._resumed(Progress(state, state.model, [], Ledger(processes=self.processes), self.generator.drawn))
         done, epoch = reached.ledger.done, self.run.sampling.epoch_length(self.run.n)
         if self.goes_on(reached) and done % epoch:
             # Which batches of the epoch are left is not known: batches drawn anew could hold records that had their turn.
@@ -286,7 +286,9 @@ class Loop:
         structure = jax.tree.structure((reached.state, reached.best if self.validation else ()))
         state, best = structure.unflatten([jnp.asarray(array) for array in saved.arrays])
         scores = [Score(int(steps), float(score)) for steps, score in saved.notes["scores"]]
-        ledger = saved.ledger.resumed() if saved.ledger.done < self.run.steps else saved.ledger
+        ledger = saved.ledger
+        if ledger.done < self.run.steps:
+            ledger = replace(ledger.resumed(), processes=max(ledger.processes, self.processes))
         return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 

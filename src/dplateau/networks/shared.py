@@ -24,13 +24,13 @@ from dplateau.networks.loop import Loop, Progress, State, T
 from dplateau.networks.noise import Halves, Noise
 from dplateau.networks.trainable import digest_of
 from dplateau.networks.validation import Score
-from dplateau.spec import Assumption, InputError, Run
-from dplateau.spec.assumption import Processes
+from dplateau.spec import InputError, Run
 from dplateau.training import SecureGenerator
 from dplateau.training.batches import Batches, batches
+from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
-from dplateau.training.cluster import AXIS, Cluster, Slices, agree_on_code
-from dplateau.training.shared import LOOKED_AT, check_apart, check_shared, unlike
+from dplateau.training.cluster import AXIS, Cluster, Slices
+from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, check_shared, unlike
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -50,7 +50,9 @@ def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, gen
         )
 
 
-def prepared_together(cluster: Cluster, prepared: Callable[[], tuple[Loop, State]]) -> tuple[Loop, State]:
+def prepared_together(
+    cluster: Cluster, run: Run, ledger: Budgeted | None, prepared: Callable[[], tuple[Loop, State]]
+) -> tuple[Loop, State]:
     """What ``prepared`` gives, if it went well in all processes, which are about to do the same on records of their own.
 
     Raises
@@ -58,9 +60,10 @@ def prepared_together(cluster: Cluster, prepared: Callable[[], tuple[Loop, State
     InputError
         In every process: they disagree, or two have the same records or generator.
     """
-    agree_on_code(cluster)
+    agree_on_call(cluster, "train_network", run)
+    check_ledger(cluster, ledger)
     loop, state = cluster.together(prepared)
-    run, checks = loop.run, loop.validation
+    checks = loop.validation
     settings = (
         *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.weights), str(loop.generator.source)),
         *(loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
@@ -68,7 +71,6 @@ def prepared_together(cluster: Cluster, prepared: Callable[[], tuple[Loop, State
     update = loop.optimizer and loop.optimizer.update
     cluster.agree(
         {
-            "run": run.digest,
             "loss": _program(loop.summed.recorded.jaxpr),
             "optimizer": "" if update is None else _program(jax.make_jaxpr(update)(state.params, state.optimizer, state.params)),
             "first iterate": f"{_digest(state)} {loop.parts.digest}",
@@ -96,9 +98,8 @@ class SharedLoop(Loop):
     cluster: Cluster = None  # type: ignore[assignment]
 
     @property
-    def trusted(self) -> list[Assumption]:
-        """That the processes keep to themselves what they tell one another."""
-        return [Processes(count=self.cluster.processes)]
+    def processes(self) -> int:
+        return self.cluster.processes
 
     @cached_property
     def noise(self) -> Noise:

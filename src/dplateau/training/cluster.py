@@ -150,7 +150,9 @@ class Cluster:
         why = ""
         try:
             jax.distributed.initialize(coordinator, processes, process_id, **times | options)
-            return cls()
+            cluster = cls()
+            cluster.exchanged(np.zeros(1))  # later the first one would wait for others no longer than half a minute
+            return cluster
         except (ValueError, TypeError) as error:
             raise InputError(f"the cluster is not known: {_line(error)} Give coordinator, processes and process_id.") from None
         except RuntimeError as error:
@@ -274,7 +276,12 @@ def _check_place(coordinator: str | None, processes: int | None, process_id: int
 
 def agree_on_code(cluster: Cluster) -> None:
     """Raise ``InputError`` unless all processes compute with the same code; the first thing that they tell one another."""
-    cluster.agree({"version of dplateau, or of a library": code()})
+    cluster.agree(code_of())
+
+
+def code_of() -> dict[str, str]:
+    """What computes, as a fact to agree on."""
+    return {"version of dplateau, or of a library": code()}
 
 
 def _line(error: Exception) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
+from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start, records_of
 from dplateau.training.chunks import chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
@@ -22,8 +22,10 @@ from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
+from dplateau.training.records import Records
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import train_shared
+from dplateau.training.shared import check_groups, train_shared
+from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
 def train(
@@ -99,43 +101,24 @@ def train(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
-    shared = cluster is not None and cluster.mesh.size > 1
-    if shared and groups is not None:
-        raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
-    if cluster is not None and shared and not run.sampling.once:
-        return train_shared(
-            run,
-            loss,
-            features,
-            target,
-            cluster=cluster,
-            l2=l2,
-            generator=generator,
-            dtype=dtype,
-            momentum=momentum,
-            average=average,
-            start=start,
-            keep_iterates=keep_iterates,
-            progress=progress,
-            ledger=ledger,
-        )
+    options: Any = {
+        "l2": l2,
+        "generator": generator,
+        "dtype": dtype,
+        "momentum": momentum,
+        "average": average,
+        "start": start,
+        "keep_iterates": keep_iterates,
+        "progress": progress,
+        "ledger": ledger,
+    }
+    if cluster is not None and cluster.mesh.size > 1:
+        if not run.sampling.once:
+            return train_shared(run, loss, features, target, groups=groups, cluster=cluster, **options)
+        opened, own = partial(Records, [(features, target)], run, loss), partial(_own_rows, loss, features, target, groups)
+        return in_passes_shared(run, loss, opened, SharedSteps, cluster=cluster, own=own, **options)
     if run.sampling.once:
-        return train_one_pass(
-            run,
-            loss,
-            [(features, target) if shared else block_of_persons(run, features, target, groups)],
-            l2=l2,
-            generator=generator,
-            dtype=dtype,
-            momentum=momentum,
-            average=average,
-            start=start,
-            keep_iterates=keep_iterates,
-            progress=progress,
-            ledger=ledger,
-            cluster=cluster,
-            own=_size(target) if shared else None,
-        )
+        return train_one_pass(run, loss, [block_of_persons(run, features, target, groups)], **options)
     check_options(run, dtype, momentum, average, keep_iterates)
     rows, labels = checked_data(run, loss, features, target)
     persons = persons_of(run, groups, len(rows))
@@ -161,12 +144,10 @@ def train(
     return result_of(run, loss, generator, weights, iterates, dtype)
 
 
-def _size(target: ArrayLike) -> int:
-    """How many targets there are; 0 where that cannot be said, and an error says why later."""
-    try:
-        return np.size(target)
-    except ValueError:
-        return 0
+def _own_rows(loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> int:
+    """How many rows one process of several has, if they are rows."""
+    check_groups(groups)
+    return len(records_of(loss, features, target)[1])
 
 
 def _run_chunks(

@@ -2,8 +2,9 @@
 
 Three words of 64 bits give two numbers. U and W are one uniform number u = (U + (W + 1/2) 2^-64) 2^-64, and V is an angle. With
 r = sqrt(-2 log u), the numbers r cos(2 pi V 2^-64) and -r sin(2 pi V 2^-64) are independent and standard normal, but for rounding:
-each is off by at most r 2^-49 + 2^-63 (``docs/proofs/normals.md``). Logarithm and cosine are written out as sums, products and
-quotients, so that the bound holds wherever double precision follows IEEE 754, whatever the compiler fuses.
+each is off by at most r 2^-49 + 2^-63, except for words of probability 2^-80 (``docs/proofs/normals.md``). Logarithm and cosine are
+written out as sums, products and quotients, so that the bound holds wherever double precision follows IEEE 754, whatever the
+compiler fuses.
 
 Why 128 bits of u: where U is below 2^28, neighbouring values of r for U alone lie further apart than the units of the noise, and an
 observer sees which ones can occur. That would happen once in 2^36 pairs; with W it happens once in 2^100.

@@ -1,9 +1,9 @@
 """Columns of plain numbers become rows in the compiled loop: placed in their ranges and scaled to one length, in the cache.
 
 The result is that of ``dplateau.data.encode`` to the last bit, wherever a row stands. A compiler may compute a value several times,
-may round a product that feeds a sum together with the sum, and makes of a quotient by one number for many a product with its inverse.
-So every product that feeds a sum is exact here (a double of a number, a square of one in single precision), inverses are taken before,
-and the sum of squares is made in one fixed order.
+round a product together with the sum that it feeds, and make of a quotient by one number for many a product with its inverse. So
+every product that feeds a sum is exact here (twice a number, the square of one in single precision), inverses are taken before, and
+the sum of squares is made in one fixed order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _LEAF = 128
 
 
 class Ranges(NamedTuple):
-    """The numbers of a ``Placing``: ``low``, ``high``, ``width`` and its ``inverse`` of the columns, shape (p, 1), ``constant`` and
-    ``length``."""
+    """The numbers of a ``Placing``: ``low``, ``high``, ``width`` and its ``inverse``, shape (p, 1), ``constant`` and ``length``."""
 
     low: Array
     high: Array

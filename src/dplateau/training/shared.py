@@ -27,7 +27,7 @@ from dplateau.training.batches import Batches, batches
 from dplateau.training.charged import Budgeted, Reserved
 from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
-from dplateau.training.cluster import AXIS, Cluster, agree_on_code
+from dplateau.training.cluster import AXIS, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_of, run_shared_chunk
@@ -56,6 +56,7 @@ def train_shared(
     features: ArrayLike,
     target: ArrayLike,
     *,
+    groups: ArrayLike | None,
     cluster: Cluster,
     l2: float | Sequence[float] | NDArray[np.float64],
     generator: SecureGenerator | None,
@@ -71,6 +72,7 @@ def train_shared(
 
     def prepare() -> Prepared:
         check_shared(run)
+        check_groups(groups)
         check_options(run, dtype, momentum, average, keep_iterates)
         rows, labels = checked_data(run, loss, features, target, part=True)
         if len(rows) < cluster.own:
@@ -81,12 +83,13 @@ def train_shared(
         source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
         return Prepared(rows, labels, coefficients, first, arithmetic, source)
 
-    agree_on_code(cluster)
+    agree_on_call(cluster, "train", run)
+    check_ledger(cluster, ledger)
     found = cluster.together(prepare)
     # Machines that round otherwise may find another length.
     length = chunk_length(run, found.first.size)
     settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), length)
-    agree_on_settings(cluster, run, loss, settings, found.rows.shape[1], found.generator)
+    agree_on_settings(cluster, loss, settings, found.rows.shape[1], found.generator)
     check_apart(cluster, run, len(found.rows), (found.rows[:LOOKED_AT], found.labels))
     data = cluster.together(partial(_encoded, cluster, run, loss, found))
     reserved = reserve_first(cluster, ledger, run)
@@ -99,13 +102,27 @@ def train_shared(
     return result_of(run, loss, found.generator, weights, iterates, dtype, processes=cluster.processes)
 
 
+def agree_on_call(cluster: Cluster, call: str, run: Run) -> None:
+    """Raise ``InputError`` in every process unless all begin the same, with the same code: the first thing that they exchange."""
+    cluster.agree({**code_of(), "call": call, "run": run.digest})
+
+
+def check_ledger(cluster: Cluster, ledger: object) -> None:
+    """Raise ``InputError`` in every process where one has a ledger and process 0, which alone charges it, has none."""
+    given = cluster.exchanged(np.array(ledger is not None))
+    if given.any() and not given[0]:
+        raise InputError(
+            f"process {int(given.argmax())} has a ledger and process 0, which charges it, has none: give it to process 0."
+        )
+
+
 def agree_on_settings(
-    cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, settings: tuple[Any, ...], d: int, generator: SecureGenerator
+    cluster: Cluster, loss: GeneralisedLinearLoss, settings: tuple[Any, ...], d: int, generator: SecureGenerator
 ) -> None:
     """Raise ``InputError`` in every process unless all do the same, and each draws from a key of its own."""
     # Where the noise of one process comes from counts for all.
     said = repr((*settings, str(generator.source)))
-    cluster.agree({"run": run.digest, "loss": repr(loss), "setting": said, "number of features": str(d)})
+    cluster.agree({"loss": repr(loss), "setting": said, "number of features": str(d)})
     unlike(cluster, "generator", generator.mark())
 
 
@@ -130,6 +147,12 @@ def check_shared(run: Run) -> None:
             f"the run's sampling is {run.sampling.kind}: on several processes or devices batches are full, Poisson, or drawn by"
             " random allocation, where each record is drawn by itself."
         )
+
+
+def check_groups(groups: object) -> None:
+    """Raise ``InputError`` where records are to be persons."""
+    if groups is not None:
+        raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
 
 
 def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:

@@ -23,13 +23,13 @@ from dplateau.spec.schedule import integer, window
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
-from dplateau.training.cluster import AXIS, Cluster, agree_on_code
+from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, Block, Chunk, State, arithmetic_of, run_shared_block
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.records import BLOCK, Records, Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import agree_on_settings, held_by_all, reserve_first, unlike
+from dplateau.training.shared import agree_on_call, agree_on_settings, check_ledger, held_by_all, reserve_first, unlike
 from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
@@ -85,7 +85,7 @@ def in_passes_shared(
     kind: Callable[..., Any],
     *,
     cluster: Cluster,
-    own: int | None,
+    own: int | Callable[[], int] | None,
     l2: float | Sequence[float] | NDArray[np.float64],
     generator: SecureGenerator | None,
     dtype: str,
@@ -107,6 +107,8 @@ def in_passes_shared(
             raise InputError(f"there are {cluster.own} devices: records that are read in pieces use one device a process.")
         if run.unit != "row":
             raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
+        if callable(own):
+            return own()
         if own is None and run.n % cluster.processes:
             raise InputError(f"n = {run.n:,} is not a multiple of {cluster.processes} processes: say how many rows each has (own).")
         return integer("own", run.n // cluster.processes if own is None else own, low=0)
@@ -121,7 +123,8 @@ def in_passes_shared(
         source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
         return Prepared(records, coefficients, first, arithmetic, source)
 
-    agree_on_code(cluster)
+    agree_on_call(cluster, run.sampling.kind, run)
+    check_ledger(cluster, ledger)
     mine = cluster.together(counted)
     held = held_by_all(cluster, run, mine)
     found = cluster.together(prepare)
@@ -129,7 +132,7 @@ def in_passes_shared(
     lengths = chunk_length(run, found.first.size)  # machines that round otherwise may find another
     kept = getattr(records, "rows", None)
     settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(records.dtype), lengths, kept)
-    agree_on_settings(cluster, run, loss, settings, records.d, found.generator)
+    agree_on_settings(cluster, loss, settings, records.d, found.generator)
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     reserved = reserve_first(cluster, ledger, run)
     steps = kind(cluster, held, run, records, found.first.shape, found.arithmetic, average, found.generator)
