@@ -1,14 +1,16 @@
 """Time and memory of one private step of a network: dplateau against Opacus, and JAX without privacy, side by side.
 
-    python benchmarks/network_step.py [--repeats 5] [--networks adult mlp cnn] [--batches 256 1024 4096]
+    python benchmarks/network_step.py [--repeats 5] [--networks adult mlp cnn transformer] [--batches 256 1024 4096]
 
-Adult's network (123-16-2, n = 29,305), a wide one (784-256-10, 203,530 weights, n = 60,000) and MNIST's of the TensorFlow Privacy
-tutorial (two convolutions, 26,010 weights, n = 60,000), Poisson batches of so many expected records, synthetic rows, all with as
-many threads as there are processors. Times are of whole training runs after a warm-up (compilation, first batches): sampling, noise
-and transfers included, start-up excluded. Repeats alternate, so that a busy machine slows all. Opacus is timed with each of its
-ways to get per-example gradients that runs, and compared by the fastest. JAX without privacy takes the gradient of the mean loss of
-as many rows, drawn with replacement. Memory is the peak of a process of its own that trains a few steps, less that of one that only
-imports and holds the rows; for the first of the batches.
+Adult's network (123-16-2, n = 29,305), a wide one (784-256-10, 203,530 weights, n = 60,000), MNIST's of the TensorFlow Privacy
+tutorial (two convolutions, 26,010 weights, n = 60,000) and a block of a transformer (an embedding of 3,600 words, four heads,
+width 256, 1.7 million weights, n = 25,000 texts of 64 words), Poisson batches of so many expected records, by default 256, 1,024,
+4,096, of the transformer 64 and 256; synthetic rows, all with as many threads as there are processors. Times are of whole
+training runs after a warm-up (compilation, first batches): sampling, noise and transfers included, start-up excluded. Repeats
+alternate, so that a busy machine slows all. Opacus is timed with each of its ways to get per-example gradients that runs, and
+compared by the fastest. JAX without privacy takes the gradient of the mean loss of as many rows, drawn with replacement. Memory
+is the peak of a process of its own that trains a few steps, less that of one that only imports and holds the rows; beside the
+first of the batches.
 """
 
 from __future__ import annotations
@@ -51,13 +53,19 @@ SETTINGS = {
     "adult": Setting(29_305, (123,), 2, 1 << 20, 100_000),
     "mlp": Setting(60_000, (784,), 10, 1 << 17, 4_000),
     "cnn": Setting(60_000, (28, 28, 1), 10, 1 << 16, 10_000),
+    "transformer": Setting(25_000, (64,), 2, 1 << 10, 1 << 10),
 }
+WORDS, WIDTH, HEADS = 3_600, 256, 4
+BATCHES = {"transformer": (64, 256)}
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Synthetic rows and classes."""
     setting, rng = SETTINGS[name], np.random.default_rng(0)
-    rows = rng.random((setting.n, *setting.shape), dtype=np.float32)
+    if name == "transformer":
+        rows = rng.integers(0, WORDS, (setting.n, *setting.shape), np.int32)
+    else:
+        rows = rng.random((setting.n, *setting.shape), dtype=np.float32)
     return rows, rng.integers(0, setting.classes, setting.n).astype(np.int32)
 
 
@@ -68,6 +76,8 @@ def network(name: str) -> tuple[Any, Any]:
 
     from dplateau_papers import networks
 
+    if name == "transformer":
+        return transformer_params(), transformer_loss
     if name != "mlp":
         found = networks.adult_mlp(outputs=2) if name == "adult" else networks.mnist_cnn()
         return found.init(jax.random.key(0)), networks.cross_entropy(found)
@@ -75,6 +85,66 @@ def network(name: str) -> tuple[Any, Any]:
     sizes = ((784, 256), (256, 10))
     params = [{"w": jnp.asarray(rng.normal(0, k**-0.5, (k, m)), jnp.float32), "b": jnp.zeros(m)} for k, m in sizes]
     return params, wide_loss
+
+
+def transformer_params() -> Any:
+    """An embedding, projections of the heads, two layers, norms, and a classifier of the mean word."""
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(0)
+    shapes = {"words": (WORDS, WIDTH), "q": (WIDTH, WIDTH), "k": (WIDTH, WIDTH), "v": (WIDTH, WIDTH), "o": (WIDTH, WIDTH)}
+    shapes |= {"up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH), "out": (WIDTH, 2)}
+    params = {key: jnp.asarray(rng.normal(0, shape[0] ** -0.5, shape), jnp.float32) for key, shape in shapes.items()}
+    params |= {f"{key} bias": jnp.zeros(shape[1]) for key, shape in shapes.items() if key != "words"}
+    return params | {f"norm {k}": (jnp.ones(WIDTH), jnp.zeros(WIDTH)) for k in (1, 2)}
+
+
+def transformer_loss(params: Any, example: tuple[Any, Any]) -> Any:
+    """Cross-entropy of one text."""
+    import jax
+    import jax.numpy as jnp
+
+    words, y = example
+
+    def layer(key: str, x: Any) -> Any:
+        return x @ params[key] + params[f"{key} bias"]
+
+    def normal(k: int, x: Any) -> Any:
+        scale, shift = params[f"norm {k}"]
+        x = x - x.mean(-1, keepdims=True)
+        return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale + shift
+
+    x = params["words"][words] * WIDTH**0.5
+    h = normal(1, x)
+    q, k, v = (layer(key, h).reshape(-1, HEADS, WIDTH // HEADS).swapaxes(0, 1) for key in "qkv")
+    mixed = jax.nn.softmax(q @ k.swapaxes(1, 2) * (WIDTH // HEADS) ** -0.5) @ v
+    x = x + layer("o", mixed.swapaxes(0, 1).reshape(-1, WIDTH))
+    x = x + layer("down", jax.nn.relu(layer("up", normal(2, x))))
+    return -jax.nn.log_softmax(layer("out", x.mean(0)))[y]
+
+
+def torch_transformer(torch: Any) -> Any:
+    """The same network, of layers that all ways of Opacus know."""
+    nn = torch.nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(WORDS, WIDTH)
+            self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+            self.up, self.down, self.out = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH), nn.Linear(WIDTH, 2)
+            self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+        def forward(self, words: Any) -> Any:
+            x = self.words(words)
+            h = self.first(x)
+            q, k, v = (one(h).reshape(*h.shape[:2], HEADS, WIDTH // HEADS).transpose(1, 2) for one in (self.q, self.k, self.v))
+            mixed = torch.softmax(q @ k.transpose(2, 3) * (WIDTH // HEADS) ** -0.5, -1) @ v
+            x = x + self.o(mixed.transpose(1, 2).reshape(h.shape))
+            x = x + self.down(torch.relu(self.up(self.second(x))))
+            return self.out(x.mean(1))
+
+    return Network()
 
 
 def wide_loss(params: Any, example: tuple[Any, Any]) -> Any:
@@ -134,6 +204,8 @@ def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]
     nn = torch.nn
     if name == "adult":
         model = nn.Sequential(nn.Linear(123, 16), nn.ReLU(), nn.Linear(16, 2))
+    elif name == "transformer":
+        rows, model = rows.astype(np.int64), torch_transformer(torch)
     elif name == "mlp":
         model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
     else:
@@ -191,7 +263,8 @@ def peak(name: str, who: str, steps: int) -> float:
 def memory(name: str, who: str, steps: int) -> None:
     """Print the peak memory of this process after training."""
     if steps:
-        (ours(name, 256, steps) if who == "dplateau" else theirs(name, 256, steps, who))()
+        batch = BATCHES.get(name, (256,))[0]
+        (ours(name, batch, steps) if who == "dplateau" else theirs(name, batch, steps, who))()
     else:
         import_module("dplateau.networks" if who == "dplateau" else "opacus")
         rows = data(name)
@@ -205,7 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="alternating repeats of each (default 5)")
     parser.add_argument("--networks", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--batches", nargs="+", type=int, default=[256, 1024, 4096])
+    parser.add_argument("--batches", nargs="+", type=int, default=None)
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
@@ -213,11 +286,17 @@ def main() -> None:
         memory(name, who, int(steps))
         return
     print(about("jax", "numpy", "opacus", "torch"))
-    lines = [line for name in options.networks for batch in options.batches for line in compared(name, batch, options)]
+    lines = [line for name in options.networks for line in all_batches(name, options)]
     print(table(["network", "batch", "", "step, median", "least", "memory", "time, ours = 1"], lines))
 
 
-def compared(name: str, batch: int, options: argparse.Namespace) -> list[list[str]]:
+def all_batches(name: str, options: argparse.Namespace) -> list[list[str]]:
+    """The lines of one network."""
+    batches = options.batches or BATCHES.get(name, (256, 1024, 4096))
+    return [line for batch in batches for line in compared(name, batch, options, first=batch == batches[0])]
+
+
+def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool) -> list[list[str]]:
     """The lines of one network and batch."""
     setting = SETTINGS[name]
     contestants = {
@@ -234,8 +313,7 @@ def compared(name: str, batch: int, options: argparse.Namespace) -> list[list[st
     best = min((who for who in each if who in MODES), key=lambda who: statistics.median(each[who]), default=None)
     lines = []
     for who, found in each.items():
-        shown = batch == options.batches[0] and who != WITHOUT
-        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if shown else ""
+        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if first and who != WITHOUT else ""
         label = f"Opacus ({who})" + ", fastest" * (who == best) if who in MODES else who
         ratio = f"{median_ratio(found, each['dplateau']):.2f}"
         lines.append([name, f"{batch:,}", label, f"{statistics.median(found):.2f} ms", f"{min(found):.2f} ms", room, ratio])
