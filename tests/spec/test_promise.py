@@ -126,7 +126,7 @@ def test_the_command_line_warns_once_and_says_it_in_the_certificate(tmp_path, ca
     assert status([*train, "--output", str(tmp_path / "m")]) == 0
     out, err = capsys.readouterr()
     assert err == (
-        "dplateau: warning: epsilon is 1e+06: an epsilon above 10 promises little: it allows an attacker to be all but certain "
-        "that a row was in the data.\n"
+        "dplateau: warning: epsilon is 1e+06: an epsilon above 10 promises little: taken alone, it allows an attacker "
+        "to be nearly certain about a row.\n"
     )
     assert "promises little" in " ".join(out.split())

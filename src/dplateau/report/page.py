@@ -224,7 +224,7 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
     """What an attacker can do, in words."""
     which = report.run.unit, report.run.adjacency
     from_the_pair = guessing_accuracy(report.epsilon, report.delta, report.mu)
-    alarm = dict(attack.detects)[ALARM]
+    alarm, rows = dict(attack.detects)[ALARM], figures.group_table(report.trade_off)
     return {
         "task": f"{secret(report.run)}. {words.FALSE_ALARM[report.run.adjacency]}",
         "sentence": words.DETECTS[which].format(share=percent(alarm)),
@@ -237,7 +237,8 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
         "posterior": percent(attack.posterior),
         "prior": f"{100 * PRIOR:g} %",
         "little": weakness(report.epsilon) is not None,
-        "rows": figures.group_table(report.trade_off),
+        "rows": rows,
+        "says": words.SAYS[report.run.unit].format(share=rows[1]["accuracy"]) if report.run.adjacency == "add-remove" else "",
     }
 
 

@@ -13,7 +13,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
 from dplateau.report.page_words import one_in
-from dplateau.report.svg import Axis, Corner, Dot, Line, chart
+from dplateau.report.svg import Axis, Dot, Line, chart
 from dplateau.report.trade_off import ALARM, ALPHAS, Attack
 from dplateau.report.words import percent
 from dplateau.spec.promise import WEAK
@@ -60,12 +60,11 @@ def epsilon_figure(report: Report, curve: list[tuple[float, float]]) -> Markup:
         (report.delta, report.epsilon),
         f"chosen: {rounded_up(report.epsilon, 3)}",
         _pair(report.delta, report.epsilon),
-        "lower left",
     )
     return chart(
         Axis("delta", min(deltas) / 1.5, 1.5 * max(deltas), ticks, log=True),
         Axis("epsilon, at most", 0.0, most, _round_numbers(most)),
-        [Line(finite, "", 0)],
+        [Line(finite, "")],
         [chosen],
         readings,
     )
@@ -89,28 +88,21 @@ def attack_figure(f: TradeOff, attack: Attack, rates: list[tuple[float, float]])
     most = [(alpha, true_positive_rate(f, alpha)) for alpha in alphas]
     ticks = [(share, _rate(share)) for share in (0.001, 0.01, 0.1, 1.0)]
     readings = [(at, _detects(*at)) for at in rates]
-    # Where the line runs along the top its name lies below it, and otherwise above.
-    flat = dict(rates)[0.02] > 0.6
-    side: Corner = "lower right" if flat else "upper left"
-
-    def nearest(alpha: float) -> int:
-        return min(range(len(alphas)), key=lambda k: abs(alphas[k] - alpha))
-
     return chart(
         Axis("false alarms", _LEAST, 1.0, ticks, log=True),
         Axis("detected", _LEAST, 1.0, ticks, log=True),
         [
-            Line(most, "the most that any attack detects", nearest(0.002 if flat else 0.35), side),
-            Line([(alpha, alpha) for alpha in alphas], "blind guessing", nearest(0.02), "lower right", quiet=True),
+            Line(most, "the most that any attack detects"),
+            Line([(alpha, alpha) for alpha in alphas], "blind guessing", quiet=True),
         ],
-        [Dot(at, percent(at[1], 2 if at[1] < ALARM else 1), _detects(*at), side) for at in attack.detects],
+        [Dot(at, percent(at[1], 2 if at[1] < ALARM else 1), _detects(*at)) for at in attack.detects],
         readings,
     )
 
 
 def attack_table(rates: list[tuple[float, float]]) -> list[tuple[str, str]]:
     """False alarms, and the most that is detected, in words."""
-    return [(_rate(rate), percent(true)) for rate, true in rates]
+    return [(_rate(rate), percent(true, 2 if rate < ALARM else 1)) for rate, true in rates]
 
 
 def group_table(f: TradeOff) -> list[dict[str, str]]:

@@ -20,12 +20,9 @@ FEW: Final = 12
 VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.]{0,30}")
 """What may stand in a command that a reader copies."""
 PROTECTED: Final = {
-    ("row", "add-remove"): "Whether any particular row was in the data, and with that, what the row says. There are {n} rows.",
+    ("row", "add-remove"): "Whether any particular row was in the data. There are {n} rows.",
     ("row", "replace"): "What any particular row says. There are {n} rows.",
-    (
-        "person",
-        "add-remove",
-    ): "Whether any particular person was in the data, and with that, what their rows say. There are {n} people.",
+    ("person", "add-remove"): "Whether any particular person was in the data. There are {n} people.",
     ("person", "replace"): "What the rows of any particular person say, and how many they are. There are {n} people.",
 }
 NEIGHBOURS: Final = {
@@ -42,6 +39,13 @@ NEIGHBOURS: Final = {
     " which their place is empty (“add-remove”).",
     ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
 }
+SAYS: Final = {
+    "row": "What the row says is protected too, but less: of two rows that it could be, the right one is guessed correctly at most"
+    " {share} of the time.",
+    "person": "What the person's rows say is protected too, but less: of two possibilities, the right one is guessed correctly at"
+    " most {share} of the time.",
+}
+"""Where adding and removing is protected: to replace is to do both."""
 FALSE_ALARM: Final = {
     "add-remove": "A false alarm is to say that it was when it was not.",
     "replace": "A false alarm is to say B when it was A.",

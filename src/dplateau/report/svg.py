@@ -8,21 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
+from dplateau.report.labels import Box, Point, Wanted, labels
+
 WIDTH, HEIGHT = 480, 330
+_SPOTS, _APART = 24, 6.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 40, 14, 50
-Point = tuple[float, float]
-Corner = Literal["upper left", "upper right", "lower left", "lower right"]
-_PLACED: Final[dict[Corner, tuple[int, int, str]]] = {
-    "upper left": (-8, -8, "end"),
-    "upper right": (8, -8, "start"),
-    "lower left": (-9, 17, "end"),
-    "lower right": (9, 17, "start"),
-}
-"""Where a text lies beside its point: pixels to the right and downwards, and which end of it is there."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """A line, and its name, which stands beside one of its points.
+    """A line, and its name, which stands beside it where there is room.
 
     Attributes
     ----------
@@ -64,18 +58,12 @@ class Line:
         In order.
     name : str
         What it shows.
-    at : int
-        The number of the point that the name stands at.
-    side : {"upper left", "upper right", "lower left", "lower right"}
-        On which side of it.
     quiet : bool
         Whether it is what the other lines are compared with: dotted.
     """
 
     points: Sequence[Point]
     name: str
-    at: int
-    side: Corner = "upper left"
     quiet: bool = False
 
 
@@ -86,7 +74,6 @@ class Dot:
     at: Point
     text: str
     say: str
-    side: Corner = "upper left"
 
 
 def chart(x: Axis, y: Axis, lines: Sequence[Line], dots: Sequence[Dot], readings: Sequence[tuple[Point, str]] = ()) -> Markup:
@@ -104,18 +91,16 @@ def chart(x: Axis, y: Axis, lines: Sequence[Line], dots: Sequence[Dot], readings
         More points that the pointer reads.
     """
 
-    def place(point: Point) -> tuple[str, str]:
+    def pixel(point: Point) -> Point:
         across, up = x.share(point[0]), y.share(point[1])
-        return f"{_LEFT + across * (WIDTH - _LEFT - _RIGHT):.1f}", f"{HEIGHT - _BOTTOM - up * (HEIGHT - _TOP - _BOTTOM):.1f}"
+        return _LEFT + across * (WIDTH - _LEFT - _RIGHT), HEIGHT - _BOTTOM - up * (HEIGHT - _TOP - _BOTTOM)
+
+    def place(point: Point) -> tuple[str, str]:
+        across, down = pixel(point)
+        return f"{across:.1f}", f"{down:.1f}"
 
     def path(points: Sequence[Point]) -> str:
         return "L".join(" ".join(place(point)) for point in points)
-
-    def text(point: Point, words: str, side: Corner, kind: str) -> Markup:
-        (across, down), (right, lower, anchor) = place(point), _PLACED[side]
-        return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
-            kind, float(across) + right, float(down) + lower, anchor, words
-        )
 
     parts: list[str] = []
     for value, words in x.ticks:
@@ -134,17 +119,36 @@ def chart(x: Axis, y: Axis, lines: Sequence[Line], dots: Sequence[Dot], readings
     if len(lines) > 1:
         parts.append(f'<path class="shade" d="M{path([*lines[0].points, *reversed(lines[1].points)])}Z"/>')
     parts += [f'<path class="{"quiet-line" if line.quiet else "main-line"}" d="M{path(line.points)}"/>' for line in lines]
-    parts += [
-        text(line.points[line.at], line.name, line.side, "quiet-name" if line.quiet else "name") for line in lines if line.name
-    ]
-    for point, say in readings:
-        parts.append(_dot("reading", place(point), say, 7))
-    for dot in dots:
-        parts.append(_dot("dot", place(dot.at), dot.say, 5))
-        parts.append(text(dot.at, dot.text, dot.side, "value"))
+    parts += [_dot("reading", place(point), say, 7) for point, say in readings]
+    parts += [_dot("dot", place(dot.at), dot.say, 5) for dot in dots]
+    drawn = [[pixel(point) for point in line.points] for line in lines]
+    texts = [("value", Wanted([pixel(dot.at)], dot.text)) for dot in dots]
+    for line, points in zip(lines, drawn, strict=True):
+        if line.name:
+            texts.append(("quiet-name" if line.quiet else "name", Wanted(_sparse(points), line.name, below=line.quiet)))
+    marks = [*(point for points in drawn for point in _dense(points)), *(pixel(dot.at) for dot in dots)]
+    frame = Box(_LEFT + 2.0, 2.0, WIDTH - 4.0, HEIGHT - _BOTTOM - 4.0)
+    for (kind, one), at in zip(texts, labels((one for _, one in texts), marks, frame), strict=True):
+        shown = Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
+        parts.append(shown.format(kind, at.x, at.y, at.anchor, one.words))
     return Markup('<svg class="chart" viewBox="0 0 {} {}" aria-hidden="true">{}</svg>').format(
         WIDTH, HEIGHT, Markup("".join(parts))
     )
+
+
+def _sparse(points: Sequence[Point]) -> list[Point]:
+    """Some points of a line, from its middle on."""
+    some = [points[k * (len(points) - 1) // _SPOTS] for k in range(_SPOTS + 1)]
+    return sorted(some, key=lambda point: abs(point[0] - WIDTH / 2))
+
+
+def _dense(points: Sequence[Point]) -> list[Point]:
+    """Points of a line that lie at most some pixels apart."""
+    found: list[Point] = []
+    for (a, b), (c, d) in pairwise(points):
+        many = max(1, math.ceil(math.hypot(c - a, d - b) / _APART))
+        found += [(a + (c - a) * k / many, b + (d - b) * k / many) for k in range(many + 1)]
+    return found
 
 
 def _dot(kind: str, at: tuple[str, str], say: str, radius: int) -> str:

@@ -24,7 +24,7 @@ def weakness(epsilon: float) -> str | None:
     """Why an epsilon promises little; None up to 10."""
     if epsilon <= WEAK:
         return None
-    return f"an epsilon above {WEAK:g} promises little: it allows an attacker to be all but certain that a row was in the data."
+    return f"an epsilon above {WEAK:g} promises little: taken alone, it allows an attacker to be nearly certain about a row."
 
 
 def warn_if_weak(epsilon: float) -> None:
