@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
 from collections.abc import Callable
-from filecmp import cmp
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,6 +13,7 @@ from dplateau.cli.distributed import PLACE, distributed
 from dplateau.cli.evaluate import brief, warn
 from dplateau.cli.keys import key_of
 from dplateau.cli.output import printable, show, show_json
+from dplateau.cli.public_rows import check_not_private, digest, public_rows
 from dplateau.spec.errors import InputError
 
 if TYPE_CHECKING:
@@ -270,12 +268,12 @@ def fit(
             existing_file(test)
         if not stream:
             existing_file(file)
-        return None if test is None else _public_rows(file, test, schema)
+        return None if test is None else public_rows(file, test, schema)
 
     holdout = public() if cluster is None else cluster.together(public)
     if cluster is not None:
-        told = cluster.told(b"" if test is None else _digest(test))
-        cluster.together(lambda: _check_not_private(file, told))
+        told = cluster.told(b"" if test is None else digest(test))
+        cluster.together(lambda: check_not_private(file, told))
     from dplateau.estimators.table_model import TableModel
     from dplateau.training import TrainingDiverged
 
@@ -304,56 +302,6 @@ def fit(
     except TrainingDiverged as error:
         raise InputError(str(error)) from None
     return trained, holdout
-
-
-def _public_rows(private: str | Path, test: Path, schema: Schema) -> Dataset:
-    """The hold-out file, whose name stands before whatever is wrong with it."""
-    from dplateau.estimators.table_model import read_rows
-
-    if any(test.samefile(one) or cmp(test, one, shallow=False) for one in _files(private) if test.is_file()):
-        raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: give public rows, or none.")
-    try:
-        found = read_rows(test, schema)
-        _warn(test, schema)
-        return found
-    except InputError as error:
-        raise InputError(f"{'' if str(test) in str(error) else f'{test}: '}{error}") from None
-
-
-def _digest(file: Path) -> bytes:
-    """By which processes compare a file with theirs: its size and its SHA-256."""
-    with open(file, "rb") as content:
-        return file.stat().st_size.to_bytes(8, "big") + hashlib.file_digest(content, "sha256").digest()
-
-
-def _check_not_private(private: str | Path, told: bytes) -> None:
-    """Raise where the public file of process 0 is among the private files of this one."""
-    size = int.from_bytes(told[:8], "big")
-    if told and any(one.stat().st_size == size and _digest(one) == told for one in _files(private)):
-        raise InputError("--test is a private file here, and its accuracy would be printed: give public rows, or none.")
-
-
-def _files(private: str | Path) -> list[Path]:
-    """The local files that hold the private rows."""
-    path = Path(private)
-    return [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-
-
-def _warn(test: Path, schema: Schema) -> None:
-    """Say what of the schema never matches in the public file: it may be a spelling, and in the private file the same one."""
-    from dplateau.data import check_file
-
-    for column in check_file(test, schema).columns:
-        near = column.spellings[0] if column.spellings else None
-        if column.lost or near is not None:
-            how = "no entry fits" if column.lost else "some entries do not fit"
-            hint = (
-                "" if near is None else f"  It contains {near.found!r}, but {near.declared!r} is declared: add it to the aliases."
-            )
-            print(
-                printable(f"dplateau: warning: column {column.name!r}: {how} the schema in the public file {test}.{hint}"),
-                file=sys.stderr,
-            )
 
 
 def summary(trained: TableModel, holdout: Dataset | None, output: Path | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dplateau.spec.promise import warn_if_weak
 from dplateau.spec.schedule import real
 from dplateau.training import Cluster
 from dplateau.training.cluster import agree_on_code
+from dplateau.training.shared import check_ledger
 
 _OWN = ("ledger", "verbose")
 """Arguments that may differ between processes: they change no number."""
@@ -28,6 +29,7 @@ _OWN = ("ledger", "verbose")
 def _agree_on_arguments(model: PrivateLinearModel, cluster: Cluster) -> None:
     """Raise ``InputError`` in every process unless all compute with the same code and arguments, with declared classes."""
     agree_on_code(cluster)
+    check_ledger(cluster, model.ledger)
     given = {name: value for name, value in model.get_params().items() if name not in _OWN}
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}
     cluster.agree({"argument": repr(sorted(plain.items()))})
@@ -75,10 +77,19 @@ def _reserve(model: PrivateLinearModel, made: Algorithm) -> None:
 
 
 def fit_shared_table(
-    estimator: Any, path: str | Path, schema: Schema, cluster: Cluster, *, stream: bool, n: int | None, other: str | None
+    estimator: Any,
+    path: str | Path,
+    schema: Schema,
+    cluster: Cluster,
+    *,
+    stream: bool,
+    n: int | None,
+    ledger: object,
+    other: str | None,
 ) -> None:
     """Fit on the rows of every process's own file, ``n`` in all where that is given; ``other`` is what cannot be done there."""
     agree_on_code(cluster)
+    check_ledger(cluster, ledger)
     facts = {"schema": schema_digest(schema), "model": type(estimator).__name__, "number of rows": str(n), "option": str(other)}
     cluster.agree({**facts, "way to read rows": str(stream)})
     if other is not None:

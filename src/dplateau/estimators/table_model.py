@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.certificate import Certificate
-from dplateau.data import Dataset, Schema, encode, load_schema, schema_to_toml
+from dplateau.data import Dataset, Schema, load_schema, schema_to_toml
 from dplateau.data.schema_digest import schema_digest
-from dplateau.data.tables import table_of
 from dplateau.estimators.coefficients import coefficient_table
 from dplateau.estimators.evaluation import ClassEvaluation, NumberEvaluation, evaluate
 from dplateau.estimators.folder import (
@@ -34,15 +33,7 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
 from dplateau.estimators.shared import fit_shared_table
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, of_schema, unlike_lots
-from dplateau.estimators.table_rows import (
-    FEATURE_NORM,
-    dataset_pieces,
-    feature_pieces,
-    intercept_of,
-    names_of,
-    read_rows,
-    stream_of,
-)
+from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, in_memory, names_of, read_rows, stream_of
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
 from dplateau.training import Cluster
@@ -157,7 +148,7 @@ class TableModel:
         if cluster is not None:
             names = {"a column of persons": person, "a private test": private_test}
             other = next((name for name, asked in names.items() if asked), None)
-            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, other=other)
+            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, ledger=ledger, other=other)
         elif stream:
             estimator.fit_stream(stream_of(path, public, n=n, person=person))
         else:
@@ -201,10 +192,7 @@ class TableModel:
         rows : str, Path, DataFrame, Arrow table or dict of columns
             A file, see ``dplateau.data.read_table``, or a table in memory.
         """
-        if isinstance(rows, str | Path):
-            return read_rows(rows, self.schema)
-        table = table_of(rows, self.schema)
-        return encode(table, self.schema, feature_norm=FEATURE_NORM, intercept=intercept_of(self.schema))
+        return read_rows(rows, self.schema) if isinstance(rows, str | Path) else in_memory(rows, self.schema)
 
     def predict(self, rows: Any, *, cost: Mapping[str, float] | None = None) -> NDArray[Any]:
         """Predictions. Each row is treated exactly as a row of the training was.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, load_dataset, open_stream
 from dplateau.data.encode import encode_features
 from dplateau.data.pieces import encoded_pieces, piece_rows
+from dplateau.data.tables import table_of
 from dplateau.spec import InputError
 
 FEATURE_NORM: Final = 1.0
@@ -26,6 +27,11 @@ def read_rows(path: str | Path, schema: Schema, *, n: int | None = None, person:
 def stream_of(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> RowStream:
     """The same, to be read piece by piece."""
     return open_stream(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+
+
+def in_memory(rows: Any, schema: Schema) -> Dataset:
+    """The rows of a table in memory."""
+    return encode(table_of(rows, schema), schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:

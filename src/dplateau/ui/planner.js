@@ -158,7 +158,7 @@
     }
     const others = Object.entries(errors || {}).filter(([name]) => !byId(`${name}-error`));
     byId("trouble").dataset.kind = errors ? "errors" : "";
-    byId("trouble").textContent = errors ? (others.map(([name, text]) => `${name}: ${text}`).join(" ") || "Some settings are not possible: see the fields. The answers below are older.") : "";
+    byId("trouble").textContent = errors ? (others.map(([name, text]) => `${name}: ${text}`).join(" ") || "Some settings are not possible: see the fields. The answers are those of the settings before.") : "";
     byId("answers").classList.toggle("stale", Boolean(errors));
   }
 
@@ -224,7 +224,7 @@
     byId("python").textContent = noise.python;
     byId("train-part").hidden = !noise.train;
     byId("train").textContent = noise.train ?? "";
-    byId("train-words").textContent = noise.train ? "For the same epsilon; it plans its steps and its noise itself, from public facts." : "";
+    byId("train-words").textContent = noise.train ? "For the same epsilon. It plans its noise itself, from public facts." : "";
   }
 
   const show = {
