@@ -32,7 +32,7 @@ def test_adp_and_dp_cost_the_same():
     for schedule in ("linear", "polynomial"):
         runs = [p3_settings.compared(schedule, method, 2, 1.0, 1.2) for method in ("DP", "ADP")]
         for run in runs:
-            assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
+            assert 1.2 * (1 - 1e-5) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
         assert runs[0].step_size == runs[1].step_size
         assert np.ptp(runs[0].noise_multiplier) == 0
         noise = np.array(runs[1].noise_multiplier)
@@ -43,7 +43,7 @@ def test_adp_and_dp_cost_the_same():
 def test_noise_for_steps_of_adagrad_norm():
     equal, falling = (p3_settings.adagrad(growth, 1.0, 1.2) for growth in (None, 1.0))
     for run in (equal, falling):
-        assert 1.2 * (1 - 1e-6) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
+        assert 1.2 * (1 - 1e-5) <= dp.account(run, delta=p3_settings.DELTA).epsilon <= 1.2
         assert run.step_size is None
     noise = np.array(falling.noise_multiplier)
     np.testing.assert_allclose((noise / noise[0]) ** 4, (20 + np.arange(1, 7)) / 21, rtol=1e-9)

@@ -53,7 +53,7 @@ def test_the_runs_cost_epsilon_one():
         assert run.steps == 293
         assert run.released == "all"
         assert run.adjacency == "add-remove"
-        assert 1 - 1e-6 <= dp.account(run, delta=1e-5).epsilon <= 1
+        assert 1 - 1e-5 <= dp.account(run, delta=1e-5).epsilon <= 1
     held = run_of(ROWS[-1], 50_000)
     assert held.n == 50_000
     assert held.sampling.batch_size / held.n == pytest.approx(1024 / 60_000, rel=1e-12)
@@ -147,7 +147,9 @@ def shown(tmp_path, scores):
 def test_the_finding_holds(tmp_path):
     table = shown(tmp_path, (90.0, 95.0, 90.0, 90.5))
     assert [row[4] for row in table.rows] == ["90.50 ± 0.71", "95.50 ± 0.71", "90.50 ± 0.71", "91.00 ± 0.71"]
-    assert [row[1] for row in table.rows] == ["none", "none", "1", "1"]
+    without, private = [row[1] for row in table.rows[:2]], [float(row[1]) for row in table.rows[2:]]
+    assert without == ["none", "none"]
+    assert private == pytest.approx([1, 1], rel=1e-5)
     assert table.sentences[-3] == "Fine-tuning gains +5.00 ± 0.71 without privacy; printed: +6.3."
     assert table.sentences[-2] == "Fine-tuning gains +0.50 ± 0.71 with privacy; printed: -0.2."
     assert table.sentences[-1].endswith("Here it gains without privacy and gains nothing with it.")
