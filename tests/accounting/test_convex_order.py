@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from dplateau.accounting import log_normal_sums
-from dplateau.accounting.convex_order import FINE, Block, Law
+from dplateau.accounting.convex_order import FINE, Block, Law, _together
 from dplateau.accounting.log_normal_sums import sinh_excess, sum_of_log_normals
 from dplateau.accounting.privacy_loss import TooSlowError
 
@@ -128,6 +128,23 @@ def test_coarser_lattices_keep_mass_and_mean() -> None:
             moved = block.coarser(scale)
             assert moved.mass.sum() == pytest.approx(mass.sum(), rel=1e-13)
             assert moved.mass @ moved.value == pytest.approx(mass @ block.value, rel=1e-12)
+
+
+def test_blocks_that_lie_together_are_joined_and_others_are_not() -> None:
+    random = np.random.default_rng(2)
+    for down in (True, False):
+        firsts = (40, 0, 35, 500, 7, 10**9)
+        masses = [random.random(size) for size in (20, 30, 12, 9, 1, 3)]
+        blocks = [Block(-3, first, m, m * random.random(m.size) if down else None) for first, m in zip(firsts, masses, strict=True)]
+        joined = _together(blocks)
+        assert [(one.first, one.mass.size) for one in joined] == [(0, 60), (500, 9), (10**9, 3)]
+        table = np.zeros((2, 60))
+        for block in blocks[:3] + blocks[4:5]:
+            here = slice(block.first, block.first + block.mass.size)
+            table[:, here] += [block.mass, block.excess if block.excess is not None else np.zeros(block.mass.size)]
+        np.testing.assert_allclose(joined[0].mass, table[0], rtol=1e-15)
+        assert joined[0].excess is None if not down else np.allclose(joined[0].excess, table[1], rtol=1e-15)
+        np.testing.assert_array_equal(joined[1].mass, blocks[3].mass)
 
 
 @pytest.mark.parametrize("mu", [0.02, 0.5, 2.0, 5.0])

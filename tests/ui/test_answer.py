@@ -110,7 +110,7 @@ def test_poisson_batches_count_on_the_last_iterate():
     ):
         said = answer(settings, "noise")
         assert (said["bound"], said["counts_on_last"], said["notes"]) == (name, True, [])
-        assert said["bound_words"].startswith("the last iterate of random batches")
+        assert said["bound_words"].startswith("the last-iterate bound for random batches")
         assert "--released last" in said["command"]
         assert said["saved"] > 1.3
     alone = found(Settings(sampling="poisson", epochs=1))

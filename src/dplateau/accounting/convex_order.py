@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -182,22 +182,26 @@ class Law:
     signed: bool = False
     fine: float = FINE
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean."""
         return self.infinite + sum(float(block.mass @ block.value) for block in self.blocks)
+
+    def _spaced(self, scale: int) -> list[Block]:
+        """What lies on the lattice of this spacing."""
+        return _together([block for block in self.blocks if block.scale == scale])
 
     def __add__(self, other: Law) -> Law:
         """The law of the sum of two independent variables, rounded as both are."""
         scales = sorted({block.scale for block in (*self.blocks, *other.blocks)})
         pairs, fine, other_fine = list[tuple[Block, Block]](), list[Block](), list[Block]()
         for scale in scales:
-            mine, fine = [b for b in self.blocks if b.scale == scale], _joined(b.coarser(scale) for b in fine)
+            mine, fine = self._spaced(scale), _joined(b.coarser(scale) for b in fine)
             if self is other:  # Each pair of two spacings occurs twice.
-                pairs += product(mine, (*mine, *(block.doubled() for block in fine)))
+                pairs += product(mine, _together([*mine, *(block.doubled() for block in fine)]))
             else:
-                others, other_fine = [b for b in other.blocks if b.scale == scale], _joined(b.coarser(scale) for b in other_fine)
-                pairs += (*product(mine, (*others, *other_fine)), *product(fine, others))
+                others, other_fine = other._spaced(scale), _joined(b.coarser(scale) for b in other_fine)
+                pairs += (*product(mine, _together([*others, *other_fine])), *product(fine, others))
                 other_fine += others
             fine += mine
         # Whoever is at 0 adds to a mass there what the other one adds to the mean.
@@ -243,7 +247,7 @@ def lattices(
             return
         coarser = _COARSER if end <= inner[0] or start >= inner[1] else 1.0
         scale = math.floor(math.log2(share * coarser * distance))
-        if pieces and end - start < math.ldexp(_FEW, scale):
+        if pieces and (scale == pieces[-1][2] or end - start < math.ldexp(_FEW, scale)):
             pieces[-1] = pieces[-1][0], end, pieces[-1][2]
         else:
             pieces.append((start, end, scale))
@@ -292,6 +296,9 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
         by_scale.setdefault(block.scale, []).append(block)
     found: list[Block] = []
     for scale, alike in by_scale.items():
+        if len(alike) == 1:
+            found += alike
+            continue
         first, stop = min(block.first for block in alike), max(block.first + block.mass.size for block in alike)
         if stop - first > _MOST:
             raise TooSlowError
@@ -303,6 +310,21 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
                 excess[here] += block.excess
         found.append(Block(scale, first, mass, excess))
     return found
+
+
+def _together(blocks: list[Block]) -> list[Block]:
+    """The same masses of one spacing, in one block where no more points lie between two than they have."""
+    if len(blocks) < 2:
+        return blocks
+    groups, stop, points = list[list[Block]](), 0, 0
+    for block in sorted(blocks, key=lambda one: one.first):
+        if groups and block.first - stop <= points + block.mass.size:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+            stop, points = block.first, 0
+        stop, points = max(stop, block.first + block.mass.size), points + block.mass.size
+    return [block for group in groups for block in _joined(group)]
 
 
 def _up(index: int, shift: int) -> int:
@@ -329,7 +351,8 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     high = max(high, low + law.fine * width) if law.signed else max(high, low * (1 + law.fine))
     spans = lattices(middle, width, (low, high), between(_LITTLE), signed=law.signed, fine=law.fine)
     reach = [(*(math.ldexp(at, block.scale) for at in (block.first, block.first + block.mass.size)), block) for block in blocks]
-    near = ([block for start, stop, block in reach if start < span.end and stop > span.begin] for span in spans)
+    bounds = [(span.begin, span.end) for span in spans]
+    near = ([block for start, stop, block in reach if start < end and stop > begin] for begin, end in bounds)
     placed = tuple(_gathered(some, span, down=blocks[0].excess is not None) for some, span in zip(near, spans, strict=True))
     first, last = spans[0], spans[-1]
     ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]

@@ -27,7 +27,7 @@ from dplateau.accounting.terms import Composition
 _SIZES: Final = (2**14, 2**17, 2**20)
 _GROWING: Final = tuple(2**k for k in range(13, 21))
 _FEWEST: Final = _GROWING[0]
-_LITTLE: Final = 0.1
+_LITTLE: Final = 0.4
 """An end that can gain no more than so many widths is near enough."""
 _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
@@ -253,7 +253,7 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
 def rough_lattice_epsilon(composition: Composition, delta: float) -> float:
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
     lattices = _tuned(steps_of(composition), delta, WIDTH)
-    first, second = (lattices.above(size).epsilon(delta) for size in (_FEWEST, 2 * _FEWEST))
+    first, second = (lattices.above(size).epsilon(delta) for size in (2 * _FEWEST, 4 * _FEWEST))
     return second - (first - second) / 3
 
 

@@ -54,12 +54,12 @@ class ExactCompositionBound(Analysis):
         if allocated and run.adjacency == "add-remove":
             with suppress(ArithmeticError, ValueError):
                 fine = _COARSE if delta > _TINY else FINE
-                return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta) * (1 - 5 / 3 * ALLOCATED)
+                return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta) * (1 - 3 * ALLOCATED)
         one = compositions(drawn(run))[0][0]
         few = 0 < one.steps * one.rate <= _FEW
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
-            return about * (1 + 2.5 * ALLOCATED) + ALLOCATED / 6
+            return about * (1 + (11 if few else 4) * ALLOCATED)
         with suppress(ArithmeticError, ValueError):
             if few:
                 return rough_lattice_epsilon(one, delta)

@@ -30,7 +30,7 @@ def ui(
     """Plan with sliders in the browser: noise, plateau, trade-off curve and risk from public facts.
 
     The page is visible on this computer only, reads no data and stores nothing.
-    Ctrl-C stops it.
+    Ctrl-C ends it, with exit status 0.
 
     For example:
 

@@ -64,8 +64,8 @@ METHOD: Final = {
 }
 MEAN: Final = "A person's gradient is the mean of the gradients of that person's rows."
 UNIT: Final = {
-    "row": ("row", "one record of the data: everything about a person if each person has one row, and otherwise a part of it"),
-    "person": ("person", "all rows with the same label"),
+    "row": ("row, record", "one line of the data: everything about a person if each person has one row, and otherwise a part of it"),
+    "person": ("person, record", "all rows with the same label"),
 }
 GLOSSARY: Final = (
     ("epsilon, delta", "how much the release may depend on one {unit}; smaller is more private"),

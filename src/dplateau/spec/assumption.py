@@ -101,7 +101,7 @@ class Noise(Assumption):
 
     @property
     def statement(self) -> str:
-        return "independent Gaussian noise from the generator, fresh every time" + ", on one grid with what it hides" * self.grid
+        return "independent Gaussian noise from the generator, fresh every time" + ", on the same grid as what it hides" * self.grid
 
 
 @dataclass(frozen=True, kw_only=True)

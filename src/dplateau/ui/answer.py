@@ -24,10 +24,10 @@ MOST_WEIGHTS: Final = 10_000
 """As ``dplateau.planning.MOST_WEIGHTS``, which cannot be read without JAX."""
 _BOUNDS: Final = {
     "exact-composition": "composition of all steps",
-    "fixed-order": "the last iterate of batches in a fixed order",
-    "shuffled": "the last iterate of shuffled batches",
-    "sampled-last-iterate": "the last iterate of random batches",
-    "reflection-coupling": "the last iterate of random batches, by reflection",
+    "fixed-order": "the last-iterate bound for full and ordered batches",
+    "shuffled": "the last-iterate bound for shuffled batches",
+    "sampled-last-iterate": "the last-iterate bound for random batches",
+    "reflection-coupling": "the last-iterate bound for random batches, by reflection coupling",
 }
 WORTH: Final = ("last", "convex", "shrunk", "ball")
 """Assumptions of which the page says what they are worth."""

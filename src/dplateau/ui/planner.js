@@ -170,6 +170,11 @@
     return Object.assign(element, extra || {});
   }
 
+  // A line may be broken between options, and nowhere else.
+  function options(command) {
+    return command.split(/ (?=--)/).flatMap((one, k) => [...(k ? [" "] : []), text("span", one)]);
+  }
+
   function row(...cells) {
     const line = document.createElement("tr");
     line.append(...cells.map((words, k) => text(k ? "td" : "th", words, k ? { className: "number" } : { scope: "row" })));
@@ -220,10 +225,10 @@
     facts.push(["Noise", `standard deviation ${short(noise.noise_of_mean, 3)} in each coordinate of a mean gradient, whose norm is at most 1`]);
     if (noise.drift) facts.push(["Alone", `the noise would move the score of a row of norm 1 by about ${short(noise.drift, 2)} (one standard deviation)`]);
     byId("facts").replaceChildren(...facts.flatMap(([name, words]) => [text("dt", name), text("dd", words)]));
-    byId("command").textContent = noise.command;
+    byId("command").replaceChildren(...options(noise.command));
     byId("python").textContent = noise.python;
     byId("train-part").hidden = !noise.train;
-    byId("train").textContent = noise.train ?? "";
+    byId("train").replaceChildren(...options(noise.train ?? ""));
     byId("train-words").textContent = noise.train ? "For the same epsilon. It plans its noise itself, from public facts." : "";
   }
 
@@ -370,7 +375,7 @@
     });
   }
 
-  for (const what of ["command", "python"]) {
+  for (const what of ["train", "command", "python"]) {
     byId(`copy-${what}`).addEventListener("click", async () => {
       let words = "Copied.";
       try { await navigator.clipboard.writeText(byId(what).textContent); }
