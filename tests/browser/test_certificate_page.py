@@ -98,7 +98,7 @@ def test_links_text_hovering_and_the_theme_button(visit, certificates):
     assert page.evaluate("location.hash") == "#recompute"
     assert "a text </script><img src=x>" in page.inner_text("main")
     assert page.query_selector("img") is None
-    readings = r"false alarms: detects at most [\d.]+ %", r"epsilon 0\.9\d+ at delta 1 in 325,610"
+    readings = r"false alarms: detects at most [\d.]+\s%", r"epsilon 0\.9\d+ at delta 1 in 325,610"
     for figure, text in zip(page.query_selector_all("figure.chart"), readings, strict=True):
         assert not figure.query_selector(".tip").is_visible()
         mark = figure.query_selector_all("circle.dot")[-1]

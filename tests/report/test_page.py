@@ -119,7 +119,7 @@ def test_figures_hold_the_certified_numbers(certificate):
     assert all(told[one_in(delta)] >= epsilon.lower for delta, epsilon in certificate.curve)
     assert all(told[one_in(delta)] <= epsilon.upper * 1.00001 for delta, epsilon in certificate.curve)
     f = dp.account(certificate.run, certificate.delta).trade_off
-    said = re.findall(r'data-say="([\d.]+) % false alarms: detects at most ([\d.]+) %"', attack)
+    said = re.findall(r'data-say="([\d.]+)\s% false alarms: detects at most ([\d.]+)\s%"', attack)
     assert len(said) >= 12
     assert all(float(share) / 100 >= 1 - f(float(alarm) / 100) - 1e-12 for alarm, share in said)
     assert attack.count('class="dot"') == 4

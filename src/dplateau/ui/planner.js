@@ -189,7 +189,9 @@
     const unit = 10 ** (Math.floor(Math.log10(number)) + 1 - digits);
     return short(Math.ceil(number / unit - 1e-9) * unit, digits);
   }
-  const percent = (share) => (share >= 0.9995 ? "100 %" : `${up(100 * share, share < 0.1 ? 2 : 3)} %`);
+  // A number and its % stay on one line.
+  const kept = (words) => words.replaceAll(" %", "\u00a0%");
+  const percent = (share) => (share >= 0.9995 ? "100 %" : kept(`${up(100 * share, share < 0.1 ? 2 : 3)} %`));
 
   // What is there before the certified number is.
   function showFirst(first, given) {
@@ -259,7 +261,7 @@
       byId("ledger-box").className = `verdict ${plan.fits ? "good" : wrong ? "bad" : "warn"}`;
       byId("ledger-account").textContent = plan.account ?? given("account");
       byId("ledger-account").href = plan.address ?? "/ledger";
-      byId("ledger-answer").textContent = plan.answer?.replaceAll(" %", "\u00a0%") ?? "It could not be reserved.";
+      byId("ledger-answer").textContent = plan.answer ? kept(plan.answer) : "It could not be reserved.";
       byId("ledger-more").textContent = wrong ? wrong[0].toUpperCase() + wrong.slice(1) : plan.more;
       byId("ledger-bar").hidden = Boolean(wrong);
       byId("ledger-bar").setAttribute("aria-label", plan.answer ?? "");
@@ -291,7 +293,7 @@
 
     begins({ pieces: [begins] }) {
       const fixed = "With the noise above, more or fewer steps would cost this; the diamond marks the settings.";
-      byId("plateau-words").textContent = `${fixed} ${begins.words}`;
+      byId("plateau-words").textContent = kept(`${fixed} ${begins.words}`);
     },
 
     "trade-off"({ pieces, given }) {
@@ -309,7 +311,7 @@
         ],
       });
       const what = given("adjacency") === "replace" ? "rows that were replaced" : "rows that were in the data";
-      byId("attacker").textContent = `With ${short(100 * alarms)} % false alarms, the best attacker detects at most ${percent(detects)} of ${what}; a blind guess detects ${short(100 * alarms)} %.`;
+      byId("attacker").textContent = kept(`With ${short(100 * alarms)} % false alarms, the best attacker detects at most ${percent(detects)} of ${what}; a blind guess detects ${short(100 * alarms)} %.`);
       byId("attacker-table").tBodies[0].replaceChildren(...trade.readings.map(([rate, found]) => row(`${short(100 * rate)} %`, percent(found), `${short(100 * rate)} %`)));
       byId("trade-off-words").textContent = `Detections and false alarms differ by at most ${percent(trade.advantage)}.${trade.mu !== null ? ` The release is ${up(trade.mu, 4)}-GDP.` : ""}`;
     },

@@ -6,6 +6,7 @@ out the SVG charts of a certificate.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +32,9 @@ def environment(*folders: Path) -> Environment:
 
 
 def render(template: str, *folders: Path, **context: Any) -> str:
-    """A page: the template of that name, from one of the folders or from this one, filled in."""
-    return environment(*folders).get_template(template).render(**context)
+    """A page: the template of that name, from one of the folders or from this one, filled in. A number and its % stay together."""
+    page = environment(*folders).get_template(template).render(**context)
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", page)
 
 
 @cache
