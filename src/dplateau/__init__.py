@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dplateau.spec import Selection as Selection
     from dplateau.spec import Shuffled as Shuffled
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __getattr__, __dir__ = loaded(
     __name__,
