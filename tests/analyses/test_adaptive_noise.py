@@ -88,7 +88,7 @@ def test_the_conditions_are_those_of_the_proof() -> None:
     assert "below" in (mixed.why_not(delta) or "")
     # Mean above deviation: many full steps.
     many = bound(1.0, 20.0, 10_000)
-    assert "has a mean of" in (many.why_not(delta) or "")
+    assert "bound on the mean privacy loss" in (many.why_not(delta) or "")
     a = 4 / 20 * math.sqrt(2 * math.log(1.25 * 10_000 / (0.2 * delta)))
     assert 10_000 * a * math.tanh(a / 2) > math.sqrt(2 * math.log(1.25 / delta) * 10_000 * a**2)
     assert "too few steps" in (bound(1e-7, 20.0, 1).why_not(delta) or "")

@@ -14,7 +14,7 @@ from dplateau.accounting.attack import accuracy
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Label, read_certificate, verify
 from dplateau.report import certificate_page, write_page
-from dplateau.report.page_words import FEW, one_in, run_in_brief
+from dplateau.report.page_words import FEW, compared, one_in, run_in_brief
 from dplateau.report.trade_off import read_attack
 from dplateau.report.words import percent
 from dplateau.spec import Generator, InputError, UncertifiedError
@@ -68,10 +68,10 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     assert f"Anyone who sees the model and every noisy step that led to it and knows all the other rows {guess}" in top(reader)
     assert "Whether any particular row was in the data. There are 32,561 rows." in reader.text
     two = accuracy(dp.account(certificate.run, certificate.delta).trade_off.group(2))
-    says = f"of two rows that it could be, the right one is guessed correctly at most {percent(two)} of the time"
+    says = f"choose between two versions of it, equally likely beforehand, is right at most {percent(two)} of the time"
     assert two > 0.01 + float(right[1].split()[0]) / 100
     assert says in reader.text
-    assert "It is not the share of trainings whose result tells more than the factor allows" in reader.text
+    assert "Delta is not the probability that a result exceeds the factor: that can be larger." in reader.text
     assert "with several rows a person is protected less" in reader.text
     for assumption in certificate.assumptions:
         assert assumption.statement in reader.text
@@ -93,7 +93,7 @@ def test_readings_are_those_of_the_certified_curve_and_never_smaller(certificate
     for false, true in attack.detects:
         assert percent(true, 2 if false < 0.01 else 1) in reader.text
     share = percent(dict(attack.detects)[0.01])
-    assert f"accepts 1 % false alarms detects at most {share} of the rows that are there" in reader.text
+    assert f"accepts 1 % false alarms detects a row that is there with a probability of at most {share}" in reader.text
     assert f"correct at most {percent(attack.accuracy)} of the time" in reader.text
     pair = f.group(2)
     assert percent(1 - pair(0.01)) in reader.text
@@ -103,9 +103,21 @@ def test_readings_are_those_of_the_certified_curve_and_never_smaller(certificate
 def test_replacement_is_about_values(certificates):
     reader = read(certificates["schedules"])
     assert "What any particular row says. There are 6 rows." in reader.text
-    assert re.search(r"recognises at most [\d.]+ % of the rows that have value B", reader.text)
+    assert re.search(r"detects value B with a probability of at most [\d.]+ %", reader.text)
     assert "row was in the data" not in reader.text
     assert "attackers who see more than the final model" in reader.text
+
+
+def test_delta_is_compared_with_one_divided_by_the_number_of_rows():
+    said = [compared(share) for share in (1e-12, 1e-4, 0.033, 0.11, 0.5, 0.9, 1.2, 33.0)]
+    assert said[:3] == ["more than a billion times smaller", "about 10,000 times smaller", "about 30 times smaller"]
+    assert said[3:] == ["about 9.1 times smaller", "about 2 times smaller", "about as large", "about as large", "33 times as large"]
+
+
+def test_numbers_keep_their_percent_signs(certificate):
+    page = certificate_page(certificate)
+    assert re.search(r"\d\N{NO-BREAK SPACE}%", page)
+    assert not re.search(r"\d %", page)
 
 
 def test_figures_hold_the_certified_numbers(certificate):

@@ -61,7 +61,8 @@ class AdaptiveNoiseGuarantee(Guarantee):
         spread = math.sqrt(2 * math.log(1.25 / delta) * float(self.count @ alone**2))
         if drift > spread:
             return (
-                f"the privacy loss has a mean of {drift:.3g}, above its deviation {spread:.3g}. Raise the noise or lower the rate."
+                f"the bound on the mean privacy loss, {drift:.3g}, is above the one on its deviation, {spread:.3g}. "
+                "Raise the noise or lower the rate."
             )
         return None
 

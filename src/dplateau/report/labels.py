@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 _LETTER, _HEIGHT = 7.5, 15.0
 """Size of a letter, in pixels: rather too large than too small, since fonts differ."""
-_ABOVE: Final = ((-8.0, -8.0, "end"), (0.0, -11.0, "middle"), (8.0, -8.0, "start"), (-8.0, -24.0, "end"))
+_ABOVE: Final = ((-8.0, -8.0, "end"), (0.0, -11.0, "middle"), (8.0, -8.0, "start"), (-8.0, -24.0, "end"), (0.0, -26.0, "middle"))
 _BELOW: Final = ((9.0, 17.0, "start"), (-9.0, 17.0, "end"), (9.0, 34.0, "start"), (-9.0, 34.0, "end"))
 """Pixels to the right and downwards from a point, and which end of the text is there; the first ones are preferred."""
 _COVERED, _CROSSED, _OUTSIDE = 1.0, 25.0, 3.0

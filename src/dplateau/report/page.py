@@ -200,6 +200,8 @@ def _who(certificate: Certificate) -> dict[str, Any]:
     return {
         "protected": words.PROTECTED[run.unit, run.adjacency].format(n=f"{run.n:,}"),
         "neighbours": words.NEIGHBOURS[run.unit, run.adjacency],
+        "two": words.TWO[run.unit, run.adjacency],
+        "several": f"{words.SEVERAL[run.unit]} {words.ABOUT if run.adjacency == 'add-remove' else ''}".rstrip(),
         "secret": secret(run),
         "others": OTHERS[run.unit],
         "units": UNITS[run.unit],
@@ -214,7 +216,7 @@ def _meaning(report: Report) -> dict[str, Any]:
     return {
         "times": words.times_as_likely(report.epsilon),
         "one_in": words.one_in(report.delta),
-        "rows": f"{report.delta * report.run.n:.2g}",
+        "than": words.compared(report.delta * report.run.n),
         "close": report.delta * report.run.n > CLOSE,
         "too_large": report.delta * report.run.n >= 1,
     }

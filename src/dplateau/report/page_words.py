@@ -29,58 +29,74 @@ NEIGHBOURS: Final = {
     (
         "row",
         "add-remove",
-    ): "The published number of rows does not give a row away: the data with the row are compared with the same data in which its"
-    " place is empty (“add-remove”).",
-    ("row", "replace"): "The data with one value of the row are compared with the data with another value (“replace”).",
+    ): "The number of rows is taken as public: it counts places, and the data with the row are compared with the same data in which"
+    " its place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the other rows, and"
+    " that no place is empty, can simply count.",
+    ("row", "replace"): "The data with one value of the row are compared with the data with another value in its place"
+    " (“replace”). How many rows there are is the same in both, and public.",
     (
         "person",
         "add-remove",
-    ): "The published number of people does not give a person away: the data with the person are compared with the same data in"
-    " which their place is empty (“add-remove”).",
-    ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”).",
+    ): "The number of people is taken as public: it counts places, and the data with the person are compared with the same data in"
+    " which their place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the others,"
+    " and that no place is empty, can simply count.",
+    ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”). How many"
+    " people there are is the same in both, and public.",
 }
 SAYS: Final = {
-    "row": "What the row says is protected too, but less: of two rows that it could be, the right one is guessed correctly at most"
-    " {share} of the time.",
-    "person": "What the person's rows say is protected too, but less: of two possibilities, the right one is guessed correctly at"
-    " most {share} of the time.",
+    "row": "What the row says is protected too, but less: an attacker who must choose between two versions of it, equally likely"
+    " beforehand, is right at most {share} of the time.",
+    "person": "What the person's rows say is protected too, but less: an attacker who must choose between two versions of them,"
+    " equally likely beforehand, is right at most {share} of the time.",
 }
 """Where adding and removing is protected: to replace is to do both."""
 FALSE_ALARM: Final = {
-    "add-remove": "A false alarm is to say that it was when it was not.",
-    "replace": "A false alarm is to say B when it was A.",
+    "add-remove": "A false alarm means saying that it was when it was not.",
+    "replace": "A false alarm means saying B when it was A.",
 }
 DETECTS: Final = {
-    ("row", "add-remove"): "detects at most {share} of the rows that are there",
-    ("row", "replace"): "recognises at most {share} of the rows that have value B",
-    ("person", "add-remove"): "detects at most {share} of the people who are there",
-    ("person", "replace"): "recognises at most {share} of the people who have rows B",
+    ("row", "add-remove"): "detects a row that is there with a probability of at most {share}",
+    ("row", "replace"): "detects value B with a probability of at most {share}",
+    ("person", "add-remove"): "detects a person who is there with a probability of at most {share}",
+    ("person", "replace"): "detects rows B with a probability of at most {share}",
 }
+TWO: Final = {
+    ("row", "add-remove"): "Take the data with one row, and without it,",
+    ("row", "replace"): "Take two data sets that differ in what one row says,",
+    ("person", "add-remove"): "Take the data with one person, and without them,",
+    ("person", "replace"): "Take two data sets that differ in the rows of one person,",
+}
+SEVERAL: Final = {
+    "row": "If one person has several rows, all of them have to be hidden at once, and the protection is weaker.",
+    "person": "Several people together, a family for example, are protected less.",
+}
+ABOUT: Final = "The table is about whether they were in the data. What they say is protected less."
 METHOD: Final = {
     False: "Each step adds up the gradients of a batch, after shortening those longer than the clip norm, adds Gaussian noise, and"
-    " changes the model by the result. The standard deviation of the noise is the noise multiplier times the clip norm.",
+    " updates the model with the results so far. The standard deviation of the noise is the noise multiplier times the clip norm.",
     True: "Each phase computes on {units} of its own without noise, and then adds Gaussian noise to its result. The standard"
     " deviation of the noise is the noise multiplier times what one {unit} can change there.",
 }
 MEAN: Final = "A person's gradient is the mean of the gradients of that person's rows."
 UNIT: Final = {
-    "row": ("row, record", "one line of the data: everything about a person if each person has one row, and otherwise a part of it"),
+    "row": ("row, record", "one line of the data: everything about a person if each has one row, otherwise a part"),
     "person": ("person, record", "all rows with the same label"),
 }
 GLOSSARY: Final = (
     ("epsilon, delta", "how much the release may depend on one {unit}; smaller is more private"),
-    ("step, epoch", "one change of the model by a batch of {units}; as many steps as use every {unit} once on average"),
+    ("step", "one change of the model, by a batch of {units}"),
+    ("epoch", "as many steps as use every {unit} once on average"),
     ("gradient", "how one {unit} would change the model; its length, or norm, says how much"),
     ("clipping", "shortening a gradient, or a row, to a length that is public"),
     ("noise multiplier", "the standard deviation of the noise, in units of that length"),
-    ("rounding margin, grid", "what keeps rounding in the computer from revealing anything that the noise hides"),
+    ("grid", "what keeps rounding in the computer from revealing anything that the noise hides"),
     (
         "divisor",
-        "the number that a sum of gradients is divided by: a public one, so that it does not reveal how many {units} there were",
+        "the number that a sum of gradients is divided by: a public one, and not a count of the {units} that were there",
     ),
     (
-        "n, l2, start, schedules",
-        "the number of {units}; a term that keeps the model small; where training begins; step sizes, batches and noise",
+        "n, l2, start",
+        "the public number of {units}; a term that keeps the model small; where training begins",
     ),
     ("iterate", "the model as it stands after a step"),
     ("fingerprint", "a code of 64 characters, computed from a file; any change in the file changes it. Also called a digest"),
@@ -101,6 +117,16 @@ def released_to(run: Run | Runs) -> str:
 def only_the_last(run: Run | Runs) -> bool:
     """Whether earlier steps of a training would say more than the guarantee allows."""
     return any(one.released == "last" for one in runs_of(run))
+
+
+def compared(share: float) -> str:
+    """A delta beside one divided by the number of rows, of which it is this share."""
+    if share > 2 / 3:
+        return f"{share:.3g} times as large" if share > 3 / 2 else "about as large"
+    below = 1 / share
+    if below > 1e9:
+        return "more than a billion times smaller"
+    return f"about {float(f'{below:.2g}' if below < 100 else f'{below:.1g}'):,g} times smaller"
 
 
 def method(run: Run | Runs) -> list[str]:

@@ -20,7 +20,7 @@ class PublicConstants(Assumption):
     """Nothing that steers the training was read off the records."""
 
     name = "public constants"
-    sentence = "n, batch sizes, noise, clip norm, step sizes, l2 and the start were chosen without looking at the records"
+    sentence = "n is public; batch sizes, noise, clip norm, step sizes, l2 and the start were chosen without looking at the records"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -310,8 +310,8 @@
           marked("at 1 % false alarms", alarms, detects, "%{x:.2f}: %{y:.4g}"),
         ],
       });
-      const what = given("adjacency") === "replace" ? "rows that were replaced" : "rows that were in the data";
-      byId("attacker").textContent = kept(`With ${short(100 * alarms)} % false alarms, the best attacker detects at most ${percent(detects)} of ${what}; a blind guess detects ${short(100 * alarms)} %.`);
+      const what = given("adjacency") === "replace" ? "a row that was replaced" : "a row that was in the data";
+      byId("attacker").textContent = kept(`With ${short(100 * alarms)} % false alarms, the best attacker detects ${what} with a probability of at most ${percent(detects)}; a blind guess, ${short(100 * alarms)} %.`);
       byId("attacker-table").tBodies[0].replaceChildren(...trade.readings.map(([rate, found]) => row(`${short(100 * rate)} %`, percent(found), `${short(100 * rate)} %`)));
       byId("trade-off-words").textContent = `Detections and false alarms differ by at most ${percent(trade.advantage)}.${trade.mu !== null ? ` The release is ${up(trade.mu, 4)}-GDP.` : ""}`;
     },
