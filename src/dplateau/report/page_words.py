@@ -32,16 +32,16 @@ NEIGHBOURS: Final = {
     ): "The number of rows is taken as public: it counts places, and the data with the row are compared with the same data in which"
     " its place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the other rows, and"
     " that no place is empty, can simply count.",
-    ("row", "replace"): "The data with one value of the row are compared with the data with another value in its place"
-    " (“replace”). How many rows there are is the same in both, and public.",
+    ("row", "replace"): "The data with one value of the row are compared with the data with another value in its place, which may"
+    " be somebody else's (“replace”). How many rows there are is the same in both, and public.",
     (
         "person",
         "add-remove",
     ): "The number of people is taken as public: it counts places, and the data with the person are compared with the same data in"
     " which their place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the others,"
     " and that no place is empty, can simply count.",
-    ("person", "replace"): "The data with some rows of the person are compared with the data with other rows (“replace”). How many"
-    " people there are is the same in both, and public.",
+    ("person", "replace"): "The data with some rows of the person are compared with the data with other rows in their place, which"
+    " may be somebody else's (“replace”). How many people there are is the same in both, and public.",
 }
 SAYS: Final = {
     "row": "What the row says is protected too, but less: an attacker who must choose between two versions of it, equally likely"
