@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
-from dplateau.accounting import ExactComposition, NotApplicable, compositions, gdp_mu
+from dplateau.accounting import Bound, ExactComposition, Guarantee, NotApplicable, compositions, gdp_mu
 from dplateau.accounting.mechanism import drawn, sensitivity
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import about_epsilon
@@ -118,17 +118,18 @@ class _Spent:
         self.leading, self.delta, self.vary = leading, delta, vary
         self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
         self.known: dict[Run | Runs, float] = {}
-        self.by: dict[Run, dict[str, float]] = {}
+        self.by: dict[Run, dict[str, tuple[float, Guarantee]]] = {}
 
     def __call__(self, candidate: Run | Runs) -> float:
         if candidate not in self.known:
             self.known[candidate] = self._composed(candidate) if isinstance(candidate, Runs) else self._least(candidate)
         return self.known[candidate]
 
-    def best(self, candidate: Run) -> Analysis:
-        """The analysis that said the least, once a run is known; of closed forms that differ by a rounding the first."""
-        read = self.by[candidate]
-        return next(one for one in self.leading if read.get(one.name, math.inf) <= self.known[candidate] * (1 + _SAME))
+    def best(self, candidate: Run) -> Bound:
+        """The bound that said the least, once a run is known; of closed forms that differ by a rounding the first."""
+        by, most = self.by[candidate], self.known[candidate] * (1 + _SAME)
+        best = next(one for one in self.leading if one.name in by and by[one.name][0] <= most)
+        return best.status(best.name, best.source, by[best.name][1])
 
     def about(self, candidate: Run) -> float:
         """About what it costs; found faster, to search with."""
@@ -142,15 +143,20 @@ class _Spent:
 
     def _least(self, candidate: Run, *, about: bool = False) -> float:
         level, best = math.log(largest(candidate.noise_multiplier)), math.inf
-        by: dict[str, float] = {}
+        by: dict[str, tuple[float, Guarantee]] = {}
         # The last one that was least comes first.
         for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
             said = self.said[analysis.name]
             if self.vary == "noise_multiplier" and _lowest(said, level) > math.log(max(best * _BEHIND, _LEAST)):
                 continue
             if analysis.why_not(candidate) is None:
-                read = analysis.about(candidate, self.delta) if about else analysis.guarantee(candidate).upper(self.delta)
-                best, by[analysis.name] = min(best, read), read
+                if about:
+                    read = analysis.about(candidate, self.delta)
+                else:
+                    guarantee = analysis.guarantee(candidate)
+                    read = guarantee.upper(self.delta)
+                    by[analysis.name] = read, guarantee
+                best = min(best, read)
                 if not about or (candidate.steps >= _MANY and read >= _TOLD):
                     said.append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
         if not about:
@@ -231,13 +237,13 @@ def rough_noise(run: Run, epsilon: float, delta: float) -> float:
     return largest(_louder(run, math.exp(x)).noise_multiplier)
 
 
-def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Analysis]:
+def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Bound]:
     """``calibrate(run, epsilon=epsilon, delta=delta)`` with what it found on the way, so that nobody need ask again.
 
     Returns
     -------
-    tuple of Run, float and Analysis
-        The run, its certified epsilon, and the proved analysis that says so.
+    tuple of Run, float and Bound
+        The run, its certified epsilon, and the proved bound that says so.
     """
     leading = leading_analyses()
     spent = _Spent(leading, delta, "noise_multiplier")

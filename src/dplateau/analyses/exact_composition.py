@@ -50,13 +50,13 @@ class ExactCompositionBound(Analysis):
 
     def about(self, run: Run, delta: float) -> float:
         # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
-        allocated = run.sampling.allocated
+        allocated, one = run.sampling.allocated, compositions(drawn(run))[0][0]
+        few = 0 < one.steps * one.rate <= _FEW
         if allocated and run.adjacency == "add-remove":
             with suppress(ArithmeticError, ValueError):
                 fine = _COARSE if delta > _TINY else FINE
-                return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta) * (1 - 3 * ALLOCATED)
-        one = compositions(drawn(run))[0][0]
-        few = 0 < one.steps * one.rate <= _FEW
+                about = rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta)
+                return about * (1 - (4.5 if few else 3) * ALLOCATED)
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
             return about * (1 + (11 if few else 4) * ALLOCATED)

@@ -55,8 +55,7 @@ def calibrated(run: Run, epsilon: float, delta: float) -> Calibrated:
     InputError
         No noise reaches the target, or hardly any is needed.
     """
-    found, spent, analysis = least_noise(run, epsilon, delta)
-    return Calibrated(found, spent, analysis.bound(found))  # type: ignore[arg-type]  # It applies: it said the least.
+    return Calibrated(*least_noise(run, epsilon, delta))
 
 
 def spent_by(run: Run, delta: float) -> list[tuple[Bound, float]]:
