@@ -201,7 +201,7 @@ def _who(certificate: Certificate) -> dict[str, Any]:
         "protected": words.PROTECTED[run.unit, run.adjacency].format(n=f"{run.n:,}"),
         "neighbours": words.NEIGHBOURS[run.unit, run.adjacency],
         "two": words.TWO[run.unit, run.adjacency],
-        "several": f"{words.SEVERAL[run.unit]} {words.ABOUT if run.adjacency == 'add-remove' else ''}".rstrip(),
+        "several": words.SEVERAL[run.unit],
         "secret": secret(run),
         "others": OTHERS[run.unit],
         "units": UNITS[run.unit],

@@ -70,7 +70,6 @@ SEVERAL: Final = {
     "row": "If one person has several rows, all of them have to be hidden at once, and the protection is weaker.",
     "person": "Several people together, a family for example, are protected less.",
 }
-ABOUT: Final = "The table is about whether they were in the data. What they say is protected less."
 METHOD: Final = {
     False: "Each step adds up the gradients of a batch, after shortening those longer than the clip norm, adds Gaussian noise, and"
     " updates the model with the results so far. The standard deviation of the noise is the noise multiplier times the clip norm.",
