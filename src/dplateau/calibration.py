@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
@@ -23,6 +24,8 @@ from dplateau.spec.schedule import is_constant, largest, real, scaled
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]
 """Epsilon by the log of the factor that the noise is scaled by."""
+Place = tuple[float, float]
+"""Such a log, and the slope of log(epsilon) there."""
 _SLOPE: Final = -1.1
 """About how log(epsilon) falls with it."""
 _NEAR: Final = 1e-9
@@ -51,6 +54,10 @@ _JUMP: Final = 1e-4
 """Where a curve jumps, the log of the noise is found to this."""
 _STEP: Final = 24.0
 """Between two points so close a curve that falls faster than this jumps."""
+_OFF: Final = 1.0
+"""The nearest value of such a curve counts if its log is no further from the target's."""
+_CLOSE, _STEPS = 0.1, (0.3, 12.0)
+"""Between points that are nearer than this a rough curve whose slope is not within these is not smooth."""
 _MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12
@@ -69,11 +76,6 @@ def _louder(run: Run, factor: float) -> Run:
     return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
-def _by_composition(run: Run, delta: float) -> Curve:
-    """What composition gives, about: to search with."""
-    return lambda x: about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta, 0.0)
-
-
 def _closed(run: Run, epsilon: float, delta: float) -> float:
     """The log of the factor that the central limit theorem asks for."""
     rate = largest(run.sampling.divisors(run.n)) / run.n
@@ -81,13 +83,23 @@ def _closed(run: Run, epsilon: float, delta: float) -> float:
     return math.log(z / largest(run.noise_multiplier))
 
 
-def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[float, list[Curve], float]:
+@lru_cache(maxsize=64)
+def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
+    """Where composition costs about ``epsilon``."""
+
+    def composed(x: float) -> float:
+        return about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta, 0.0)
+
+    return _reached(composed, epsilon, (_closed(run, epsilon, delta), _SLOPE), _ROUGH, _floor(run), rough=True)
+
+
+def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[Place, list[Curve], float]:
     """Where to begin, curves that are nearly the wanted one and found faster (to search with, never to certify with), and how near
     to the target to come.
     """
-    delta = spent.delta
+    delta, start = spent.delta, (0.0, _SLOPE)
     if isinstance(run, Runs):
-        return 0.0, [], _NEAR
+        return start, [], _NEAR
     said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
@@ -96,15 +108,18 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
         def noisier(x: float) -> float:
             return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus)).epsilon(delta).upper for one in mixed)
 
-        return math.log(min(mus) / gdp_mu(epsilon, delta)), [noisier] if mixed else [], _COMPOSED if mixed else _NEAR
+        start = math.log(min(mus) / gdp_mu(epsilon, delta)), _SLOPE
+        return start, [noisier] if mixed else [], _COMPOSED if mixed else _NEAR
 
-    by_composition, start = _by_composition(run, delta), _closed(run, epsilon, delta)
     families, allocated = any(one.family for one in said), run.sampling.allocated
     if not families and not all(isinstance(one, ExactComposition) for one in said):
-        return 0.0, [], _NEAR
+        return start, [], _NEAR
     near = _ALLOCATED if allocated else _LOOKING if families else _COMPOSED
     # Families need no more noise than composition does, and are slow where there is too little.
-    return start, [by_composition, lambda x: spent.about(_louder(run, math.exp(x)))], near
+    start = _closed(run, epsilon, delta), _SLOPE
+    with suppress(ArithmeticError, ValueError):
+        start = _by_composition(run, epsilon, delta)
+    return start, [lambda x: spent.about(_louder(run, math.exp(x)))], near
 
 
 class _Spent:
@@ -173,16 +188,14 @@ def _lowest(said: Sequence[tuple[float, float]], level: float) -> float:
     return lowest
 
 
-def _reached(
-    curve: Curve, epsilon: float, x: float, slope: float, near: float, floor: float, *, rough: bool = False, told: bool = False
-) -> tuple[float, float]:
+def _reached(curve: Curve, epsilon: float, place: Place, near: float, floor: float, *, rough: bool = False) -> Place:
     """Where a falling curve lies at most a share ``near`` below ``epsilon`` and never above it, and its slope there.
 
     Below ``floor`` nothing is searched. By secants of the logarithms, which are kept within a bracket. Of a ``rough`` curve the
-    last secant is not checked, nor the first if another curve has ``told`` the slope, and a short search that does not end has an
-    answer, too.
+    last secant is not checked, nor the first if another curve told the slope, and where it is not smooth the nearest value counts.
     """
-    most = _SHORT if rough else _LONG
+    (x, slope), told = place, place[1] != _SLOPE
+    best, most = (math.inf, *place), _SHORT if rough else _LONG
     start, low, high, reach, last = x, -math.inf, math.inf, 1.0, (math.inf, 0.0)
     above = below = 0.0
     for attempt in range(most):
@@ -190,11 +203,14 @@ def _reached(
         if -near <= value <= 0 and not rough:
             return x, slope
         change = (value - last[1]) / (x - last[0]) if abs(x - last[0]) > 1e-7 else 0.0
+        if rough and abs(x - last[0]) < _CLOSE and not -_STEPS[1] < change < -_STEPS[0]:
+            break
         slope = change if -50 < change < -0.01 else slope
         # A secant errs by about the product of what its two points missed by; a slope that was told, by some share.
         trusted = max(_TRUSTED * math.sqrt(near) if told else 0.0, min(near / abs(last[1] or 1.0), _NEARLY))
         if -near <= value <= 0 or (rough and abs(value) <= trusted):
             return x - (value + near / 2) / slope, slope
+        best = min(best, (abs(value), x, slope))
         if value > 0:
             low, above = x, value
         else:
@@ -210,8 +226,8 @@ def _reached(
         if not low < x < high or (attempt % 6 == 5 and high - low < math.inf):
             x = (low + high) / 2
         reach *= 2
-    if rough and high < math.inf:
-        return high, slope
+    if rough and best[0] < _OFF:
+        return best[1:]
     raise InputError(f"epsilon {epsilon:g} cannot be certified at this delta: raise epsilon or delta.")
 
 
@@ -220,20 +236,19 @@ def _floor(run: Run | Runs) -> float:
     return math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
 
 
-def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, x: float, rough: list[Curve], near: float) -> Run | Runs:
+def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, place: Place, rough: list[Curve], near: float) -> Run | Runs:
     """The least noise, nearly; a schedule is scaled as a whole, and so are several runs."""
-    slope, floor, told = _SLOPE, _floor(run), False
+    floor = _floor(run)
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
-            x, slope = _reached(curve, epsilon, x, slope, near, floor, rough=True, told=told)
-            told = True
-    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, x, slope, near, floor)
+            place = _reached(curve, epsilon, place, near, floor, rough=True)
+    x, _ = _reached(lambda x: spent(_scaled(run, math.exp(x))), epsilon, place, near, floor)
     return _scaled(run, math.exp(x))
 
 
 def rough_noise(run: Run, epsilon: float, delta: float) -> float:
     """About the noise multiplier that composition needs for an epsilon, at once: it certifies nothing."""
-    x, _ = _reached(_by_composition(run, delta), epsilon, _closed(run, epsilon, delta), _SLOPE, _ROUGH, _floor(run), rough=True)
+    x, _ = _by_composition(run, epsilon, delta)
     return largest(_louder(run, math.exp(x)).noise_multiplier)
 
 

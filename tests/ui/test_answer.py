@@ -212,7 +212,7 @@ def test_plateau_agrees_with_account(settings):
     assert rows[run.steps][1] == pytest.approx(settings.epsilon, rel=NEAR.get(settings.sampling, 1e-6))
     ordered = sorted(rows)
     assert len(ordered) >= 6
-    assert all(rows[a][1] <= rows[b][1] * (1 + 1e-9) for a, b in pairwise(ordered))
+    assert all(rows[a][1] <= rows[b][1] * (1 + 1e-6) for a, b in pairwise(ordered))  # as near as an upper end is
     for steps in (ordered[0], ordered[-1]):
         longer = run.replace(steps=steps)
         assert rows[steps][1] == pytest.approx(dp.account(longer, settings.delta).epsilon, rel=1e-6)
@@ -384,8 +384,8 @@ def test_a_rough_search_that_finds_nothing_ends_soon(monkeypatch):
 
     monkeypatch.setattr("dplateau.calibration.about_epsilon", nothing)
     with pytest.raises(dp.InputError):
-        rough(FIXED.without(last=False, sampling="fixed-size"))
-    assert len(asked) <= _SHORT < _LONG
+        rough(FIXED.without(last=False, epsilon=1.03))  # which nobody asked before
+    assert 0 < len(asked) <= _SHORT < _LONG
 
 
 def test_a_rough_number_is_near_where_the_saddle_point_was_not():

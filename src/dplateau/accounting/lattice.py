@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import mul
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,8 @@ _GROWING: Final = tuple(2**k for k in range(13, 21))
 _FEWEST: Final = _GROWING[0]
 _LITTLE: Final = 0.4
 """An end that can gain no more than so many widths is near enough."""
+_FARTHER, _FARTHEST = 8.0, 32.0
+"""No lattice is larger than the one before by more than the first factor, or by the second where no rounding counts."""
 _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
 _FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
@@ -94,10 +97,8 @@ def convolved(parts: Sequence[tuple[Array, int]]) -> tuple[Array, float]:
     Each law, shape (N,) with N a power of 2, has mass at most 1. Proof: ``docs/proofs/lattice.md``.
     """
     size = parts[0][0].size
-    transform, forward, total = np.ones(size // 2 + 1, complex), 0.0, 0
-    for law, count in parts:
-        transform = transform * _power(np.fft.rfft(law), count)
-        forward, total = forward + count * _norm(law), total + count
+    forward, total = sum(count * _norm(law) for law, count in parts), sum(count for _, count in parts)
+    transform = reduce(mul, (_power(np.fft.rfft(law), count) for law, count in parts))
     backward = math.sqrt(2 / size) * _norm(transform)
     error = 1.01 * ULP * (16 * math.log2(size) * (forward + backward) + 8 * total * backward)
     if not error < _LOST:
@@ -299,8 +300,8 @@ def _end(
         gained, best = sign * (best - found), min(best, found) if above else max(best, found)
         # What is missed falls as the square of the size: so much is still to gain, and no more than lies between the ends.
         left = min(max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0), abs(other - best))
-        near = width * max(best, _SMALL)
-        if left <= _LITTLE * near:
+        near = _LITTLE * width * max(best, _SMALL)
+        if left <= near:
             break
         if above and best < 0.9 * lattices.epsilon and left < 0.1 * best:
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
@@ -308,7 +309,8 @@ def _end(
                 rough = lattices.laws(dots, lattices.coarse)
                 lattices.tune(rough, around(rough, best), best, math.log(delta))
         # Not too far at once: where rounding counts a middle size is the best.
-        before, wanted = size, size * min(math.sqrt(left / near), 8.0) if before else 0.0
+        most = _FARTHER if width <= WIDTH else _FARTHEST
+        before, wanted = size, size * min(math.sqrt(left / near), most) if before else 0.0
     return best, last
 
 
