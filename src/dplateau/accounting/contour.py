@@ -2,7 +2,9 @@
 
 With K(s) the log of the moment generating function of the total privacy loss under P, and any c > 0,
 
-    ``delta(epsilon) = 1/(2 pi i) integral over c - i inf .. c + i inf of exp(K(s) - s epsilon) / (s (s + 1)) ds``.
+    ``delta(epsilon) = 1/(2 pi i) integral over c - i inf .. c + i inf of exp(K(s) - s epsilon) / (s (s + 1)) ds``
+
+(Alghamdi, Gomez, Asoodeh, Calmon, Kosut, Sankar 2023, Theorem 3.1, who approximate it; the enclosure is ours).
 
 On the vertical line through the saddle point of the integrand the trapezoid rule with step h needs a few dozen nodes, however many
 steps are composed. With P = 2 pi/h, its errors are

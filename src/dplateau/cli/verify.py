@@ -35,7 +35,7 @@ def verify(
     """Prove an epsilon a second time, in ball arithmetic.
 
     Computes what the certificate's bound gives for its run, from exact numbers
-    and with a bound on every error. The code shares nothing with the accountant
+    and with a bound on every error. No numerical code is shared with the accountant
     that made the certificate. Exit status 0 if the claim is verified, 1 if it is
     refuted or the certificate certifies nothing, 2 if neither could be shown.
     Most runs take seconds. It needs python-flint, from the extra verify.
