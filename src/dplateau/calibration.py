@@ -33,11 +33,11 @@ _NEAR: Final = 1e-9
 _COMPOSED: Final = 4e-6
 """The same where every evaluation takes its time: of exact compositions, whose enclosures are about as wide, and of mixtures."""
 _LOOKING: Final = 1e-5
-"""The same for bounds that look back, which jump a little where another look-back is chosen, and for numbers that are shown."""
-_ALLOCATED: Final = 1.5e-4
+"""The same for bounds that look back: they jump a little where another look-back is chosen."""
+_ALLOCATED: Final = 1e-4
 """The same under random allocation, whose enclosures are up to so wide."""
-_SHARE: Final = 1e-3
-"""Between two epsilons that differ by this a slope is read off."""
+_ROUGH: Final = 1e-3
+"""The same of a number that is only shown."""
 _TRUSTED: Final = 0.03
 """Within this times the root of a tolerance, a search takes the word of a slope that it was told."""
 _NEARLY: Final = 0.01
@@ -76,16 +76,11 @@ def _louder(run: Run, factor: float) -> Run:
     return run.replace(noise_multiplier=scaled(run.noise_multiplier, factor))
 
 
-def _closed(run: Run, epsilon: float, delta: float) -> Place:
-    """What the central limit theorem asks for."""
+def _closed(run: Run, epsilon: float, delta: float) -> float:
+    """The log of the factor that the central limit theorem asks for."""
     rate = largest(run.sampling.divisors(run.n)) / run.n
-
-    def factor(epsilon: float) -> float:
-        z = sensitivity(run) / math.sqrt(math.log1p((gdp_mu(epsilon, delta) / rate) ** 2 / run.steps))
-        return math.log(z / largest(run.noise_multiplier))
-
-    x = factor(epsilon)
-    return x, math.log1p(_SHARE) / (factor(epsilon * (1 + _SHARE)) - x)
+    z = sensitivity(run) / math.sqrt(math.log1p((gdp_mu(epsilon, delta) / rate) ** 2 / run.steps))
+    return math.log(z / largest(run.noise_multiplier))
 
 
 @lru_cache(maxsize=64)
@@ -95,7 +90,7 @@ def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
     def composed(x: float) -> float:
         return about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta, 0.0)
 
-    return _reached(composed, epsilon, _closed(run, epsilon, delta), _LOOKING, _floor(run), rough=True)
+    return _reached(composed, epsilon, (_closed(run, epsilon, delta), _SLOPE), _ROUGH, _floor(run), rough=True)
 
 
 def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[Place, list[Curve], float]:
@@ -121,7 +116,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
         return start, [], _NEAR
     near = _ALLOCATED if allocated else _LOOKING if families else _COMPOSED
     # Families need no more noise than composition does, and are slow where there is too little.
-    start = _closed(run, epsilon, delta)
+    start = _closed(run, epsilon, delta), _SLOPE
     with suppress(ArithmeticError, ValueError):
         start = _by_composition(run, epsilon, delta)
     return start, [lambda x: spent.about(_louder(run, math.exp(x)))], near
@@ -308,7 +303,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     -------
     Run or Runs
         Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
-        1e-5 of itself, or 1.5e-4 under random allocation, unless a bound jumps there: the noise is then that of the jump, to 1e-4.
+        1e-5 of itself, or 1e-4 under random allocation, unless a bound jumps there: the noise is then that of the jump, to 1e-4.
 
     Raises
     ------
