@@ -54,10 +54,10 @@ _JUMP: Final = 1e-4
 """Where a curve jumps, the log of the noise is found to this."""
 _STEP: Final = 24.0
 """Between two points so close a curve that falls faster than this jumps."""
-_OFF: Final = 1.0
-"""The nearest value of such a curve counts if its log is no further from the target's."""
 _CLOSE, _STEPS = 0.1, (0.3, 12.0)
 """Between points that are nearer than this a rough curve whose slope is not within these is not smooth."""
+_OFF: Final = 1.0
+"""The nearest value of such a curve counts if its log is no further from the target's."""
 _MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
 _LEAST: Final = 1e-12

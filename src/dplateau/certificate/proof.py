@@ -1,4 +1,4 @@
-"""``prove``: an epsilon computed a second time, in ball arithmetic, by code that shares no numerical code with the accountant."""
+"""``prove``: an epsilon computed a second time, in ball arithmetic, without any numerical code of the accountant."""
 
 from __future__ import annotations
 
