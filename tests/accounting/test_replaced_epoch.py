@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,26 +83,140 @@ def test_the_logarithm_of_the_excess_is_convex(mus) -> None:
     assert (np.diff(log, 2) > 0).all()
 
 
+def looked_at(mus: tuple[float, ...], *epsilons: float, batches: int = 0) -> Any:
+    profile = replaced_epoch._Profile(parts_of(mus), batches or len(mus))  # pyright: ignore[reportPrivateUsage]
+    for epsilon in epsilons:
+        profile.look(epsilon)
+    return profile
+
+
 @pytest.mark.parametrize(("factor", "refuted"), [(1.0, False), (0.5, True), (0.0, True)])
 def test_another_factor_would_be_refuted(factor, refuted, monkeypatch) -> None:
     """With less of the Gaussian factor in the logarithm its chords are below the truth."""
     mus = (0.3, 0.9)
-    parts = parts_of(mus)
-    true = replaced_epoch._Points.falling  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(replaced_epoch._Points, "falling", lambda self, e: factor * true(self, e))  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(replaced_epoch, "MOST", 5)
-    replaced.cache_clear()
-    epsilon, log_delta = replaced(parts, 2, 5)
-    replaced.cache_clear()
-    truth = np.array([of_two(mus, float(e)) for e in epsilon])
-    seen = truth > 1e-6
-    assert (np.exp(log_delta)[seen] < truth[seen] * 0.995).any() == refuted
+    true = replaced_epoch._Profile.falling  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(replaced_epoch._Profile, "falling", lambda self, e: factor * true(self, e))  # pyright: ignore[reportPrivateUsage]
+    mu = gaussian_part(parts_of(mus))
+    profile = looked_at(mus, 0.0, mu, 2.5 * mu, 5 * mu)
+    below = []
+    for start, end in pairwise(sorted(profile.log_delta)):
+        epsilon = np.linspace(start, end, 12)[1:-1]
+        truth = np.array([of_two(mus, float(e)) for e in epsilon])
+        below += list(np.exp(profile.between(start, end, epsilon))[truth > 1e-6] < truth[truth > 1e-6] * 0.995)
+    assert len(below) >= 20
+    assert any(below) == refuted
+
+
+CASES = [
+    ((0.2,) * 2, 0.1, 0.3),
+    ((1.0,) * 3, 0.5, 1.5),
+    ((1.0,) * 3, 2.0, 4.0),
+    ((2.0,) * 3, 0.0, 2.0),
+    ((2.0,) * 3, 5.0, 6.0),
+    ((0.3, 0.9), 0.2, 1.0),
+    ((0.3, 0.9, 2.0), 1.0, 3.0),
+]
+
+
+@pytest.mark.parametrize(("mus", "start", "end"), CASES)
+def test_sums_at_both_ends_bound_what_lies_between(mus, start, end) -> None:
+    """Traded thresholds: above the truth, and nearer to it than the chord, by half where A is not a sum of few large numbers."""
+    profile = looked_at(mus, start, end)
+    epsilon = np.linspace(start, end, 14)[1:-1]
+    told = np.exp(profile._traded(start, end, epsilon))
+    truth = np.array([of_several(mus, float(e)) for e in epsilon])
+    ends = (of_several(mus, start), of_several(mus, end))
+    share = np.expm1(epsilon - start) / np.expm1(end - start)
+    chord = ends[0] * (1 - share) + ends[1] * share
+    assert (told >= truth * (1 - 1e-6)).all()
+    assert (told - truth <= (0.95 if mus[0] == 2 else 0.5) * (chord - truth) + 2e-3 * truth).all()
+
+
+@pytest.mark.parametrize(("mus", "start", "end"), CASES)
+def test_it_costs_little_beside_a_law_of_its_own(mus, start, end) -> None:
+    profile = looked_at(mus, start, end)
+    for middle in np.linspace(start, end, 6)[1:-1].tolist():
+        told = float(profile._traded(start, end, np.array([middle]))[0])
+        profile.look(middle)
+        assert told >= profile.log_delta[middle] - 2e-3  # Both are bounds, each with lattices of its own.
+
+
+@pytest.mark.parametrize("wrong", ["weights", "threshold"])
+def test_other_weights_or_another_threshold_would_be_refuted(wrong) -> None:
+    """Weights that are linear in epsilon, and a threshold of the second sum that is a tenth too high, are below the truth."""
+    mus, start, end = (1.0,) * 3, 0.5, 1.5
+    profile = looked_at(mus, start, end)
+    first, second = profile.laws[start], profile.laws[end]
+    low = False
+    for epsilon in np.linspace(start, end, 9)[1:-1].tolist():
+        near, far = (math.sinh((b - a) / 2) / math.sinh((end - start) / 2) for a, b in ((epsilon, end), (start, epsilon)))
+        share = (epsilon - start) / (end - start)
+        near, far = (near * 0.9, far * 0.9) if wrong == "weights" and min(share, 1 - share) > 0.2 else (near, far)
+        x = np.linspace(0.0, first.x[-1] / 50, 4000)
+        y = -near / far * x * (0.9 if wrong == "threshold" else 1.0)
+        told = float((near * first(x) + far * second(y)).min()) * math.exp(epsilon / 2) / 3
+        low |= told < of_several(mus, epsilon) * 0.995
+    assert low
+
+
+def test_an_epoch_that_is_cut_short_between_two_epsilons() -> None:
+    """Two of five batches: the other three add a constant. Against quadrature."""
+    mus, batches = (0.8, 0.8), 5
+    profile = looked_at(mus, 0.3, 1.0, batches=batches)
+    for epsilon in np.linspace(0.3, 1.0, 9)[1:-1].tolist():
+        one = 2 * math.exp(-(0.8**2) / 2) * np.sinh(0.8 * GRID - epsilon / 2)
+        least = 3 * 2 * math.sinh(epsilon / 2)
+        truth = math.exp(epsilon / 2) / batches * float(PHI @ above(0.8, epsilon / 2, least - one))
+        told = float(np.exp(profile.between(0.3, 1.0, np.array([epsilon])))[0])
+        assert truth * (1 - 1e-6) <= told <= truth * 1.03
+    least = profile._least(1.0)
+    assert 0 < 6 * math.sinh(0.5) - least < 1e-13
+
+
+def test_many_batches_beside_a_simulation() -> None:
+    """400 batches at little noise: the bounds between the laws, against drawn epochs, within 2 % and 4 standard errors."""
+    batches, mu = 400, 1.4
+    epsilon, log_delta = replaced(((mu, batches),), batches, MOST)
+    source = np.random.default_rng(3)
+    g = source.standard_normal((4000, batches))
+    g[:, 0] += mu
+    above, below = (np.exp(sign * mu * g).sum(axis=1) for sign in (1, -1))
+    asked = np.linspace(0.05, 0.4, 8)
+    lost = np.maximum(1 - np.exp(asked) * (below / above)[:, None], 0.0)
+    mean, error = lost.mean(axis=0), lost.std(axis=0) / math.sqrt(len(lost))
+    told = np.interp(np.exp(asked), np.exp(epsilon), np.exp(log_delta))
+    assert (told >= mean - 4 * error).all()
+    assert (told <= mean * 1.02 + 4 * error).all()
+    assert (4 * error[:5] < 0.35 * mean[:5]).all()
+
+
+@pytest.mark.parametrize(("mus", "batches"), [((1.4,) * 400, 400), ((0.02,) * 2, 5), ((0.3, 0.9, 2.0), 3), ((1e-6,) * 50, 50)])
+def test_the_line_is_convex_and_falls(mus, batches) -> None:
+    epsilon, log_delta = replaced(parts_of(mus), batches, MOST)
+    slope = np.diff(np.exp(log_delta)) / np.diff(np.expm1(epsilon))
+    assert epsilon[0] == 0
+    assert log_delta[-1] < -60
+    assert (slope <= 0).all()
+    assert (np.diff(slope) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("noise", "batches", "epochs", "delta", "before", "most"),
+    [(0.7176, 646, 36, 2.7e-12, 8.2964, 6.7195), (0.9548, 218, 2, 3.4e-10, 1.801, 1.792), (0.5, 100, 1, 1e-5, 5.7799, 5.7042)],
+)
+def test_little_noise_costs_less_than_the_chords_said(noise, batches, epochs, delta, before, most) -> None:
+    """Chords of the profile alone: 24 per cent more in the first case."""
+    run = dp.Run(
+        n=10 * batches, sampling=dp.RandomAllocation(10), steps=batches * epochs, noise_multiplier=noise, adjacency="replace"
+    )
+    found = ExactComposition(compositions(run)[0]).upper(delta)
+    assert 0.99 * most < found < most < before
 
 
 def test_few_points_are_enough_where_there_is_noise(monkeypatch) -> None:
     asked: list[float] = []
-    law = replaced_epoch.sinh_excess
-    monkeypatch.setattr(replaced_epoch, "sinh_excess", lambda parts, shift, least: asked.append(shift) or law(parts, shift, least))
+    law = replaced_epoch.sum_of_sinhs
+    monkeypatch.setattr(replaced_epoch, "sum_of_sinhs", lambda parts, shift: asked.append(shift) or law(parts, shift))
     replaced.cache_clear()
     epsilon, log_delta = replaced(((0.1, 300),), 300, MOST)
     assert len(asked) <= 8

@@ -48,7 +48,6 @@ _FEW_POINTS: Final = 6
 """Power of 2 of points in a cell that are few."""
 _MOST: Final = 1 << 21
 """Greatest number of points of one spacing."""
-_BEYOND: Final = 1 << 62
 _SPAN: Final = 1e100
 """Greatest ratio of the largest number to the least."""
 
@@ -102,14 +101,6 @@ class Block:
         if self.excess is None:
             return self.place
         return self.place + np.ldexp(self.excess / np.maximum(self.mass, 1e-300), self.scale)
-
-    def part(self, start: int, stop: int) -> Block | None:
-        """What lies on points ``start`` to ``stop``, the last one not included; None for nothing."""
-        start, stop = max(start - self.first, 0), min(stop - self.first, self.mass.size)
-        if start >= stop:
-            return None
-        excess = None if self.excess is None else self.excess[start:stop]
-        return Block(self.scale, self.first + start, self.mass[start:stop], excess)
 
     def coarser(self, scale: int) -> Block:
         """The same on a lattice of at least this spacing."""
@@ -208,9 +199,9 @@ class Law:
         infinite = self.infinite + other.infinite
         if self.zero or other.zero:
             infinite += self.zero * other.mean + other.zero * self.mean
-        # A mass is a sum of products in a row, and before and after it a sum of no more masses than there are points.
+        # A mass is a sum of products in a row, and before it a sum of no more masses than there are points.
         row = max(min(a.mass.size, b.mass.size) for a, b in pairs)
-        rounding = ULP / 2 * (row + len(pairs) + 2 * (self.points + other.points))
+        rounding = ULP / 2 * (row + len(pairs) + self.points + other.points)
         law = Law((), self.zero + other.zero, infinite, self.error + other.error + rounding, self.signed, self.fine)
         return _placed(_joined(a + b for a, b in pairs), law)
 
@@ -327,13 +318,9 @@ def _together(blocks: list[Block]) -> list[Block]:
     return [block for group in groups for block in _joined(group)]
 
 
-def _up(index: int, shift: int) -> int:
-    """``index * 2^shift``, rounded up."""
-    return index << shift if shift >= 0 else -(-index >> -shift)
-
-
 def _placed(blocks: list[Block], law: Law) -> Law:
     """What lies on many overlapping blocks, on lattices that suit it, in a law that is otherwise the given one."""
+    down = blocks[0].excess is not None
     value, mass = (np.concatenate(parts) for parts in zip(*((block.place, block.mass) for block in blocks), strict=True))
     order = np.argsort(value, kind="stable")  # It merges rows that are sorted.
     value, mass = value[order], mass[order]
@@ -350,49 +337,38 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     width = max((right - left) / 2, 1e-12 * abs(middle))
     high = max(high, low + law.fine * width) if law.signed else max(high, low * (1 + law.fine))
     spans = lattices(middle, width, (low, high), between(_LITTLE), signed=law.signed, fine=law.fine)
-    reach = [(*(math.ldexp(at, block.scale) for at in (block.first, block.first + block.mass.size)), block) for block in blocks]
-    bounds = [(span.begin, span.end) for span in spans]
-    near = ([block for start, stop, block in reach if start < end and stop > begin] for begin, end in bounds)
-    placed = tuple(_gathered(some, span, down=blocks[0].excess is not None) for some, span in zip(near, spans, strict=True))
-    first, last = spans[0], spans[-1]
-    ends = [block.part(-(_BEYOND), _up(first.start, first.scale - block.scale)) for block in blocks]
-    tops = [block.part(_up(last.stop, last.scale - block.scale), _BEYOND) for block in blocks]
-    below, above = [end for end in ends if end], [end for end in tops if end]
+
+    # Each span has its points, and the one at its end, in one row.
+    sizes = np.array([span.stop - span.start + 1 for span in spans])
+    begin = np.append(0, np.cumsum(sizes))
+    cuts = np.searchsorted(value, [*(span.begin for span in spans), spans[-1].end])
+    counts, inside = np.diff(cuts), slice(cuts[0], cuts[-1])
+    scale = np.repeat([span.scale for span in spans], counts)
+    at = np.ldexp(value[inside], -scale)
+    place = np.floor(at)
+    index = (place + np.repeat(begin[:-1] - [float(span.start) for span in spans], counts)).astype(np.int64)
+    up, ends = mass[inside] * (at - place), (slice(0, cuts[0]), slice(cuts[-1], None))
+    law = replace(law, error=law.error + ULP / 2 * float(np.bincount(index).max(initial=0)))
+
+    def on_spans(mass: Array, excess: Array | None = None) -> tuple[Block, ...]:
+        rows = [None] * len(spans) if excess is None else np.split(excess, begin[1:-1])
+        return tuple(Block(span.scale, span.start, *row) for span, *row in zip(spans, np.split(mass, begin[1:-1]), rows, strict=True))
+
+    if down:
+        moved = np.concatenate([np.ldexp(block.excess, block.scale) for block in blocks])[order]  # pyright: ignore
+        placed = on_spans(np.bincount(index, mass[inside], begin[-1]), np.bincount(index, np.ldexp(moved[inside], -scale) + up, begin[-1]))
+        merged = [
+            Block(span.scale, 0, np.array([mass[end].sum()]), np.ldexp([mass[end] @ value[end] + moved[end].sum()], -span.scale))
+            for end, span in zip(ends, (spans[0], spans[-1]), strict=True)
+            if value[end].size
+        ]
+        return replace(law, blocks=(*placed, *merged))
+    kept = mass[inside] - up
+    placed = on_spans(np.bincount(index, kept, begin[-1]) + np.bincount(index + 1, up, begin[-1]))
+    (least, most), first, last = (float(mass[end].sum()) for end in ends), spans[0], spans[-1]
     if law.signed:
-        least, most = (float(sum(end.mass.sum() for end in part)) for part in (below, above))
-        top = math.ldexp(last.stop, last.scale)
-        infinite = law.infinite + float(sum(end.mass @ (end.value - top) for end in above))
-        ends = Block(first.scale, first.start, np.array([least]), None), Block(last.scale, last.stop, np.array([most]), None)
-        return replace(law, blocks=(*placed, *ends), infinite=infinite)
-    if blocks[0].excess is None:
-        lost = float(sum(end.mass.sum() for end in (*below, *above)))
-        moved = float(sum(end.mass @ end.value for end in (*below, *above)))
-        return replace(law, blocks=placed, zero=law.zero + lost, infinite=law.infinite + moved)
-    merged = tuple(_merged(part, scale) for part, scale in ((below, first.scale), (above, last.scale)) if part)
-    return replace(law, blocks=(*placed, *merged))
-
-
-def _gathered(blocks: list[Block], span: Span, *, down: bool) -> Block:
-    """What of the blocks lies on one span. Rounding upwards needs the point at its end too."""
-    size = span.stop - span.start + 1
-    mass, excess = np.zeros(size), np.zeros(size)
-    for block in blocks:
-        shift = span.scale - block.scale
-        part = block.part(_up(span.start, shift), _up(span.stop, shift))
-        if part is None:
-            continue
-        part = part.coarser(span.scale)
-        step = 1 << part.scale - span.scale
-        at = part.first * step - span.start
-        here = slice(at, at + step * (part.mass.size - 1) + 1, step)
-        mass[here] += part.mass
-        if part.excess is not None:
-            excess[here] += step * part.excess
-    return Block(span.scale, span.start, mass, excess if down else None)
-
-
-def _merged(parts: list[Block], scale: int) -> Block:
-    """All of the parts as one mass at their mean."""
-    mass = sum(float(part.mass.sum()) for part in parts)
-    mean = sum(float(part.mass @ part.value) for part in parts)
-    return Block(scale, 0, np.array([mass]), np.array([math.ldexp(mean, -scale)]))
+        infinite = law.infinite + float(mass[ends[1]] @ (value[ends[1]] - last.end))
+        rims = Block(first.scale, first.start, np.array([least]), None), Block(last.scale, last.stop, np.array([most]), None)
+        return replace(law, blocks=(*placed, *rims), infinite=infinite)
+    infinite = law.infinite + sum(float(mass[end] @ value[end]) for end in ends)
+    return replace(law, blocks=placed, zero=law.zero + least + most, infinite=infinite)

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial, reduce
 from operator import add
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, roots_legendre
 
 from dplateau.accounting.convex_order import CLOSE, FINE, LONGEST, Block, Law, Span, lattices
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
 
 _REACH, _REACH_COARSE, _REACH_SIGNED = 15.3, 11.8, 12.0
@@ -150,14 +150,37 @@ def _repeated(doubled: Callable[[int], Law], count: int) -> Law:
     return reduce(add, (doubled(k) for k in range(count.bit_length()) if count >> k & 1))
 
 
-def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float) -> float:
-    """``log E (V - least)_+``, rounded up, for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
+class Excess(NamedTuple):
+    """``E (V - t)_+`` of a law on points: the points x in ascending order, and at each of them, shape (k,), the mass from there on
+    and ``E (V - x)_+``; ``infinite`` is the mean at infinity, ``error`` bounds the relative errors.
+    """
+
+    x: Array
+    right: Array
+    above: Array
+    infinite: float
+    error: float
+
+    def beyond(self, t: Array) -> Array:
+        """The mass above t."""
+        return np.append(self.right, 0.0)[np.searchsorted(self.x, t, side="right")]
+
+    def __call__(self, t: Array) -> Array:
+        """``E (V - t)_+``, rounded up, for t from the least value on."""
+        k = np.searchsorted(self.x, t)
+        inside = np.minimum(k, self.x.size - 1)
+        told = self.above[inside] + np.maximum(self.x[inside] - t, 0.0) * self.right[inside]
+        return np.where(k < self.x.size, told, self.infinite) * (1 + self.error)
+
+
+def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float) -> Excess:
+    """``E (V - t)_+``, from above, for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
 
     Parameters
     ----------
     parts : tuple of (float, int)
         Each mu > 0, and how many there are of it.
-    shift, least : float
+    shift : float
         At least 0.
 
     Raises
@@ -166,9 +189,10 @@ def sinh_excess(parts: tuple[tuple[float, int], ...], shift: float, least: float
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
     total = reduce(add, (_repeated(partial(_sinhs, mu, shift), count) for mu, count in parts))
-    value, mass = total.table()
-    excess = total.infinite + float(mass @ np.maximum(value - least, 0.0))
-    return math.log(excess) + total.error + 1e-12 if excess > 0 else -math.inf
+    x, mass = total.table()
+    right = np.cumsum(mass[::-1])[::-1]
+    above = total.infinite + np.append(np.cumsum((np.diff(x) * right[1:])[::-1])[::-1], 0.0)
+    return Excess(x, right, above, total.infinite, total.error + 4 * ULP * (x.size + 4))
 
 
 @lru_cache(maxsize=64)

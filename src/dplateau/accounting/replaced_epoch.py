@@ -1,31 +1,29 @@
 """The privacy profile of one epoch of random allocation in which one record is replaced, from above.
 
-With ``s = epsilon / 2`` it is ``e^s / l * E (W_1 + ... + W_l)_+`` of independent ``W_j = 2 exp(-mu_j^2/2) sinh(mu_j g_j - s)``,
-g_j ~ N(0, 1), of which a law above is known for one epsilon at a time (``log_normal_sums.sinh_excess``). What lies between these
-epsilons follows from two facts (proof: ``docs/proofs/random-allocation.md``, section 6). Let ``a^2 = z_1^2 + ... + z_l^2``.
+With ``s = epsilon / 2`` it is ``e^s / l * E (V_s)_+`` of a sum V_s of independent ``2 exp(-mu_j^2/2) sinh(mu_j g_j - s)``,
+g_j ~ N(0, 1), of which a law above is known for one epsilon at a time (``log_normal_sums.sum_of_sinhs``). What lies between two of
+these epsilons follows from two facts (proof: ``docs/proofs/random-allocation.md``, section 6).
 
-- The sum of an epoch's noisy gradients is as a Gaussian mechanism with mu = 2/a: the profile is no less than its profile J.
-- ``exp(a^2 s^2 / 2 - s)`` times the profile's excess over J is the Laplace transform of a positive measure, so its logarithm is
-  convex in s: below its chords.
-
-The excess is small where the noise is not, and its chords then miss next to nothing. An epoch that is cut short, or has little in
-common with J, has the chords of its profile, which is convex in ``exp(epsilon)``.
+- ``V_s = e^-s A - e^s B`` is a mixture of the sums at both, with the weights ``w`` and ``v``. So for every t
+  ``E (V_s)_+ <= w E (V - t/w)_+ + v E (V' + t/v)_+``. What this misses for the best t is small where A and B are nearly known once
+  their ratio is; t = 0 is the chord.
+- Let ``a^2 = z_1^2 + ... + z_l^2``. The sum of an epoch's noisy gradients is as a Gaussian mechanism with mu = 2/a: the profile is
+  no less than its profile J. ``exp(a^2 s^2 / 2 - s)`` times the excess over J is the Laplace transform of a positive measure, so
+  its logarithm is convex in s: below its chords. Where there is much noise, they miss next to nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from dplateau.accounting.gaussian import Array, log_gdp_delta
-from dplateau.accounting.log_normal_sums import sinh_excess
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
+from dplateau.accounting.log_normal_sums import Excess, sum_of_sinhs
 
 Parts: TypeAlias = tuple[tuple[float, int], ...]
 """The 1/z of an epoch's batches, each with the number of batches that have it."""
@@ -35,16 +33,19 @@ _FIRST: Final = (0.0, 1.0, 2.5, 5.0)
 """The first of them, in units of J's mu."""
 _SMALLEST: Final = -60.0
 """Log delta at which they end."""
+_GREATEST: Final = 700.0
+"""Beyond it exp overflows."""
 _WEIGHT: Final = 0.3
 """What a miss counts for falls with this power of delta."""
 _MISSED: Final = 1e-4
-"""The share of delta, times width and weight, that a chord may miss."""
-_MOSTLY: Final = math.log(2)
-"""Where J is less than half of the profile, chords of the profile itself are placed better."""
-_NEAR, _BETWEEN, _BEYOND = 5.0, 400, 200
-"""Up to so many mus of J the profile is read at so many points, and beyond them at so many."""
-_CLOSED, _ROUNDING = 1e-9, 1e-12
-"""Relative room for differences of closed forms; for roundings besides."""
+"""The share of delta, times weight, that may be missed."""
+_READ, _SELDOM, _LEAST_READ = 64.0, 12.0, 12
+"""The profile is read at so many epsilons for each unit of log delta, at fewer by a factor e where it is less by so much; at so many
+at least."""
+_HALVINGS: Final = 18
+"""Of the place of t among the points of a law."""
+_CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
+"""Relative room for differences of closed forms; for roundings besides; how much further out a bound counts, as a share."""
 
 
 def gaussian_part(parts: Parts) -> float:
@@ -52,101 +53,136 @@ def gaussian_part(parts: Parts) -> float:
     return 2 / math.sqrt(math.fsum(count / mu**2 for mu, count in parts))
 
 
+class _Profile:
+    """Bounds on log delta at some epsilons, and between them.
+
+    ``rest`` is the number of batches that an epoch which is cut short does not have; each adds ``-2 sinh(s)`` to the sum.
+    """
+
+    def __init__(self, parts: Parts, batches: int) -> None:
+        self.parts, self.batches, self.rest = parts, batches, batches - sum(count for _, count in parts)
+        self.mu, self.without_sampling = gaussian_part(parts), 2 * max(mu for mu, _ in parts)
+        self.laws: dict[float, Excess] = {}
+        self.log_delta: dict[float, float] = {}
+
+    def look(self, epsilon: float) -> None:
+        """Compute the law there."""
+        known = float(log_gdp_delta(self.without_sampling, epsilon))
+        with suppress(ArithmeticError):
+            law = self.laws[epsilon] = sum_of_sinhs(self.parts, epsilon / 2)
+            found = float(law(np.array(self._least(epsilon))))
+            known = min(known, math.log(found / self.batches) + epsilon / 2 + _ROUNDING if found > 0 else -math.inf)
+        self.log_delta[epsilon] = known
+
+    def _least(self, epsilon: float) -> float:
+        """What the sum must exceed, rounded down."""
+        return self.rest * 2 * math.sinh(epsilon / 2) * (1 - 8 * ULP)
+
+    def between(self, start: float, end: float, epsilon: Array) -> Array:
+        """log delta at epsilons between two neighbours that were looked at, rounded up."""
+        share = np.expm1(epsilon - start) / np.expm1(end - start)
+        if start in self.laws and end in self.laws:
+            found = self._traded(start, end, epsilon)
+        else:
+            found = np.logaddexp(self.log_delta[start] + np.log1p(-share), self.log_delta[end] + np.log(share))
+        if not self.rest:
+            share = (epsilon - start) / (end - start)
+            excess = self.excess(start) * (1 - share) + self.excess(end) * share - self.falling(epsilon)
+            found = np.minimum(found, np.logaddexp(log_gdp_delta(self.mu, epsilon), excess))
+        return np.minimum(found + _ROUNDING, log_gdp_delta(self.without_sampling, epsilon))
+
+    def _traded(self, start: float, end: float, epsilon: Array) -> Array:
+        """By the sums at both ends and the best t: where both are equally likely to count."""
+        first, second, least, other = self.laws[start], self.laws[end], self._least(start), self._least(end)
+        # Roundings of the weights are as a smaller epsilon: by a few units in the last place of the distance.
+        width = (end - start) / 2
+        near, far = np.sinh((end - epsilon) / 2 + _AHEAD * width), np.sinh((epsilon - start) / 2 - _AHEAD * width)
+
+        def counting_from(k: Array) -> tuple[Array, Array]:
+            """A value of the first sum, between its points, and the one that belongs to it of the second sum, rounded down."""
+            x = np.interp(k, np.arange(first.x.size), first.x)
+            room = 16 * ULP * (other + near / far * (x + least))
+            return x, other - near / far * (x - least) - room
+
+        low = np.full(epsilon.shape, float(np.searchsorted(first.x, least)))
+        high = np.full(epsilon.shape, first.x.size - 1.0)
+        for _ in range(_HALVINGS):
+            k = (low + high) / 2
+            x, y = counting_from(k)
+            more = first.beyond(x) > second.beyond(y)
+            low, high = np.where(more, k, low), np.where(more, high, k)
+        x, y = counting_from(low)
+        return np.log((near * first(x) + far * second(y)) / (np.sinh(width) * self.batches)) + epsilon / 2
+
+    def falling(self, epsilon: Array | float) -> Array | float:
+        """``a^2 s^2 / 2 - s``."""
+        return epsilon**2 / (2 * self.mu**2) - epsilon / 2
+
+    def excess(self, epsilon: float) -> float:
+        """The logarithm of what is above J, rounded up, made convex, at an epsilon that was looked at."""
+        known = self.log_delta[epsilon]
+        share = max(-math.expm1(min(float(log_gdp_delta(self.mu, epsilon)) - known, 0.0)), 0.0) + _CLOSED
+        return known + math.log(share) + float(self.falling(epsilon))
+
+    def may_miss(self, known: list[float], i: int) -> float:
+        """How much too large log delta may be in the middle between two of the known epsilons."""
+        (start, end), middle = known[i : i + 2], sum(known[i : i + 2]) / 2
+        fall = (self.log_delta[start] - self.log_delta[end]) / 2
+        chord = fall + math.log1p(math.exp(-2 * fall)) - math.log(2)  # of a straight line in log delta
+        if self.rest:
+            return chord
+        # A convex function is above the lines through neighbouring points.
+        lines = [
+            self.excess(near) + (self.excess(near) - self.excess(far)) / (near - far) * (middle - near)
+            for near, far in ((start, known[i - 1] if i else end), (end, known[i + 2] if i + 2 < len(known) else start))
+            if not start <= far <= end
+        ]
+        below = np.logaddexp(log_gdp_delta(self.mu, middle), max(lines, default=-math.inf) - self.falling(middle))
+        return min(chord, max(float(self.between(start, end, np.array([middle]))[0] - below), 0.0))
+
+
 @lru_cache(maxsize=64)
 def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
     """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up.
 
-    An epoch that is cut short has fewer ``parts`` than ``batches``; its law is computed for so many ``points``.
+    An epoch that is cut short has fewer ``parts`` than ``batches``. The law of the sum is computed at no more than so many ``points``.
     """
-    greatest, used = max(mu for mu, _ in parts), sum(count for _, count in parts)
-
-    def log_delta(epsilon: float) -> float:
-        whole = float(log_gdp_delta(2 * greatest, np.array(epsilon)))
-        with suppress(ArithmeticError):
-            excess = sinh_excess(parts, epsilon / 2, (batches - used) * 2 * math.sinh(epsilon / 2))
-            return min(epsilon / 2 + excess - math.log(batches), whole)
-        return whole
-
-    mu = gaussian_part(parts)
-    if used < batches or float(log_gdp_delta(mu, np.array(0.0))) < log_delta(0.0) - _MOSTLY:
-        return _chords(log_delta, greatest / math.sqrt(batches), points)
-    return _beside_gaussian(log_delta, mu, 2 * greatest)
-
-
-def _chords(log_delta: Callable[[float], float], first: float, points: int) -> tuple[Array, Array]:
-    """Where the chords of delta miss most: where it falls steeply and is not small."""
-    found, last = {0.0: log_delta(0.0)}, first
-    while min(found.values()) > _SMALLEST:
-        found[last] = log_delta(last)
-        last *= 2
-    while len(found) < points:
-        missed = {(e, f): (found[e] - found[f]) ** 2 * math.exp(_WEIGHT * found[e]) for e, f in pairwise(sorted(found))}
-        middle = sum(max(missed, key=missed.__getitem__)) / 2
-        found[middle] = log_delta(middle)
-    epsilon = sorted(found)
-    return np.array(epsilon), np.array([found[e] for e in epsilon])
-
-
-@dataclass(frozen=True)
-class _Points:
-    """Bounds on log delta at some epsilons, and between them the less of two chords: of delta, and of the excess's logarithm."""
-
-    mu: float
-    epsilon: Array
-    log_delta: Array
-
-    def falling(self, epsilon: Array) -> Array:
-        """``a^2 s^2 / 2 - s``."""
-        return epsilon**2 / (2 * self.mu**2) - epsilon / 2
-
-    @property
-    def convex(self) -> Array:
-        """The logarithm of the excess over J, rounded up, made convex, at the epsilons."""
-        share = np.maximum(-np.expm1(log_gdp_delta(self.mu, self.epsilon) - self.log_delta), 0.0) + _CLOSED
-        return self.log_delta + np.log(share) + self.falling(self.epsilon)
-
-    def plus(self, epsilon: float, log_delta: float) -> _Points:
-        """With one more epsilon."""
-        place = int(np.searchsorted(self.epsilon, epsilon))
-        return _Points(self.mu, np.insert(self.epsilon, place, epsilon), np.insert(self.log_delta, place, log_delta))
-
-    def __call__(self, epsilon: Array) -> Array:
-        """log delta at epsilons up to the last one, rounded up."""
-        k = np.clip(np.searchsorted(self.epsilon, epsilon, side="right") - 1, 0, self.epsilon.size - 2)
-        start, width = self.epsilon[k], np.diff(self.epsilon)[k]
-        share = np.minimum(np.expm1(epsilon - start) / np.expm1(width), 1.0)
-        with np.errstate(divide="ignore"):
-            chord = np.logaddexp(self.log_delta[k] + np.log1p(-share), self.log_delta[k + 1] + np.log(share))
-        excess = np.interp(epsilon, self.epsilon, self.convex) - self.falling(epsilon)
-        return np.minimum(chord, np.logaddexp(log_gdp_delta(self.mu, epsilon), excess)) + _ROUNDING
-
-    def missed(self) -> tuple[float, float]:
-        """The middle of the chord that may miss most, and how much, weighted: the lines through its neighbours are below."""
-        width, convex = np.diff(self.epsilon), self.convex
-        slope = np.diff(convex) / width
-        middle = self.epsilon[:-1] + width / 2
-        left = convex[:-1] + np.append(-np.inf, slope[:-1]) * width / 2
-        right = convex[1:] - np.append(slope[1:], np.inf) * width / 2
-        above = self(middle)
-        below = np.logaddexp(log_gdp_delta(self.mu, middle), np.maximum(left, right) - self.falling(middle))
-        worth = -np.expm1(np.minimum(below - above, 0.0)) * np.exp(_WEIGHT * (above - above[0])) * width / self.mu
-        worst = int(np.argmax(worth))
-        return float(middle[worst]), float(worth[worst])
-
-
-def _beside_gaussian(log_delta: Callable[[float], float], mu: float, whole: float) -> tuple[Array, Array]:
-    """J, whose mu is ``mu``, and the chords of the logarithm of what is above it; no more than ``whole``-GDP."""
-    known = _Points(mu, np.array([]), np.array([]))
+    profile = _Profile(parts, batches)
     for k in _FIRST:
-        known = known.plus(k * mu, log_delta(k * mu))
-    while known.log_delta[-1] > _SMALLEST:
-        last = 2 * float(known.epsilon[-1])
-        known = known.plus(last, log_delta(last))
-    while known.epsilon.size < MOST:
-        middle, worth = known.missed()
-        if worth < _MISSED:
-            break
-        known = known.plus(middle, log_delta(middle))
-    near = _NEAR * mu
-    epsilon = np.append(np.linspace(0.0, near, _BETWEEN, endpoint=False), np.geomspace(near, known.epsilon[-1], _BEYOND))
-    return epsilon, np.minimum(known(epsilon), log_gdp_delta(whole, epsilon))
+        profile.look(k * profile.mu)
+    while profile.log_delta[last := max(profile.log_delta)] > _SMALLEST:
+        profile.look(2 * last)
+    known = sorted(profile.log_delta)
+    missed = {pair: profile.may_miss(known, i) for i, pair in enumerate(pairwise(known))}
+
+    def worth(pair: tuple[float, float]) -> float:
+        return missed[pair] * math.exp(_WEIGHT * (profile.log_delta[pair[0]] + profile.log_delta[pair[1]]) / 2)
+
+    while len(missed) + 1 < points and worth(widest := max(missed, key=worth)) > _MISSED:
+        (start, end), middle = widest, sum(widest) / 2
+        told = float(profile.between(start, end, np.array([middle]))[0])
+        profile.look(middle)
+        # Halving an interval divides what is missed by about four.
+        missed[start, middle] = missed[middle, end] = max(told - profile.log_delta[middle], 0.0) / 4
+        del missed[widest]
+    return _read(profile)
+
+
+def _read(profile: _Profile) -> tuple[Array, Array]:
+    """The bounds at so many epsilons that their chords miss little, on a convex line: it is above the profile, which is convex."""
+    read = dict[float, float]()
+    for start, end in pairwise(sorted(profile.log_delta)):
+        first, last = profile.log_delta[start], profile.log_delta[end]
+        count = _READ * math.exp(first / _SELDOM) * (first - last)
+        between = np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[1:-1]
+        read |= {start: first} | dict(zip(between.tolist(), profile.between(start, end, between).tolist(), strict=True)) | {end: last}
+    line = list[tuple[float, float, float, float]]()
+    for epsilon, log_delta in read.items():
+        y, delta = math.expm1(min(epsilon, _GREATEST)), math.exp(log_delta)
+        if line and delta >= line[-1][3]:
+            continue
+        while len(line) > 1 and (line[-1][3] - line[-2][3]) * (y - line[-1][2]) >= (delta - line[-1][3]) * (line[-1][2] - line[-2][2]):
+            line.pop()
+        line.append((epsilon, log_delta, y, delta))
+    epsilon, log_delta, *_ = np.array(line).T
+    return epsilon, log_delta
