@@ -318,12 +318,8 @@ def _together(blocks: list[Block]) -> list[Block]:
     return [block for group in groups for block in _joined(group)]
 
 
-def _placed(blocks: list[Block], law: Law) -> Law:
-    """What lies on many overlapping blocks, on lattices that suit it, in a law that is otherwise the given one."""
-    down = blocks[0].excess is not None
-    value, mass = (np.concatenate(parts) for parts in zip(*((block.place, block.mass) for block in blocks), strict=True))
-    order = np.argsort(value, kind="stable")  # It merges rows that are sorted.
-    value, mass = value[order], mass[order]
+def _suited(value: Array, mass: Array, law: Law) -> list[Span]:
+    """Lattices that suit these masses, whose values ascend."""
     share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])[::-1]
     left, middle, right = (float(value[min(np.searchsorted(share, q), value.size - 1)]) for q in (0.16, 0.5, 0.84))
 
@@ -336,39 +332,47 @@ def _placed(blocks: list[Block], law: Law) -> Law:
     middle = max(middle, low)
     width = max((right - left) / 2, 1e-12 * abs(middle))
     high = max(high, low + law.fine * width) if law.signed else max(high, low * (1 + law.fine))
-    spans = lattices(middle, width, (low, high), between(_LITTLE), signed=law.signed, fine=law.fine)
+    return lattices(middle, width, (low, high), between(_LITTLE), signed=law.signed, fine=law.fine)
 
+
+def _placed(blocks: list[Block], law: Law) -> Law:
+    """What lies on many overlapping blocks, on lattices that suit it, in a law that is otherwise the given one."""
+    value, mass = (np.concatenate(parts) for parts in zip(*((block.place, block.mass) for block in blocks), strict=True))
+    order = np.argsort(value, kind="stable")  # It merges rows that are sorted.
+    value, mass = value[order], mass[order]
+    spans = _suited(value, mass, law)
+    first, last = spans[0], spans[-1]
     # Each span has its points, and the one at its end, in one row.
-    sizes = np.array([span.stop - span.start + 1 for span in spans])
-    begin = np.append(0, np.cumsum(sizes))
-    cuts = np.searchsorted(value, [*(span.begin for span in spans), spans[-1].end])
-    counts, inside = np.diff(cuts), slice(cuts[0], cuts[-1])
-    scale = np.repeat([span.scale for span in spans], counts)
+    begin = np.cumsum([0, *(span.stop - span.start + 1 for span in spans)])
+    cuts = np.searchsorted(value, [*(span.begin for span in spans), last.end])
+    inside, ends = slice(cuts[0], cuts[-1]), (slice(0, cuts[0]), slice(cuts[-1], None))
+    table = np.array([(span.scale, span.start, row) for span, row in zip(spans, begin[:-1].tolist(), strict=True)])
+    scale, start, first_row = np.repeat(table, np.diff(cuts), axis=0).T
     at = np.ldexp(value[inside], -scale)
     place = np.floor(at)
-    index = (place + np.repeat(begin[:-1] - [float(span.start) for span in spans], counts)).astype(np.int64)
-    up, ends = mass[inside] * (at - place), (slice(0, cuts[0]), slice(cuts[-1], None))
-    law = replace(law, error=law.error + ULP / 2 * float(np.bincount(index).max(initial=0)))
+    row = (place - start).astype(np.int64) + first_row
+    up, stays = mass[inside] * (at - place), mass[inside] * (1 - (at - place))
+    law = replace(law, error=law.error + ULP / 2 * float(np.bincount(row).max(initial=0)))
 
-    def on_spans(mass: Array, excess: Array | None = None) -> tuple[Block, ...]:
-        rows = [None] * len(spans) if excess is None else np.split(excess, begin[1:-1])
-        return tuple(Block(span.scale, span.start, *row) for span, *row in zip(spans, np.split(mass, begin[1:-1]), rows, strict=True))
+    def rows(whole: Array) -> list[Array]:
+        return np.split(whole, begin[1:-1])
 
-    if down:
-        moved = np.concatenate([np.ldexp(block.excess, block.scale) for block in blocks])[order]  # pyright: ignore
-        placed = on_spans(np.bincount(index, mass[inside], begin[-1]), np.bincount(index, np.ldexp(moved[inside], -scale) + up, begin[-1]))
-        merged = [
-            Block(span.scale, 0, np.array([mass[end].sum()]), np.ldexp([mass[end] @ value[end] + moved[end].sum()], -span.scale))
-            for end, span in zip(ends, (spans[0], spans[-1]), strict=True)
-            if value[end].size
-        ]
-        return replace(law, blocks=(*placed, *merged))
-    kept = mass[inside] - up
-    placed = on_spans(np.bincount(index, kept, begin[-1]) + np.bincount(index + 1, up, begin[-1]))
-    (least, most), first, last = (float(mass[end].sum()) for end in ends), spans[0], spans[-1]
+    excesses = [np.ldexp(block.excess, block.scale) for block in blocks if block.excess is not None]
+    if excesses:
+        further = np.concatenate(excesses)[order]
+        moved = np.bincount(row, np.ldexp(further[inside], -scale) + up, begin[-1])
+        placed = zip(spans, rows(np.bincount(row, mass[inside], begin[-1])), rows(moved), strict=True)
+        merged = (
+            Block(span.scale, 0, np.array([mass[end].sum()]), np.ldexp([mass[end] @ value[end] + further[end].sum()], -span.scale))
+            for span, end in zip((first, last), ends, strict=True)
+            if mass[end].size
+        )
+        return replace(law, blocks=(*(Block(span.scale, span.start, *parts) for span, *parts in placed), *merged))
+    kept = rows(np.bincount(row, stays, begin[-1]) + np.bincount(row + 1, up, begin[-1]))
+    blocks = [Block(span.scale, span.start, part, None) for span, part in zip(spans, kept, strict=True)]
+    least, most = (float(mass[end].sum()) for end in ends)
     if law.signed:
-        infinite = law.infinite + float(mass[ends[1]] @ (value[ends[1]] - last.end))
-        rims = Block(first.scale, first.start, np.array([least]), None), Block(last.scale, last.stop, np.array([most]), None)
-        return replace(law, blocks=(*placed, *rims), infinite=infinite)
-    infinite = law.infinite + sum(float(mass[end] @ value[end]) for end in ends)
-    return replace(law, blocks=placed, zero=law.zero + least + most, infinite=infinite)
+        blocks += [Block(first.scale, first.start, np.array([least]), None), Block(last.scale, last.stop, np.array([most]), None)]
+        return replace(law, blocks=tuple(blocks), infinite=law.infinite + float(mass[ends[1]] @ (value[ends[1]] - last.end)))
+    moved = sum(float(mass[end] @ value[end]) for end in ends)
+    return replace(law, blocks=tuple(blocks), zero=law.zero + least + most, infinite=law.infinite + moved)

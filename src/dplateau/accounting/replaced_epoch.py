@@ -40,8 +40,7 @@ _WEIGHT: Final = 0.3
 _MISSED: Final = 1e-4
 """The share of delta, times weight, that may be missed."""
 _READ, _SELDOM, _LEAST_READ = 64.0, 12.0, 12
-"""The profile is read at so many epsilons for each unit of log delta, at fewer by a factor e where it is less by so much; at so many
-at least."""
+"""The profile is read at so many epsilons for each unit of log delta, e times fewer where that is so much less, and at least."""
 _HALVINGS: Final = 18
 """Of the place of t among the points of a law."""
 _CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
@@ -145,7 +144,7 @@ class _Profile:
 def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
     """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up.
 
-    An epoch that is cut short has fewer ``parts`` than ``batches``. The law of the sum is computed at no more than so many ``points``.
+    An epoch that is cut short has fewer ``parts`` than ``batches``. No more than so many ``points`` have a law of their own.
     """
     profile = _Profile(parts, batches)
     for k in _FIRST:
@@ -175,14 +174,18 @@ def _read(profile: _Profile) -> tuple[Array, Array]:
         first, last = profile.log_delta[start], profile.log_delta[end]
         count = _READ * math.exp(first / _SELDOM) * (first - last)
         between = np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[1:-1]
-        read |= {start: first} | dict(zip(between.tolist(), profile.between(start, end, between).tolist(), strict=True)) | {end: last}
-    line = list[tuple[float, float, float, float]]()
-    for epsilon, log_delta in read.items():
-        y, delta = math.expm1(min(epsilon, _GREATEST)), math.exp(log_delta)
-        if line and delta >= line[-1][3]:
+        told = profile.between(start, end, between)
+        read |= {start: first, **dict(zip(between.tolist(), told.tolist(), strict=True)), end: last}
+    y = {epsilon: math.expm1(min(epsilon, _GREATEST)) for epsilon in read}
+    delta, line = {epsilon: math.exp(log_delta) for epsilon, log_delta in read.items()}, list[float]()
+
+    def bends(a: float, b: float, c: float) -> bool:
+        return (delta[b] - delta[a]) * (y[c] - y[b]) < (delta[c] - delta[b]) * (y[b] - y[a])
+
+    for epsilon in read:
+        if line and delta[epsilon] >= delta[line[-1]]:
             continue
-        while len(line) > 1 and (line[-1][3] - line[-2][3]) * (y - line[-1][2]) >= (delta - line[-1][3]) * (line[-1][2] - line[-2][2]):
+        while len(line) > 1 and not bends(line[-2], line[-1], epsilon):
             line.pop()
-        line.append((epsilon, log_delta, y, delta))
-    epsilon, log_delta, *_ = np.array(line).T
-    return epsilon, log_delta
+        line.append(epsilon)
+    return np.array(line), np.array([read[epsilon] for epsilon in line])

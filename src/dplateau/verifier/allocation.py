@@ -33,12 +33,12 @@ _REACH, _REPLACED = 13.0, 11.0
 """Standard deviations of g that the lattices of one summand hold; under replace."""
 _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
-_CHORDS, _SMALLEST, _GREATEST = 48, 1e-36, 6
-"""Points of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
-_FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 2e-3, 1e-20
-"""The first of these points, in units of J's mu; when there are enough; the least share of J that is taken to be above it."""
-_AROUND, _DENSE, _FEW = 5.0, 120, 60
-"""Up to so many mus of J there are so many points in each; in a wider piece beyond so many."""
+_CHORDS, _SMALLEST, _GREATEST = 48, 1e-28, 6
+"""Laws of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
+_FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 5e-5, 1e-20
+"""Where the first of them are, in units of J's mu; when there are enough; the least share of J that is taken to be above it."""
+_DENSE, _FEW, _HALVINGS = 96.0, 16, 18
+"""Points for each unit of log delta, fewer where it is small, and at least; steps in which a threshold is found."""
 
 
 def _present(mu: Fraction, low: float) -> Sum:
@@ -112,7 +112,7 @@ class AllocatedAdd(_Allocated):
 
 
 class AllocatedReplace(_Allocated):
-    """One value of the record against another one: the chords of bounds at some epsilons. delta is a falling convex function of
+    """One value of the record against another one: the chords of bounds at many epsilons. delta is a falling convex function of
     exp(epsilon), so it is below them, and beyond the last of them below the bound there. They take half a minute or so.
     """
 
@@ -131,10 +131,14 @@ class AllocatedReplace(_Allocated):
         return self
 
 
-def _at(parts: Parts, batches: int, epsilon: float) -> arb:
+def _summed(parts: Parts, epsilon: float) -> Sum:
+    """The Y at one epsilon, but for those that are certain."""
+    return reduce(Sum.plus, (_replaced(mu, exact(epsilon) / 2).repeated(times) for mu, times in parts))
+
+
+def _at(parts: Parts, batches: int, epsilon: float, law: Sum) -> arb:
     """A bound on delta of a replacement."""
     rest, half = batches - sum(times for _, times in parts), exact(epsilon) / 2
-    law = reduce(Sum.plus, (_replaced(mu, half).repeated(times) for mu, times in parts))
     found = half.exp() / batches * law.excess(2 * rest * half.sinh())
     return found.upper().min(gaussian_delta(2 * exact(parts[-1][0]), exact(epsilon)).upper())
 
@@ -142,12 +146,12 @@ def _at(parts: Parts, batches: int, epsilon: float) -> arb:
 @lru_cache(maxsize=64)
 def _points(parts: Parts, batches: int) -> list[tuple[float, arb, arb]]:
     """Epsilons from 0 on, exp(epsilon), and bounds on delta there, on a convex line."""
-    whole = sum(times for _, times in parts) == batches
-    found = _beside_gaussian(parts, batches) if whole else _where_it_bends(parts, batches)
-    line = list[tuple[float, arb, arb]]()
+    found, line = _Profile(parts, batches).read(), list[tuple[float, arb, arb]]()
     for epsilon in sorted(found):
         y, delta = exact(epsilon).exp(), found[epsilon]
-        # What is not seen to lie below the chord of its neighbours is left out.
+        # What is not seen to lie below the point before it, and below the chord of its neighbours, is left out.
+        if line and not delta < line[-1][2]:
+            continue
         while len(line) > 1 and not (line[-1][2] - line[-2][2]) * (y - line[-1][1]) < (delta - line[-1][2]) * (
             line[-1][1] - line[-2][1]
         ):
@@ -156,59 +160,82 @@ def _points(parts: Parts, batches: int) -> list[tuple[float, arb, arb]]:
     return line
 
 
-def _where_it_bends(parts: Parts, batches: int) -> dict[float, arb]:
-    """Bounds on delta by epsilon; where it bends most there are most of them."""
-    last = float(parts[-1][0]) / math.sqrt(batches)
-    found = {0.0: _at(parts, batches, 0.0)}
-    while found[max(found)] > _SMALLEST:
-        found[last] = _at(parts, batches, last)
-        last *= 2
-    while len(found) < _CHORDS:
-        log = {epsilon: float(found[epsilon].log()) for epsilon in sorted(found)}
-        start, end = max(pairwise(log), key=lambda pair: (log[pair[0]] - log[pair[1]]) ** 2 * math.exp(0.3 * log[pair[0]]))
-        found[(start + end) / 2] = _at(parts, batches, (start + end) / 2)
-    return found
+class _Profile:
+    """Bounds on delta at some epsilons, by a law for each, and between them (section 6).
 
-
-def _beside_gaussian(parts: Parts, batches: int) -> dict[float, arb]:
-    """Bounds on delta by epsilon, for an epoch with all batches: those of a few epsilons, and many that follow from them.
-
-    The epoch is no less than a Gaussian mechanism J with ``mu = 2 / sqrt(z_1^2 + ... + z_l^2)``, and the logarithm of
-    ``(delta - J) exp(epsilon^2 / (2 mu^2) - epsilon / 2)`` is convex in epsilon: below its chords (section 6).
+    J is the Gaussian mechanism with ``mu = 2 / sqrt(z_1^2 + ... + z_l^2)``.
     """
-    mu = 2 / exact(sum((times / each**2 for each, times in parts), Fraction(0))).sqrt()
-    unit = float(mu)
 
-    def falling(epsilon: arb) -> arb:
-        return epsilon**2 / (2 * mu**2) - epsilon / 2
+    def __init__(self, parts: Parts, batches: int) -> None:
+        self.parts, self.batches, self.rest = parts, batches, batches - sum(times for _, times in parts)
+        self.mu = 2 / exact(sum((times / each**2 for each, times in parts), Fraction(0))).sqrt()
+        self.law, self.delta = dict[float, Sum](), dict[float, arb]()
+        missed, unit = dict[tuple[float, float], float](), float(self.mu)
+        for k in _FIRST:
+            self.look(k * unit)
+        while self.delta[max(self.delta)] > _SMALLEST:
+            self.look(2 * max(self.delta))
 
-    known, excess = dict[float, arb](), dict[float, arb]()
+        def worth(pair: tuple[float, float]) -> float:
+            """What is above J, or half of the logarithm's fall, until it is measured what is missed; less where delta is small."""
+            above = math.inf if self.rest else -float((1 - self.excess(pair[0]) / self.delta[pair[0]]).log())
+            fall = float((self.delta[pair[0]] / self.delta[pair[1]]).log()) / 2
+            return missed.get(pair, min(fall, above)) * float(self.delta[pair[0]] * self.delta[pair[1]]) ** 0.15
 
-    def look(at: float) -> None:
-        least = gaussian_delta(mu, exact(at))
-        known[at] = _at(parts, batches, at).upper()
-        excess[at] = (known[at] - least).max(least * _LITTLE).log() + falling(exact(at))
+        while len(self.delta) < _CHORDS and worth(widest := max(pairwise(sorted(self.delta)), key=worth)) > _NEAR:
+            middle = sum(widest) / 2
+            told = self.between(*widest, middle)
+            self.look(middle)
+            missed[widest[0], middle] = missed[middle, widest[1]] = float((told / self.delta[middle]).log()) / 4
 
-    for k in _FIRST:
-        look(k * unit)
-    while known[max(known)] > _SMALLEST:
-        look(2 * max(known))
-    while len(known) < _CHORDS:
-        share = {at: float((excess[at] - falling(exact(at))).exp() / known[at] * known[at] ** 0.3) for at in known}
-        worth = {pair: max(share[at] for at in pair) * ((pair[1] - pair[0]) / unit) ** 2 for pair in pairwise(sorted(known))}
-        start, end = max(worth, key=worth.__getitem__)
-        if worth[start, end] < _NEAR:
-            break
-        look((start + end) / 2)
-    found = dict(known)
-    for start, end in pairwise(sorted(known)):
-        count = math.ceil((end - start) / unit * _DENSE) if start < _AROUND * unit else _FEW
-        for i in range(1, count):
-            at = start + (end - start) * i / count
-            share = (exact(at) - exact(start)) / (exact(end) - exact(start))
-            chord = excess[start] * (1 - share) + excess[end] * share - falling(exact(at))
-            found[at] = (gaussian_delta(mu, exact(at)) + chord.exp()).upper()
-    return found
+    def look(self, epsilon: float) -> None:
+        self.law[epsilon] = _summed(self.parts, epsilon)
+        self.delta[epsilon] = _at(self.parts, self.batches, epsilon, self.law[epsilon])
+
+    def excess(self, epsilon: float) -> arb:
+        """What is above J."""
+        least = gaussian_delta(self.mu, exact(epsilon))
+        return (self.delta[epsilon] - least).max(least * _LITTLE)
+
+    def between(self, start: float, end: float, epsilon: float) -> arb:
+        """The less of two bounds."""
+        traded = self.traded(start, end, epsilon)
+        return traded if self.rest else traded.min(self.beside_gaussian(start, end, epsilon))
+
+    def traded(self, start: float, end: float, epsilon: float) -> arb:
+        """``E (w U + v V)_+ <= w E (U - t/w)_+ + v E (V + t/v)_+``, whatever t is."""
+        (a, b, s), (first, second) = (exact(one) / 2 for one in (start, end, epsilon)), (self.law[start], self.law[end])
+        near, far = (b - s).sinh() / (b - a).sinh(), (s - a).sinh() / (b - a).sinh()
+        (least, other), ratio = (2 * self.rest * one.sinh() for one in (a, b)), float(near / far)
+        # Both are equally likely to count: a choice, made in floats.
+        low, high = first.index(float(least)), first.index(math.inf)
+        for _ in range(_HALVINGS):
+            x = first.value((low + high) / 2)
+            more = first.likely(x) > second.likely(float(other) - ratio * (x - float(least)))
+            low, high = ((low + high) / 2, high) if more else (low, (low + high) / 2)
+        x = exact(first.value(low))
+        told = near * first.excess(x) + far * second.excess(other - near / far * (x - least))
+        return (s.exp() / self.batches * told).upper()
+
+    def beside_gaussian(self, start: float, end: float, epsilon: float) -> arb:
+        """The logarithm of ``(delta - J) exp(epsilon^2 / (2 mu^2) - epsilon / 2)`` is convex in epsilon: below its chords."""
+
+        def falling(at: float) -> arb:
+            return exact(at) ** 2 / (2 * self.mu**2) - exact(at) / 2
+
+        share = (exact(epsilon) - exact(start)) / (exact(end) - exact(start))
+        first, last = (self.excess(at).log() + falling(at) for at in (start, end))
+        chord = first * (1 - share) + last * share - falling(epsilon)
+        return (gaussian_delta(self.mu, exact(epsilon)) + chord.exp()).upper()
+
+    def read(self) -> dict[float, arb]:
+        """Bounds at so many epsilons that their chords miss little."""
+        found = dict(self.delta)
+        for start, end in pairwise(sorted(self.delta)):
+            fall = float((self.delta[start] / self.delta[end]).log())
+            count = max(math.ceil(_DENSE * float(self.delta[start]) ** (1 / 12) * fall), _FEW)
+            found |= {at: self.between(start, end, at) for at in (start + (end - start) * i / count for i in range(1, count))}
+        return found
 
 
 def composed(run: Run) -> Statement:

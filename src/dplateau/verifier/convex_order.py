@@ -12,7 +12,7 @@ Lattices and what is dropped are choices, made in floats. Proof: ``docs/proofs/r
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,6 +123,22 @@ class Sum:
             mass.append(mass[-1] + one)
             moment.append(moment[-1] + one * place * arb(2) ** unit)
         return unit, [place for place, _ in points], mass, moment
+
+    def index(self, t: float) -> float:
+        """How many points lie below t, or all but one if t is infinite."""
+        unit, places, *_ = self._table
+        return bisect_left(places, math.ldexp(t, -unit)) if t < math.inf else len(places) - 1
+
+    def value(self, k: float) -> float:
+        """Where the k-th point lies, or what lies between two."""
+        unit, places, *_ = self._table
+        i = min(int(k), len(places) - 2)
+        return math.ldexp(places[i] + (k - i) * (places[i + 1] - places[i]), unit)
+
+    def likely(self, t: float) -> float:
+        """About the mass above t."""
+        unit, places, mass, _ = self._table
+        return float(mass[len(places) - bisect_right(places, math.ldexp(t, -unit))])
 
     def excess(self, t: arb) -> arb:
         """``E (V - t)_+``."""
