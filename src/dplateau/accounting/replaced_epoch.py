@@ -88,7 +88,7 @@ class _Profile:
             share = (epsilon - start) / (end - start)
             excess = self.excess(start) * (1 - share) + self.excess(end) * share - self.falling(epsilon)
             found = np.minimum(found, np.logaddexp(log_gdp_delta(self.mu, epsilon), excess))
-        return np.minimum(found + _ROUNDING, log_gdp_delta(self.without_sampling, epsilon))
+        return np.fmin(found + _ROUNDING, log_gdp_delta(self.without_sampling, epsilon))  # What overflowed is not a number.
 
     def _traded(self, start: float, end: float, epsilon: Array) -> Array:
         """By the sums at both ends and the best t: where both are equally likely to count."""
@@ -172,7 +172,7 @@ def _read(profile: _Profile) -> tuple[Array, Array]:
     read = dict[float, float]()
     for start, end in pairwise(sorted(profile.log_delta)):
         first, last = profile.log_delta[start], profile.log_delta[end]
-        count = _READ * math.exp(first / _SELDOM) * (first - last)
+        count = _READ * math.exp(first / _SELDOM) * (first - max(last, _SMALLEST))
         between = np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[1:-1]
         told = profile.between(start, end, between)
         read |= {start: first, **dict(zip(between.tolist(), told.tolist(), strict=True)), end: last}
