@@ -41,6 +41,8 @@ _MISSED: Final = 1e-4
 """The share of delta, times weight, that may be missed."""
 _READ, _SELDOM, _LEAST_READ = 64.0, 12.0, 12
 """The profile is read at so many epsilons for each unit of log delta, e times fewer where that is so much less, and at least."""
+_LITTLE: Final = 1e-6
+"""A bound on log delta that is above J by no more is not looked at again."""
 _HALVINGS: Final = 18
 """Of the place of t among the points of a law."""
 _CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
@@ -79,16 +81,15 @@ class _Profile:
 
     def between(self, start: float, end: float, epsilon: Array) -> Array:
         """log delta at epsilons between two neighbours that were looked at, rounded up."""
-        share = np.expm1(epsilon - start) / np.expm1(end - start)
-        if start in self.laws and end in self.laws:
-            found = self._traded(start, end, epsilon)
-        else:
-            found = np.logaddexp(self.log_delta[start] + np.log1p(-share), self.log_delta[end] + np.log(share))
+        found, left = log_gdp_delta(self.without_sampling, epsilon), np.ones(epsilon.size, bool)
         if not self.rest:
-            share = (epsilon - start) / (end - start)
+            share, least = (epsilon - start) / (end - start), log_gdp_delta(self.mu, epsilon)
             excess = self.excess(start) * (1 - share) + self.excess(end) * share - self.falling(epsilon)
-            found = np.minimum(found, np.logaddexp(log_gdp_delta(self.mu, epsilon), excess))
-        return np.fmin(found + _ROUNDING, log_gdp_delta(self.without_sampling, epsilon))  # What overflowed is not a number.
+            above = np.logaddexp(least, excess)
+            found, left = np.fmin(found, above + _ROUNDING), ~(above - least < _LITTLE)
+        if start in self.laws and end in self.laws and left.any():
+            found[left] = np.fmin(found[left], self._traded(start, end, epsilon[left]) + _ROUNDING)
+        return found
 
     def _traded(self, start: float, end: float, epsilon: Array) -> Array:
         """By the sums at both ends and the best t: where both are equally likely to count."""
@@ -155,7 +156,7 @@ def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
     missed = {pair: profile.may_miss(known, i) for i, pair in enumerate(pairwise(known))}
 
     def worth(pair: tuple[float, float]) -> float:
-        return missed[pair] * math.exp(_WEIGHT * (profile.log_delta[pair[0]] + profile.log_delta[pair[1]]) / 2)
+        return missed[pair] * math.exp(_WEIGHT * (sum(profile.log_delta[at] for at in pair) / 2 - profile.log_delta[0.0]))
 
     while len(missed) + 1 < points and worth(widest := max(missed, key=worth)) > _MISSED:
         (start, end), middle = widest, sum(widest) / 2
@@ -172,7 +173,7 @@ def _read(profile: _Profile) -> tuple[Array, Array]:
     read = dict[float, float]()
     for start, end in pairwise(sorted(profile.log_delta)):
         first, last = profile.log_delta[start], profile.log_delta[end]
-        count = _READ * math.exp(first / _SELDOM) * (first - max(last, _SMALLEST))
+        count = _READ * math.exp((first - profile.log_delta[0.0]) / _SELDOM) * (first - max(last, _SMALLEST))
         between = np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[1:-1]
         told = profile.between(start, end, between)
         read |= {start: first, **dict(zip(between.tolist(), told.tolist(), strict=True)), end: last}

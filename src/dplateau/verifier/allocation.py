@@ -180,7 +180,8 @@ class _Profile:
             """What is above J, or half of the logarithm's fall, until it is measured what is missed; less where delta is small."""
             above = math.inf if self.rest else -float((1 - self.excess(pair[0]) / self.delta[pair[0]]).log())
             fall = float((self.delta[pair[0]] / self.delta[pair[1]]).log()) / 2
-            return missed.get(pair, min(fall, above)) * float(self.delta[pair[0]] * self.delta[pair[1]]) ** 0.15
+            counts = float(self.delta[pair[0]] * self.delta[pair[1]] / self.delta[0.0] ** 2) ** 0.15
+            return missed.get(pair, min(fall, above)) * counts
 
         while len(self.delta) < _CHORDS and worth(widest := max(pairwise(sorted(self.delta)), key=worth)) > _NEAR:
             middle = sum(widest) / 2
@@ -233,7 +234,7 @@ class _Profile:
         found = dict(self.delta)
         for start, end in pairwise(sorted(self.delta)):
             fall = float((self.delta[start] / self.delta[end]).log())
-            count = max(math.ceil(_DENSE * float(self.delta[start]) ** (1 / 12) * fall), _FEW)
+            count = max(math.ceil(_DENSE * float(self.delta[start] / self.delta[0.0]) ** (1 / 12) * fall), _FEW)
             found |= {at: self.between(start, end, at) for at in (start + (end - start) * i / count for i in range(1, count))}
         return found
 
