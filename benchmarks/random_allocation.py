@@ -8,9 +8,11 @@ to the next is thrown away first.
 
 from __future__ import annotations
 
+import functools
+import sys
+
 import dplateau as dp
 from common import about, alternate, seconds, table
-from dplateau.accounting import log_normal_sums, random_allocation
 from dplateau.analyses import ExactCompositionBound
 
 SETTINGS = (
@@ -26,11 +28,12 @@ SIZE = 1_000
 
 
 def forget() -> None:
-    """Throw away the laws that are kept."""
-    for cached in (random_allocation._ratio, random_allocation._replaced, log_normal_sums.sum_of_log_normals):
-        cached.cache_clear()
-    for cached in (log_normal_sums._log_normals, log_normal_sums._log_normal):
-        cached.cache_clear()
+    """Throw away everything that the library keeps."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dplateau"):
+            for kept in list(vars(module).values()):
+                if isinstance(kept, functools._lru_cache_wrapper):
+                    kept.cache_clear()
 
 
 def run_of(noise: float, batches: int, epochs: int, adjacency: str = "add-remove") -> dp.Run:
@@ -65,7 +68,8 @@ def main() -> None:
             3,
         )
         what = f"z={noise:g}, {batches:,} batches, {epochs:,} epochs, delta={delta:g}"
-        shown = (f"{found.upper:.4f}", f"{found.width:.1e}", f"{other:.4f}", f"{epsilon(replaced, delta).upper:.4f}")
+        both = epsilon(replaced, delta)
+        shown = (f"{found.upper:.4f}", f"{found.width:.1e}", f"{other:.4f}", f"{both.lower:.4f} to {both.upper:.4f}")
         rows.append((what, *shown, *map(seconds, measured.values())))
     print(table(("run", "epsilon", "width", "Poisson", "replace", "time", "calibration", "time, replace"), rows))
 
