@@ -18,6 +18,7 @@ from flint import arb
 import dplateau as dp
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove
 from dplateau.accounting.random_allocation import AllocationReplace as AccountedReplace
+from dplateau.certificate import prove
 from dplateau.spec import Run
 from dplateau.verifier import allocation
 from dplateau.verifier.allocation import AllocatedAdd, AllocatedRemove, AllocatedReplace, composed
@@ -139,6 +140,42 @@ def test_a_replacement_costs_no_more_than_the_accountant_says() -> None:
         assert found.log() < float(law.log_delta(np.array([epsilon]))[0])
         # A presence is a replacement by a record without gradients.
         assert found > AllocatedRemove(parts, batches).profile(exact(epsilon))
+
+
+@pytest.mark.parametrize("mus", [(Fraction(1),) * 2, (Fraction(2, 5), Fraction(3, 2))])
+@pytest.mark.parametrize(("start", "end"), [(0.1, 0.9), (1.0, 1.5)])
+def test_thresholds_that_are_traded(mus, start, end) -> None:
+    """Between two epsilons: above the truth, and nearer to it than the chord."""
+    parts = ((mus[0], 2),) if mus[0] == mus[1] else tuple((mu, 1) for mu in mus)
+
+    def true(epsilon: float) -> float:
+        first, second = (float(mu) for mu in mus)
+
+        def rest(g: float) -> float:
+            return sinh_above(second, epsilon / 2, -2 * math.exp(-(first**2) / 2) * math.sinh(first * g - epsilon / 2))
+
+        return math.exp(epsilon / 2) / 2 * integral(rest, [epsilon / (2 * first), first, -first])
+
+    profile = object.__new__(allocation._Profile)
+    profile.parts, profile.batches, profile.rest, profile.law, profile.delta = parts, 2, 0, {}, {}
+    with precision():
+        for at in (start, end):
+            profile.look(at)
+        for share in (0.25, 0.5, 0.75):
+            epsilon = start + (end - start) * share
+            found, truth = profile.traded(start, end, epsilon), true(epsilon)
+            weight = math.expm1(epsilon - start) / math.expm1(end - start)
+            chord = true(start) * (1 - weight) + true(end) * weight
+            assert truth * (1 - 1e-10) < found
+            assert found < truth + 0.5 * (chord - truth) + 1e-4 * truth
+
+
+@pytest.mark.parametrize(("n", "size", "steps", "noise"), [(357, 73, 3, 3.5765), (55_500, 162, 111, 4.255), (60, 20, 6, 2.0)])
+def test_replacements_are_verified(n, size, steps, noise) -> None:
+    """Epochs that are cut short, and whole ones."""
+    one = dp.Run(n=n, sampling=dp.RandomAllocation(size), steps=steps, noise_multiplier=noise, adjacency="replace")
+    delta = min(2e-5, 0.05 / n)
+    assert prove(one, dp.account(one, delta=delta).epsilon, delta).verified
 
 
 def test_chords_of_a_replacement(monkeypatch) -> None:

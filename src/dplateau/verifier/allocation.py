@@ -35,7 +35,7 @@ _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
 _CHORDS, _SMALLEST, _GREATEST = 48, 1e-28, 6
 """Laws of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
-_FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 5e-5, 1e-20
+_FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 1e-5, 1e-20
 """Where the first of them are, in units of J's mu; when there are enough; the least share of J that is taken to be above it."""
 _DENSE, _FEW, _HALVINGS = 96.0, 16, 18
 """Points for each unit of log delta, fewer where it is small, and at least; steps in which a threshold is found."""

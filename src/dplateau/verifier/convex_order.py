@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from flint import arb, arb_poly
 
-_FINE, _SIGNED, _RARE = 512, 96, 1e-40
+_FINE, _SIGNED, _RARE = 512, 128, 1e-40
 """Points for the width of a law, and where values may be negative; mass, or mean, that a point at an end may have to be dropped."""
 
 
