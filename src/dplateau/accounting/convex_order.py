@@ -7,7 +7,8 @@ the middle of the law, or to 0. A sum that falls between its points is rounded
 - *upwards in the order*: its mass is split between the two neighbours, and the mean kept. What lies too far out becomes mass at 0
   and mean at infinity, which is above everything of that mass and mean. Where values may be negative, F must rise: too small a
   value becomes the least one, too large a one the greatest, with what is missing as mean at infinity;
-- *downwards*: what falls in a cell is merged into one mass at its mean.
+- *downwards*: what falls in a cell is merged into one mass at its mean. Where values may be negative, F must rise and be at least
+  0, and what lies too far out is left out.
 
 Nothing is subtracted: every mass is good to a relative error, which is known. Proof: ``docs/proofs/random-allocation.md``.
 """
@@ -212,7 +213,9 @@ class Law:
 
     def table(self) -> tuple[Array, Array]:
         """Where the masses lie, in ascending order, and the masses, but for those at 0 and infinity."""
-        value = np.concatenate([block.value for block in self.blocks])
+        value, place = (np.concatenate(parts) for parts in zip(*((block.value, block.place) for block in self.blocks), strict=True))
+        if self.signed:  # What lies above the points is good to a relative error too, and no less is meant.
+            value = value - 4 * self.error * (value - place)
         mass = np.concatenate([block.mass for block in self.blocks])
         order = np.argsort(value, kind="stable")
         order = order[mass[order] > 0]
@@ -365,7 +368,7 @@ def _placed(blocks: list[Block], law: Law) -> Law:
         merged = (
             Block(span.scale, 0, np.array([mass[end].sum()]), np.ldexp([mass[end] @ value[end] + further[end].sum()], -span.scale))
             for span, end in zip((first, last), ends, strict=True)
-            if mass[end].size
+            if mass[end].size and not law.signed
         )
         return replace(law, blocks=(*(Block(span.scale, span.start, *parts) for span, *parts in placed), *merged))
     kept = rows(np.bincount(row, stays, begin[-1]) + np.bincount(row + 1, up, begin[-1]))

@@ -108,8 +108,11 @@ def _log_normals(mu: float, fine: float, doublings: int, *, above: bool) -> Law:
     return half + half
 
 
-def _sinh(mu: float, shift: float) -> Law:
-    """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), for convex functions that rise."""
+@lru_cache(maxsize=128)
+def _sinh(mu: float, shift: float, *, above: bool) -> Law:
+    """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), or below it, for convex functions that rise and are
+    at least 0.
+    """
     if mu > _GREATEST:
         raise TooSlowError
     factor = 2 * math.exp(-(mu**2) / 2)
@@ -126,22 +129,22 @@ def _sinh(mu: float, shift: float) -> Law:
 
     ends, inner = ((at(-reach), at(reach + mu)) for reach in (_REACH_SIGNED, _SELDOM))
     spans = lattices(at(0), (at(1) - at(-1)) / 2, ends, inner, signed=True)
-    blocks = [
-        Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
-        for span, (lower, upper) in _split(spans, mu, inverse, share)
-    ]
+    split = _split(spans, mu, inverse, share)
+    if not above:  # What lies too far out is left out: it adds no less than 0.
+        return Law(tuple(Block(span.scale, span.start, low + up, up) for span, (low, up) in split), error=_ERROR, signed=True)
+    blocks = [Block(span.scale, span.start, np.append(low, 0.0) + np.append(0.0, up), None) for span, (low, up) in split]
     first, last = spans[0], spans[-1]
     low, high = (float(inverse(np.ldexp(float(place), span.scale))) for place, span in ((first.start, first), (last.stop, last)))
     ends = Block(first.scale, first.start, ndtr(np.array([low])), None), Block(last.scale, last.stop, ndtr(np.array([-high])), None)
     return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), error=_ERROR, signed=True)
 
 
-@lru_cache(maxsize=32)
-def _sinhs(mu: float, shift: float, doublings: int) -> Law:
-    """A law above that of the sum of 2^doublings independent ones."""
+@lru_cache(maxsize=64)
+def _sinhs(mu: float, shift: float, doublings: int, *, above: bool) -> Law:
+    """The same of the sum of 2^doublings independent ones."""
     if not doublings:
-        return _sinh(mu, shift)
-    half = _sinhs(mu, shift, doublings - 1)
+        return _sinh(mu, shift, above=above)
+    half = _sinhs(mu, shift, doublings - 1, above=above)
     return half + half
 
 
@@ -152,7 +155,8 @@ def _repeated(doubled: Callable[[int], Law], count: int) -> Law:
 
 class Excess(NamedTuple):
     """``E (V - t)_+`` of a law on points: the points x in ascending order, and at each of them, shape (k,), the mass from there on
-    and ``E (V - x)_+``; ``infinite`` is the mean at infinity, ``error`` bounds the relative errors.
+    and ``E (V - x)_+``; ``infinite`` is the mean at infinity, ``error`` bounds the relative errors, and is negative for bounds
+    from below.
     """
 
     x: Array
@@ -166,15 +170,15 @@ class Excess(NamedTuple):
         return np.append(self.right, 0.0)[np.searchsorted(self.x, t, side="right")]
 
     def __call__(self, t: Array) -> Array:
-        """``E (V - t)_+``, rounded up, for t from the least value on."""
+        """``E (V - t)_+``, rounded up, or down."""
         k = np.searchsorted(self.x, t)
         inside = np.minimum(k, self.x.size - 1)
         told = self.above[inside] + np.maximum(self.x[inside] - t, 0.0) * self.right[inside]
         return np.where(k < self.x.size, told, self.infinite) * (1 + self.error)
 
 
-def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float) -> Excess:
-    """``E (V - t)_+``, from above, for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
+def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float, *, above: bool = True) -> Excess:
+    """``E (V - t)_+`` for the sum V of independent ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1).
 
     Parameters
     ----------
@@ -182,17 +186,20 @@ def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float) -> Excess:
         Each mu > 0, and how many there are of it.
     shift : float
         At least 0.
+    above : bool
+        Whether it is no less, or no more.
 
     Raises
     ------
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    total = reduce(add, (_repeated(partial(_sinhs, mu, shift), count) for mu, count in parts))
+    total = reduce(add, (_repeated(partial(_sinhs, mu, shift, above=above), count) for mu, count in parts))
     x, mass = total.table()
     right = np.cumsum(mass[::-1])[::-1]
-    above = total.infinite + np.append(np.cumsum((np.diff(x) * right[1:])[::-1])[::-1], 0.0)
-    return Excess(x, right, above, total.infinite, total.error + 4 * ULP * (x.size + 4))
+    beyond = total.infinite + np.append(np.cumsum((np.diff(x) * right[1:])[::-1])[::-1], 0.0)
+    error = total.error + 4 * ULP * (x.size + 4)
+    return Excess(x, right, beyond, total.infinite, error if above else -error)
 
 
 @lru_cache(maxsize=64)

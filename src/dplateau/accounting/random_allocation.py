@@ -28,7 +28,7 @@ from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
-from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced
+from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
@@ -250,7 +250,7 @@ class AllocationAdd(_Allocated):
 
 @dataclass(frozen=True)
 class AllocationReplace(_Allocated):
-    """P is the mixture with centres e_j, Q the one with their opposites; symmetric. Delta is that of chords: it dominates only.
+    """P is the mixture with centres e_j, Q the one with their opposites; symmetric. Delta is that of chords, above or below.
 
     ``points`` says how many if the epoch is cut short.
     """
@@ -258,9 +258,13 @@ class AllocationReplace(_Allocated):
     turns = 2
     points: int = MOST
 
+    @property
+    def _table(self) -> tuple[Array, Array]:
+        return (replaced if self.safe else replaced_below)(self.parts, self.batches, self.points)
+
     def _chord(self, size: Array) -> tuple[Array, Array]:
         """Delta at ``size`` >= 0, and minus its slope in exp(epsilon)."""
-        epsilon, log_delta = replaced(self.parts, self.batches, self.points)
+        epsilon, log_delta = self._table
         y, delta = np.exp(epsilon), np.exp(log_delta)
         j = np.searchsorted(epsilon, size, side="right") - 1
         k = np.minimum(j, epsilon.size - 2)
@@ -271,7 +275,8 @@ class AllocationReplace(_Allocated):
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)
-        return symmetric_log_delta(epsilon, np.log(self._chord(np.abs(epsilon))[0]) + self._room)
+        with np.errstate(divide="ignore"):
+            return symmetric_log_delta(epsilon, np.log(self._chord(np.abs(epsilon))[0]) + self._room)
 
     def log_above(self, epsilon: Array) -> Array:
         # By symmetry Q(L > -e) = 1 - P(L >= e), and P(L >= e) is delta + exp(e) Q(L >= e).
@@ -282,7 +287,7 @@ class AllocationReplace(_Allocated):
 
     @property
     def _room(self) -> float:
-        return 1e-12
+        return 1e-12 if self.safe else -1e-12
 
     @property
     def reverse(self) -> StepLaw:
@@ -294,7 +299,7 @@ class AllocationReplace(_Allocated):
 
     @property
     def farthest(self) -> float:
-        return float(replaced(self.parts, self.batches, self.points)[0][-1])
+        return float(self._table[0][-1])
 
 
 def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Composition, ...]:
@@ -313,12 +318,13 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
         laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine), count) for parts, count in terms)
         return Composition(tuple(Repeated(law, count) for law, count in laws))
 
+    few = sum(count for _, count in whole) >= _PLENTY
+    replacement = (composed(partial(AllocationReplace, points=_CUT) if few else AllocationReplace),) if replacing else ()
     if replacing and safe:
-        few = sum(count for _, count in whole) >= _PLENTY
-        return (composed(partial(AllocationReplace, points=_CUT) if few else AllocationReplace),)
+        return replacement
     square = math.fsum(count * gaussian_part(parts) ** 2 for parts, count in whole)
     sums = (Composition((), math.sqrt(square)),) if replacing and square else ()
-    return composed(AllocationRemove), composed(AllocationAdd), *sums
+    return composed(AllocationRemove), composed(AllocationAdd), *sums, *replacement
 
 
 def _epochs(run: Run, batches: int, *, safe: bool) -> list[tuple[Parts, int]]:

@@ -1,8 +1,8 @@
-"""The privacy profile of one epoch of random allocation in which one record is replaced, from above.
+"""The privacy profile of one epoch of random allocation in which one record is replaced, from above and from below.
 
 With ``s = epsilon / 2`` it is ``e^s / l * E (V_s)_+`` of a sum V_s of independent ``2 exp(-mu_j^2/2) sinh(mu_j g_j - s)``,
-g_j ~ N(0, 1), of which a law above is known for one epsilon at a time (``log_normal_sums.sum_of_sinhs``). What lies between two of
-these epsilons follows from two facts (proof: ``docs/proofs/random-allocation.md``, section 6).
+g_j ~ N(0, 1), of which laws above and below are known for one epsilon at a time (``log_normal_sums.sum_of_sinhs``). What lies
+between two of these epsilons follows from two facts (proof: ``docs/proofs/random-allocation.md``, section 6).
 
 - ``V_s = e^-s A - e^s B`` is a mixture of the sums at both, with the weights ``w`` and ``v``. So for every t
   ``E (V_s)_+ <= w E (V - t/w)_+ + v E (V' + t/v)_+``. What this misses for the best t is small where A and B are nearly known once
@@ -43,6 +43,10 @@ _READ, _SELDOM, _LEAST_READ = 64.0, 12.0, 12
 """The profile is read at so many epsilons for each unit of log delta, e times fewer where that is so much less, and at least."""
 _LITTLE: Final = 1e-6
 """A bound on log delta that is above J by no more is not looked at again."""
+_MANY: Final = 16
+"""Of so many laws every second one is computed from below too, of twice as many every third one."""
+_APART: Final = 8
+"""Slopes are those of points so far apart in a table."""
 _HALVINGS: Final = 18
 """Of the place of t among the points of a law."""
 _CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
@@ -114,6 +118,46 @@ class _Profile:
         x, y = counting_from(low)
         return np.log((near * first(x) + far * second(y)) / (np.sinh(width) * self.batches)) + epsilon / 2
 
+    def below(self, epsilon: Array) -> Array:
+        """A bound on delta from below at epsilons up to the last one that was looked at."""
+        found = np.zeros(epsilon.size) if self.rest else np.exp(log_gdp_delta(self.mu, epsilon)) * (1 - _CLOSED)
+        known = [at for at in sorted(self.laws) if at < _GREATEST]
+        some = known[:: 1 + len(known) // _MANY]  # Laws from below take twice the time.
+        for before, at, after in zip([-math.inf, *some], some, [*some[1:], math.inf], strict=False):
+            with suppress(ArithmeticError):
+                law, least = sum_of_sinhs(self.parts, at / 2, above=False), self._least(at) * (1 + 16 * ULP)
+                here = epsilon == at
+                found[here] = np.fmax(found[here], math.exp(at / 2) / self.batches * float(law(np.array(least))) * (1 - _ROUNDING))
+                i = known.index(at)
+                for near, far in (((before < epsilon) & (epsilon < at), i + 1), ((at < epsilon) & (epsilon < after), i - 1)):
+                    if 0 <= far < len(known) and near.any():
+                        found[near] = np.fmax(found[near], self._beyond(law, at, known[far], epsilon[near]))
+        return found
+
+    def _beyond(self, law: Excess, at: float, far: float, epsilon: Array) -> Array:
+        """delta from below on the other side of ``at``, whose ``law`` is below: V there is a mixture of V at epsilon and at far."""
+        s, m, e = epsilon[:, None] / 2, at / 2, far / 2
+        # Roundings of the weights are as a larger epsilon, and a larger weight.
+        room = 16 * ULP * (1 + np.abs(np.sinh(m - s) / math.sinh(e - m))) * (1 + 2 * np.abs(np.sinh(e - s)))
+        s = s + room * (1 + s)
+        near, share = math.sinh(e - m) / np.sinh(e - s) * (1 + room), np.sinh(m - s) / np.sinh(e - s)
+        least, other = self._least(at) * (1 + 16 * ULP), self._least(far)
+
+        def told(b: Array) -> Array:
+            """With the thresholds that are right if B is b where A is e^epsilon B."""
+            y = least - 2 * b * np.exp(s) * np.sinh(m - s)
+            z = other + (y - least) / share
+            lower, upper = law(y), share * self.laws[far](z - 16 * ULP * (np.abs(z) + other + least / share))
+            return (lower - upper - 16 * ULP * (lower + upper)) / near
+
+        guess = self.batches * np.geomspace(1e-4, 100.0, 97)
+        value = told(guess)
+        for step in (1.155, 1.018):
+            best = np.take_along_axis(np.broadcast_to(guess, value.shape), np.argmax(value, axis=1)[:, None], 1)
+            guess = best * step ** np.arange(-4.0, 5.0)
+            value = told(guess)
+        return np.maximum(value.max(axis=1), 0.0) * np.exp(epsilon / 2) / self.batches * (1 - _ROUNDING)
+
     def falling(self, epsilon: Array | float) -> Array | float:
         """``a^2 s^2 / 2 - s``."""
         return epsilon**2 / (2 * self.mu**2) - epsilon / 2
@@ -142,11 +186,8 @@ class _Profile:
 
 
 @lru_cache(maxsize=64)
-def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
-    """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up.
-
-    An epoch that is cut short has fewer ``parts`` than ``batches``. No more than so many ``points`` have a law of their own.
-    """
+def _looked_at(parts: Parts, batches: int, points: int) -> _Profile:
+    """A profile with no more than so many laws, where most was missed."""
     profile = _Profile(parts, batches)
     for k in _FIRST:
         profile.look(k * profile.mu)
@@ -165,28 +206,74 @@ def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
         # Halving an interval divides what is missed by about four.
         missed[start, middle] = missed[middle, end] = max(told - profile.log_delta[middle], 0.0) / 4
         del missed[widest]
-    return _read(profile)
+    return profile
 
 
-def _read(profile: _Profile) -> tuple[Array, Array]:
-    """The bounds at so many epsilons that their chords miss little, on a convex line: it is above the profile, which is convex."""
-    read = dict[float, float]()
+def _grids(profile: _Profile) -> list[Array]:
+    """For each two neighbours the epsilons at which the profile is read, from the first on; the chords between miss little."""
+    grids = list[Array]()
     for start, end in pairwise(sorted(profile.log_delta)):
         first, last = profile.log_delta[start], profile.log_delta[end]
         count = _READ * math.exp((first - profile.log_delta[0.0]) / _SELDOM) * (first - max(last, _SMALLEST))
-        between = np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[1:-1]
-        told = profile.between(start, end, between)
-        read |= {start: first, **dict(zip(between.tolist(), told.tolist(), strict=True)), end: last}
-    y = {epsilon: math.expm1(min(epsilon, _GREATEST)) for epsilon in read}
-    delta, line = {epsilon: math.exp(log_delta) for epsilon, log_delta in read.items()}, list[float]()
+        grids.append(np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[:-1])
+    return grids
 
-    def bends(a: float, b: float, c: float) -> bool:
-        return (delta[b] - delta[a]) * (y[c] - y[b]) < (delta[c] - delta[b]) * (y[b] - y[a])
 
-    for epsilon in read:
-        if line and delta[epsilon] >= delta[line[-1]]:
-            continue
-        while len(line) > 1 and not bends(line[-2], line[-1], epsilon):
+@lru_cache(maxsize=64)
+def _read(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
+    """Epsilons, and log delta there, rounded up."""
+    profile = _looked_at(parts, batches, points)
+    known, grids = sorted(profile.log_delta), _grids(profile)
+    told = [
+        np.append(profile.log_delta[start], profile.between(start, end, grid[1:]))
+        for (start, end), grid in zip(pairwise(known), grids, strict=True)
+    ]
+    last = np.array(known[-1:])
+    return np.concatenate([*grids, last]), np.concatenate([*told, [profile.log_delta[known[-1]]]])
+
+
+def _convex(epsilon: Array, delta: Array) -> Array:
+    """Which points the greatest convex function of exp(epsilon) meets that is nowhere above them."""
+    y, height, line = np.expm1(np.minimum(epsilon, _GREATEST)).tolist(), delta.tolist(), list[int]()
+
+    def bends(a: int, b: int, c: int) -> bool:
+        return (height[b] - height[a]) * (y[c] - y[b]) < (height[c] - height[b]) * (y[b] - y[a])
+
+    for place in range(len(y)):
+        while len(line) > 1 and not bends(line[-2], line[-1], place):
             line.pop()
-        line.append(epsilon)
-    return np.array(line), np.array([read[epsilon] for epsilon in line])
+        line.append(place)
+    return np.array(line)
+
+
+@lru_cache(maxsize=64)
+def replaced(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
+    """Epsilons in ascending order from 0 on, shape (k,), and log delta there, rounded up: its chords are above the profile.
+
+    An epoch that is cut short has fewer ``parts`` than ``batches``. No more than so many ``points`` have a law of their own.
+    """
+    epsilon, log_delta = _read(parts, batches, points)
+    log_delta = np.minimum.accumulate(log_delta)
+    line = _convex(epsilon, np.exp(log_delta))
+    return epsilon[line], log_delta[line]
+
+
+@lru_cache(maxsize=64)
+def replaced_below(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
+    """The same, rounded down: its chords are below the profile, and it ends with 0."""
+    epsilon, log_delta = _read(parts, batches, points)
+    epsilon, log_delta = epsilon[epsilon < _GREATEST], log_delta[epsilon < _GREATEST]
+    below = _looked_at(parts, batches, points).below(epsilon)
+    above, y = np.exp(log_delta), np.expm1(epsilon)
+    # The slope is no steeper than on a line from before, nor than at 0, and no flatter than on a line that ends later.
+    steep, flat = np.full(y.size, -(1 - below[0]) / 2), np.zeros(y.size)
+    steep[_APART:] = np.maximum(steep[_APART:], (below[_APART:] - above[:-_APART]) / (y[_APART:] - y[:-_APART]) * (1 + _ROUNDING))
+    flat[:-_APART] = np.minimum(0.0, (above[_APART:] - below[:-_APART]) / (y[_APART:] - y[:-_APART]) * (1 - _ROUNDING))
+    chord, left, right = np.diff(below) / np.diff(y), steep[:-1], flat[1:]
+    share = np.clip((chord - left) * (right - chord) / np.maximum(right - left, 1e-300), 0.0, None)
+    gap = 1.001 * np.diff(y) * np.where((left < chord) & (chord < right), share, 0.0)
+    lowered = np.maximum(below - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
+    lowered[-1] = 0.0
+    line = _convex(epsilon, lowered)
+    with np.errstate(divide="ignore"):
+        return epsilon[line], np.log(lowered[line])
