@@ -185,7 +185,7 @@ class _Profile:
         return min(chord, max(float(self.between(start, end, np.array([middle]))[0] - below), 0.0))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2)  # It is large.
 def _looked_at(parts: Parts, batches: int, points: int) -> _Profile:
     """A profile with no more than so many laws, where most was missed."""
     profile = _Profile(parts, batches)
@@ -263,6 +263,8 @@ def replaced_below(parts: Parts, batches: int, points: int) -> tuple[Array, Arra
     """The same, rounded down: its chords are below the profile, and it ends with 0."""
     epsilon, log_delta = _read(parts, batches, points)
     epsilon, log_delta = epsilon[epsilon < _GREATEST], log_delta[epsilon < _GREATEST]
+    if epsilon.size < 2:
+        return np.array([0.0, _GREATEST]), np.full(2, -math.inf)
     below = _looked_at(parts, batches, points).below(epsilon)
     above, y = np.exp(log_delta), np.expm1(epsilon)
     # The slope is no steeper than on a line from before, nor than at 0, and no flatter than on a line that ends later.
@@ -272,7 +274,7 @@ def replaced_below(parts: Parts, batches: int, points: int) -> tuple[Array, Arra
     chord, left, right = np.diff(below) / np.diff(y), steep[:-1], flat[1:]
     share = np.clip((chord - left) * (right - chord) / np.maximum(right - left, 1e-300), 0.0, None)
     gap = 1.001 * np.diff(y) * np.where((left < chord) & (chord < right), share, 0.0)
-    lowered = np.maximum(below - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
+    lowered = np.maximum(below * (1 - _CLOSED) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
     lowered[-1] = 0.0
     line = _convex(epsilon, lowered)
     with np.errstate(divide="ignore"):
