@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -14,6 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import dplateau
+
+
+def forget() -> None:
+    """Throw away everything that the library keeps from one call to the next."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dplateau"):
+            for kept in list(vars(module).values()):
+                if isinstance(kept, functools._lru_cache_wrapper):
+                    kept.cache_clear()
 
 
 def peer(module: str) -> Any:

@@ -16,17 +16,10 @@ from collections.abc import Callable
 import numpy as np
 
 import dplateau as dp
-from common import about, alternate, median_ratio, peer, seconds, table
-from dplateau.accounting import log_normal_sums, random_allocation, reflection
-from dplateau.analyses import ANALYSES, reflection_coupling, start_distance
+from common import about, alternate, forget, median_ratio, peer, seconds, table
+from dplateau.analyses import ANALYSES
 from dplateau.analyses.last_uses import varying_steps
 
-KEPT = (
-    *(reflection_coupling._member, reflection_coupling._look_backs, start_distance.starts, reflection._operator),
-    *(random_allocation._ratio, random_allocation._replaced),
-    *(log_normal_sums._log_normal, log_normal_sums._log_normals, log_normal_sums.sum_of_log_normals),
-)
-"""What is remembered from one call to the next."""
 STEPS, PLACES, BATCH, DELTA = 1_000_000, 1_000, 100, 1e-5
 DECAYING = tuple((0.5 / np.sqrt(1 + np.arange(STEPS) / 1e5)).tolist())
 
@@ -76,8 +69,7 @@ def forgetting() -> dict[str, Callable[[], object]]:
 
     def fresh(call: Callable[[], object]) -> Callable[[], object]:
         def start() -> object:
-            for kept in KEPT:
-                kept.cache_clear()
+            forget()
             return call()
 
         return start

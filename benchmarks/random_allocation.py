@@ -8,11 +8,8 @@ to the next is thrown away first.
 
 from __future__ import annotations
 
-import functools
-import sys
-
 import dplateau as dp
-from common import about, alternate, seconds, table
+from common import about, alternate, forget, seconds, table
 from dplateau.analyses import ExactCompositionBound
 
 SETTINGS = (
@@ -25,15 +22,6 @@ SETTINGS = (
     (1.0, 10_000, 1_000, 1e-10),
 )
 SIZE = 1_000
-
-
-def forget() -> None:
-    """Throw away everything that the library keeps."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("dplateau"):
-            for kept in list(vars(module).values()):
-                if isinstance(kept, functools._lru_cache_wrapper):
-                    kept.cache_clear()
 
 
 def run_of(noise: float, batches: int, epochs: int, adjacency: str = "add-remove") -> dp.Run:

@@ -213,9 +213,9 @@ class Law:
 
     def table(self) -> tuple[Array, Array]:
         """Where the masses lie, in ascending order, and the masses, but for those at 0 and infinity."""
-        value, place = (np.concatenate(parts) for parts in zip(*((block.value, block.place) for block in self.blocks), strict=True))
+        value = np.concatenate([block.value for block in self.blocks])
         if self.signed:  # What lies above the points is good to a relative error too, and no less is meant.
-            value = value - 4 * self.error * (value - place)
+            value = value - 4 * self.error * (value - np.concatenate([block.place for block in self.blocks]))
         mass = np.concatenate([block.mass for block in self.blocks])
         order = np.argsort(value, kind="stable")
         order = order[mass[order] > 0]

@@ -108,7 +108,6 @@ def _log_normals(mu: float, fine: float, doublings: int, *, above: bool) -> Law:
     return half + half
 
 
-@lru_cache(maxsize=128)
 def _sinh(mu: float, shift: float, *, above: bool) -> Law:
     """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), or below it, for convex functions that rise and are
     at least 0.

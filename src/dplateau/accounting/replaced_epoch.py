@@ -209,27 +209,17 @@ def _looked_at(parts: Parts, batches: int, points: int) -> _Profile:
     return profile
 
 
-def _grids(profile: _Profile) -> list[Array]:
-    """For each two neighbours the epsilons at which the profile is read, from the first on; the chords between miss little."""
-    grids = list[Array]()
-    for start, end in pairwise(sorted(profile.log_delta)):
-        first, last = profile.log_delta[start], profile.log_delta[end]
-        count = _READ * math.exp((first - profile.log_delta[0.0]) / _SELDOM) * (first - max(last, _SMALLEST))
-        grids.append(np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[:-1])
-    return grids
-
-
 @lru_cache(maxsize=64)
 def _read(parts: Parts, batches: int, points: int) -> tuple[Array, Array]:
-    """Epsilons, and log delta there, rounded up."""
-    profile = _looked_at(parts, batches, points)
-    known, grids = sorted(profile.log_delta), _grids(profile)
-    told = [
-        np.append(profile.log_delta[start], profile.between(start, end, grid[1:]))
-        for (start, end), grid in zip(pairwise(known), grids, strict=True)
-    ]
-    last = np.array(known[-1:])
-    return np.concatenate([*grids, last]), np.concatenate([*told, [profile.log_delta[known[-1]]]])
+    """Epsilons, so many that the chords between miss little, and log delta there, rounded up."""
+    profile, epsilon, log_delta = _looked_at(parts, batches, points), list[Array](), list[Array]()
+    known = sorted(profile.log_delta)
+    for start, end in pairwise(known):
+        first, last = profile.log_delta[start], profile.log_delta[end]
+        count = _READ * math.exp((first - profile.log_delta[0.0]) / _SELDOM) * (first - max(last, _SMALLEST))
+        epsilon.append(np.linspace(start, end, max(math.ceil(count), _LEAST_READ) + 1)[:-1])
+        log_delta.append(np.append(first, profile.between(start, end, epsilon[-1][1:])))
+    return np.append(np.concatenate(epsilon), known[-1]), np.append(np.concatenate(log_delta), profile.log_delta[known[-1]])
 
 
 def _convex(epsilon: Array, delta: Array) -> Array:
