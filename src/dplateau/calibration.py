@@ -11,11 +11,14 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import Bound, ExactComposition, Guarantee, NotApplicable, compositions, gdp_mu
+from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn, sensitivity
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import about_epsilon
+from dplateau.accounting.terms import Composition
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
+from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.runs import runs_of
@@ -87,10 +90,22 @@ def _closed(run: Run, epsilon: float, delta: float) -> float:
 def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
     """Where composition costs about ``epsilon``."""
 
-    def composed(x: float) -> float:
-        return about_epsilon(compositions(drawn(_louder(run, math.exp(x))))[0][0], delta, 0.0)
+    def once(x: float) -> Composition:
+        return compositions(drawn(_louder(run, math.exp(x))))[0][0]
 
-    return _reached(composed, epsilon, (_closed(run, epsilon, delta), _SLOPE), _ROUGH, _floor(run), rough=True)
+    def tilted(x: float) -> float:
+        return about_epsilon(once(x), delta, 0.0)
+
+    def convolved(x: float) -> float:
+        return rough_lattice_epsilon(once(x), delta)
+
+    floor = _floor(run)
+    place = _reached(tilted, epsilon, (_closed(run, epsilon, delta), _SLOPE), _ROUGH, floor, rough=True)
+    if few_draws(once(0.0)) and not run.sampling.allocated:
+        with suppress(ArithmeticError, ValueError):
+            # To a hundredth: the slope is known, and the last step is a secant's.
+            place = _reached(convolved, epsilon * (1 + _NEARLY / 2), place, _NEARLY, floor, rough=True)
+    return place
 
 
 def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[Place, list[Curve], float]:
@@ -132,6 +147,7 @@ class _Spent:
     def __init__(self, leading: Sequence[Analysis], delta: float, vary: str) -> None:
         self.leading, self.delta, self.vary = leading, delta, vary
         self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
+        self.guessed: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
         self.known: dict[Run | Runs, float] = {}
         self.by: dict[Run, dict[str, tuple[float, Guarantee]]] = {}
 
@@ -159,9 +175,10 @@ class _Spent:
     def _least(self, candidate: Run, *, about: bool = False) -> float:
         level, best = math.log(largest(candidate.noise_multiplier)), math.inf
         by: dict[str, tuple[float, Guarantee]] = {}
+        heard = self.guessed if about else self.said
         # The last one that was least comes first.
-        for analysis in sorted(self.leading, key=lambda one: self.said[one.name][-1][1] if self.said[one.name] else math.inf):
-            said = self.said[analysis.name]
+        for analysis in sorted(self.leading, key=lambda one: heard[one.name][-1][1] if heard[one.name] else math.inf):
+            said = heard[analysis.name]
             if self.vary == "noise_multiplier" and _lowest(said, level) > math.log(max(best * _BEHIND, _LEAST)):
                 continue
             if analysis.why_not(candidate) is None:
@@ -172,8 +189,10 @@ class _Spent:
                     read = guarantee.upper(self.delta)
                     by[analysis.name] = read, guarantee
                 best = min(best, read)
+                if about:
+                    said.append((level, math.log(max(read, _LEAST))))
                 if not about or (candidate.steps >= _MANY and read >= _TOLD):
-                    said.append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
+                    self.said[analysis.name].append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
         if not about:
             self.by[candidate] = by
         return best

@@ -179,20 +179,21 @@ class Law:
         """The mean."""
         return self.infinite + sum(float(block.mass @ block.value) for block in self.blocks)
 
-    def _spaced(self, scale: int) -> list[Block]:
-        """What lies on the lattice of this spacing."""
-        return _together([block for block in self.blocks if block.scale == scale])
+    @cached_property
+    def _spaced(self) -> dict[int, list[Block]]:
+        """What lies on the lattice of each spacing."""
+        return {scale: _together(blocks) for scale, blocks in _by_scale(self.blocks).items()}
 
     def __add__(self, other: Law) -> Law:
         """The law of the sum of two independent variables, rounded as both are."""
-        scales = sorted({block.scale for block in (*self.blocks, *other.blocks)})
+        scales = sorted({*self._spaced, *other._spaced})
         pairs, fine, other_fine = list[tuple[Block, Block]](), list[Block](), list[Block]()
         for scale in scales:
-            mine, fine = self._spaced(scale), _joined(b.coarser(scale) for b in fine)
+            mine, fine = self._spaced.get(scale, []), [b.coarser(scale) for b in _joined(fine)]
             if self is other:  # Each pair of two spacings occurs twice.
                 pairs += product(mine, _together([*mine, *(block.doubled() for block in fine)]))
             else:
-                others, other_fine = other._spaced(scale), _joined(b.coarser(scale) for b in other_fine)
+                others, other_fine = other._spaced.get(scale, []), [b.coarser(scale) for b in _joined(other_fine)]
                 pairs += (*product(mine, _together([*others, *other_fine])), *product(fine, others))
                 other_fine += others
             fine += mine
@@ -283,13 +284,17 @@ def _aligned(pieces: list[tuple[float, float, int]]) -> Iterator[Span]:
             yield Span(scale, begin, stop)
 
 
+def _by_scale(blocks: Iterable[Block]) -> dict[int, list[Block]]:
+    found: dict[int, list[Block]] = {}
+    for block in blocks:
+        found.setdefault(block.scale, []).append(block)
+    return found
+
+
 def _joined(blocks: Iterable[Block]) -> list[Block]:
     """The same masses with one block for each spacing."""
-    by_scale: dict[int, list[Block]] = {}
-    for block in blocks:
-        by_scale.setdefault(block.scale, []).append(block)
     found: list[Block] = []
-    for scale, alike in by_scale.items():
+    for scale, alike in _by_scale(blocks).items():
         if len(alike) == 1:
             found += alike
             continue
@@ -323,13 +328,17 @@ def _together(blocks: list[Block]) -> list[Block]:
 
 def _suited(value: Array, mass: Array, law: Law) -> list[Span]:
     """Lattices that suit these masses, whose values ascend."""
-    share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])[::-1]
-    left, middle, right = (float(value[min(np.searchsorted(share, q), value.size - 1)]) for q in (0.16, 0.5, 0.84))
+    share, far = np.cumsum(mass), np.cumsum((mass * np.maximum(value, 0.0))[::-1])
+    left, middle, right = (float(value[min(k, value.size - 1)]) for k in np.searchsorted(share, (0.16, 0.5, 0.84)))
+    least = 0 if law.signed else int(np.searchsorted(value, 0.0, "right"))
 
     def between(rare: float) -> tuple[float, float]:
         """What lies further out has no more mass, or share of the mean."""
-        low = np.flatnonzero((share > rare) & (law.signed | (value > 0)))[0]
-        return float(value[low]), float(value[np.flatnonzero((far >= rare * far[0]) & (mass > 0))[-1]])
+        low = max(int(np.searchsorted(share, rare, "right")), least)
+        high = value.size - 1 - int(np.searchsorted(far, rare * far[-1]))
+        while not mass[high] > 0:
+            high -= 1
+        return float(value[low]), float(value[high])
 
     low, high = between(_RARE_SIGNED if law.signed else _RARE if law.fine < CLOSE else _RARE_COARSE)
     middle = max(middle, low)

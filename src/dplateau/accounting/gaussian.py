@@ -18,7 +18,8 @@ Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52
 _LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 _SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)
-_UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(20)[0] + 1) / 2, np.polynomial.legendre.leggauss(20)[1] / 2
+_UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(8)[0] + 1) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
+"""On an interval of length 1 or less from -1/2 on, 8 points integrate a Mills ratio's slope to 1.4e-15 of it."""
 
 _LARGEST_MU: Final = 1e100
 SLACK: Final = 1e-12

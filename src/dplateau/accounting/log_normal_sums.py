@@ -34,7 +34,6 @@ _QUADRATURE: Final = math.log(1e-14)
 """Log of the greatest relative error of a cell's integral."""
 
 
-@lru_cache(maxsize=64)
 def _log_normal(mu: float, fine: float, *, above: bool) -> Law:
     """The law of ``exp(mu g - mu^2/2)``, g ~ N(0, 1), whose mean is 1."""
     if mu > _GREATEST:
@@ -99,13 +98,19 @@ def _split(
         yield span, np.add.reduceat(np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)]), first, axis=1)
 
 
-@lru_cache(maxsize=256)
-def _log_normals(mu: float, fine: float, doublings: int, *, above: bool) -> Law:
-    """The law of the sum of 2^doublings independent ones."""
-    if not doublings:
-        return _log_normal(mu, fine, above=above)
-    half = _log_normals(mu, fine, doublings - 1, above=above)
+def _sum(times: Callable[[int], Law], count: int) -> Law:
+    """The law of the sum of ``count`` > 1 independent variables, by the laws of sums of fewer."""
+    most = 1 << count.bit_length() - 1
+    if count > most:
+        return times(count - most) + times(most)
+    half = times(count // 2)
     return half + half
+
+
+@lru_cache(maxsize=256)
+def _log_normals(mu: float, fine: float, count: int, *, above: bool) -> Law:
+    """The law of the sum of ``count`` independent ones."""
+    return _sum(partial(_log_normals, mu, fine, above=above), count) if count > 1 else _log_normal(mu, fine, above=above)
 
 
 def _sinh(mu: float, shift: float, *, above: bool) -> Law:
@@ -139,17 +144,9 @@ def _sinh(mu: float, shift: float, *, above: bool) -> Law:
 
 
 @lru_cache(maxsize=64)
-def _sinhs(mu: float, shift: float, doublings: int, *, above: bool) -> Law:
-    """The same of the sum of 2^doublings independent ones."""
-    if not doublings:
-        return _sinh(mu, shift, above=above)
-    half = _sinhs(mu, shift, doublings - 1, above=above)
-    return half + half
-
-
-def _repeated(doubled: Callable[[int], Law], count: int) -> Law:
-    """The law of the sum of ``count`` independent variables, by those of 2^k of them."""
-    return reduce(add, (doubled(k) for k in range(count.bit_length()) if count >> k & 1))
+def _sinhs(mu: float, shift: float, count: int, *, above: bool) -> Law:
+    """The same of the sum of ``count`` independent ones."""
+    return _sum(partial(_sinhs, mu, shift, above=above), count) if count > 1 else _sinh(mu, shift, above=above)
 
 
 class Excess(NamedTuple):
@@ -193,7 +190,7 @@ def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float, *, above: b
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    total = reduce(add, (_repeated(partial(_sinhs, mu, shift, above=above), count) for mu, count in parts))
+    total = reduce(add, (_sinhs(mu, shift, count, above=above) for mu, count in parts))
     x, mass = total.table()
     right = np.cumsum(mass[::-1])[::-1]
     beyond = total.infinite + np.append(np.cumsum((np.diff(x) * right[1:])[::-1])[::-1], 0.0)
@@ -221,7 +218,7 @@ def sum_of_log_normals(parts: tuple[tuple[float, int], ...], constant: int, *, a
     TooSlowError
         A mu is so large that the lattices would span more than floating-point numbers do well.
     """
-    laws = [_repeated(partial(_log_normals, mu, fine, above=above), count) for mu, count in parts]
+    laws = [_log_normals(mu, fine, count, above=above) for mu, count in parts]
     if constant:
         scale = min(0, *(block.scale for law in laws for block in law.blocks))  # Coarser lattices have the point, too.
         laws.append(Law((Block(scale, constant << -scale, np.ones(1), None if above else np.zeros(1)),), error=0.0, fine=fine))

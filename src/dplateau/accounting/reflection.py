@@ -136,7 +136,9 @@ def _apart(free: _Free, grid: Array, diameter: float) -> Apart:
         if math.isinf(diameter):
             return free(distance)
         place = min(distance / diameter, 1.0) * _CELLS
-        return min(free(min(distance, diameter)), float(np.interp(place, np.arange(_CELLS + 1), grid)) * _UP)
+        cell = min(int(place), _CELLS - 1)
+        low, high = float(grid[cell]), float(grid[cell + 1])
+        return min(free(min(distance, diameter)), (low + (high - low) * (place - cell)) * _UP)
 
     return probability
 
@@ -220,7 +222,9 @@ def _operator(contraction: float, extra: float, variance: float) -> Callable[[Ar
     bend_met = (contraction * width) ** 2 / 8 * 2 * _STEEPEST / deviation**2
 
     def apply(bound: Array) -> Array:
-        jumps = -np.diff(np.append(np.diff(bound), 0.0)) / width
+        jumps = bound[1:] - bound[:-1]
+        jumps[:-1] -= jumps[1:]
+        jumps /= width
         size = np.abs(jumps)
         mean = kept @ jumps + met[:, 0] * bound[0]
         return (mean + bend @ size + bend_met * bound[0]) * _UP + _ROUNDING * bound.max()

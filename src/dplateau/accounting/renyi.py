@@ -61,11 +61,7 @@ class RenyiDP(Guarantee):
         return max(renyi_divergence(direction, order) for direction in self.directions)
 
     def epsilon(self, delta: float) -> Enclosure:
-
-        def at(order: float, divergence: float) -> float:
-            return min(max(convert(order, divergence, delta, classical=self.classical), 0.0), _LARGEST)
-
-        least = self._least(at)
+        least = self._least(_epsilons(delta, classical=self.classical))
         return Enclosure(0.0, least if least < _LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
@@ -81,14 +77,6 @@ class RenyiDP(Guarantee):
 
         The search takes K without its error; the value is that of the certified divergence, which is looked up at the best order.
         """
-        axes = [RealAxis(composition) for composition in self.directions]
-
-        def rough(x: float) -> float:
-            order = 1 + math.exp(x)
-            try:
-                return f(order, max(axis(order - 1)[0] for axis in axes) / (order - 1))
-            except (TooSlowError, OverflowError):
-                return f(order, math.inf)
 
         def certified(x: float) -> float:
             order = 1 + math.exp(x)
@@ -97,10 +85,29 @@ class RenyiDP(Guarantee):
         with np.errstate(all="ignore"):
             if self.orders:
                 return min(certified(math.log(order - 1)) for order in self.orders)
-            x, value = minimum(rough, *_SEARCH, xtol=0.02)
+            x, value = _search(self.directions, f)
             found = certified(x)
             # Where K can be computed but not bounded, the bound itself is searched.
             return found if found <= value + 1e-3 * (1 + abs(value)) else minimum(certified, *_SEARCH, xtol=0.02)[1]
+
+
+def _epsilons(delta: float, *, classical: bool) -> Callable[[float, float], float]:
+    """The epsilon of an order and its divergence, as far as it is told apart from infinity."""
+    return lambda order, divergence: min(max(convert(order, divergence, delta, classical=classical), 0.0), _LARGEST)
+
+
+def _search(directions: tuple[Composition, ...], f: Callable[[float, float], float]) -> tuple[float, float]:
+    """log(order - 1) at which ``f(order, divergence)`` is about the least, and its value, of K without its error."""
+    axes = [RealAxis(composition) for composition in directions]
+
+    def rough(x: float) -> float:
+        order = 1 + math.exp(x)
+        try:
+            return f(order, max(axis(order - 1)[0] for axis in axes) / (order - 1))
+        except (TooSlowError, OverflowError):
+            return f(order, math.inf)
+
+    return minimum(rough, *_SEARCH, xtol=0.02)
 
 
 def about_epsilon(composition: Composition, delta: float, near: float = _NEAR) -> float:
@@ -111,4 +118,6 @@ def about_epsilon(composition: Composition, delta: float, near: float = _NEAR) -
     with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
         if near < (value := rough_epsilon(composition, delta)) < math.inf:
             return value
-    return RenyiDP((composition,)).upper(delta)
+    with np.errstate(all="ignore"):
+        least = _search((composition,), _epsilons(delta, classical=False))[1]
+    return least if least < _LARGEST else math.inf

@@ -35,18 +35,18 @@ def taut_string(rise: Array, room: Array) -> Array:
 
 def _short(rise: Array, room: Array) -> Array:
     """The slope at k is the max over first <= k of the min over last >= k of the mean slope between the two."""
-    count = rise.shape[-1]
-    up, along = (np.concatenate([np.zeros((*part.shape[:-1], 1)), np.cumsum(part, axis=-1)], axis=-1) for part in (rise, room))
-    mean = np.full((*rise.shape[:-1], count, count), np.inf)
+    rise, room = (np.ascontiguousarray(np.moveaxis(part, -1, 0)) for part in (rise, room))
+    up, along = (np.concatenate([np.zeros((1, *part.shape[1:])), np.cumsum(part, axis=0)]) for part in (rise, room))
+    slopes = np.full(rise.shape, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for first in range(count):
-            for last in range(first, count):
-                slope = (up[..., last + 1] - up[..., first]) / (along[..., last + 1] - along[..., first])
+        for first in range(len(rise)):
+            least = np.inf
+            for last in reversed(range(first, len(rise))):
+                slope = (up[last + 1] - up[first]) / (along[last + 1] - along[first])
                 # Without room the jump waits: only longer stretches have a slope.
-                mean[..., first, last] = np.where(along[..., last + 1] > along[..., first], slope, np.inf)
-        least = np.minimum.accumulate(mean[..., ::-1], axis=-1)[..., ::-1]
-        slopes = np.maximum.accumulate(least, axis=-2)[..., range(count), range(count)]
-        return np.where(room > 0, slopes**2 * room, np.where(np.isinf(slopes) & (rise > 0), np.inf, 0.0)).sum(axis=-1)
+                least = np.minimum(least, np.where(along[last + 1] > along[first], slope, np.inf))
+                slopes[last] = np.maximum(slopes[last], least)
+        return np.where(room > 0, slopes**2 * room, np.where(np.isinf(slopes) & (rise > 0), np.inf, 0.0)).sum(axis=0)
 
 
 def _long(rise: Array, room: Array) -> float:

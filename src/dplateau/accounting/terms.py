@@ -45,19 +45,20 @@ def _equally_spaced(nodes: Nodes, c: float, at: Array) -> tuple[Array, Array]:
     first, rounding = nodes.excess(c, at[:1])
     tilted = np.exp(nodes.log_p + c * nodes.loss)
 
-    def turned(omega: Array, loss: Array) -> Array:
-        half = np.multiply.outer(omega / 2, loss)
-        sine = np.sin(half)
-        return 2 * sine * (1j * np.cos(half) - sine)
+    def turned(omega: Array) -> Array:
+        half = np.multiply.outer(omega / 2, nodes.loss)
+        sine, value = np.sin(half), np.empty(half.shape, complex)
+        value.real, value.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+        return value
 
     value = np.zeros((-(-at.size // short), short), complex)
     # Small products: beyond some size a linear algebra library starts threads, which costs more than the product.
-    parts = np.array_split(np.arange(tilted.size), 1 + tilted.size * short**2 // _PRODUCT)
-    for part in parts:
-        u, v = turned(at[::short], nodes.loss[part]) * tilted[part], turned(at[:short], nodes.loss[part])
-        value += u @ v.T + u.sum(axis=1)[:, None] + v @ tilted[part]
+    count = min(1 + tilted.size * short**2 // _PRODUCT, tilted.size)
+    factors = turned(at[::short]) * tilted, turned(at[:short]), tilted
+    for u, v, weight in zip(*(np.array_split(factor, count, axis=-1) for factor in factors), strict=True):
+        value += u @ v.T + u.sum(axis=1)[:, None] + v @ weight
     # Each factor is good to a few roundings of a |L|, and a sum of J terms to J/2 of the sum of the sizes, |u v| + |u| + |v|.
-    scale = 3 * (6 + np.abs(nodes.log_p) + np.abs(c * nodes.loss)) + 16 + 1.5 * (parts[0].size + len(parts))
+    scale = 3 * (6 + np.abs(nodes.log_p) + np.abs(c * nodes.loss)) + 16 + 1.5 * (-(-tilted.size // count) + count)
     return first + value.ravel()[: at.size], rounding + ULP * at * ((scale * tilted) @ np.abs(nodes.loss))
 
 

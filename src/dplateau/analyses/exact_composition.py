@@ -12,15 +12,21 @@ from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
 from dplateau.accounting.random_allocation import ALLOCATED, allocations
 from dplateau.accounting.renyi import about_epsilon
+from dplateau.accounting.terms import Composition
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
 
 _COARSE, _TINY = 1 / 64, 1e-16
 """The lattices of a search under random allocation, where delta is larger than this."""
 _FEW: Final = 24.0
-"""With no more expected draws a small lattice says more than a tilted Gaussian."""
+"""So many expected draws are few."""
 _WIDE: Final = 1e-4
 """Beside an epoch with a replaced record, whose law takes seconds then, even a certified epsilon of drawn batches is at once."""
+
+
+def few_draws(composition: Composition) -> bool:
+    """Whether so few draws of a record are expected that a small lattice says more than a tilted Gaussian."""
+    return 0 < composition.steps * composition.rate <= _FEW
 
 
 class ExactCompositionBound(Analysis):
@@ -51,7 +57,7 @@ class ExactCompositionBound(Analysis):
     def about(self, run: Run, delta: float) -> float:
         # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
         allocated, one = run.sampling.allocated, compositions(drawn(run))[0][0]
-        few = 0 < one.steps * one.rate <= _FEW
+        few = few_draws(one)
         if allocated and run.adjacency == "add-remove":
             with suppress(ArithmeticError, ValueError):
                 fine = _COARSE if delta > _TINY else FINE
@@ -59,7 +65,7 @@ class ExactCompositionBound(Analysis):
                 return about * (1 - (4.5 if few else 3) * ALLOCATED)
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
-            return about * (1 + (11 if few else 4) * ALLOCATED)
+            return about * (1 + (11 if few else 3.4) * ALLOCATED)
         with suppress(ArithmeticError, ValueError):
             if few:
                 return rough_lattice_epsilon(one, delta)
