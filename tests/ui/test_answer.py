@@ -204,6 +204,20 @@ def test_where_few_draws_decide_the_noise_is_that_of_calibrate():
     assert said["epsilon"] <= 1
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(n=4_484_069, sampling="fixed-size", batch=4950, epochs=22, epsilon=0.33, delta=4.5e-5, last=False),
+        Settings(n=241_019, sampling="fixed-size", batch=45, epochs=1.1, epsilon=0.14, delta=2.4e-11, adjacency="replace"),
+        Settings(n=15_000, sampling="poisson", batch=10, epochs=2, epsilon=1, delta=1e-6, adjacency="replace"),
+    ],
+    ids=lambda settings: f"{settings.n} rows",
+)
+def test_the_first_number_is_near_where_few_draws_are_expected(settings):
+    # A tilted Gaussian alone is off by 4, 141 and 18 % here.
+    assert rough(settings) == pytest.approx(composition(settings).noise, rel=0.01)
+
+
 @pytest.mark.parametrize("settings", EVERY, ids=names)
 def test_plateau_agrees_with_account(settings):
     parts = [answer(settings, "plateau", piece) for piece in range(pieces(settings, "plateau"))]
