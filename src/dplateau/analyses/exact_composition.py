@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import Final
 
@@ -65,7 +66,8 @@ class ExactCompositionBound(Analysis):
                 return about * (1 - (4.5 if few else 3) * ALLOCATED)
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
-            return about * (1 + (11 if few else 3.4) * ALLOCATED)
+            # The lattices of the sums add something with every doubling.
+            return about * (1 + (11 if few else 1.25 + 0.35 * math.log2(run.sampling.epoch_length(run.n))) * ALLOCATED)
         with suppress(ArithmeticError, ValueError):
             if few:
                 return rough_lattice_epsilon(one, delta)

@@ -155,10 +155,12 @@ def ends_table(panels: dict[float, tuple[Panel, ...]]) -> Table:
     gains = [a.plateau / b.plateau for a, b in zip(convex, strong, strict=True)]
     ratios = [f.plateau / f.epsilon[TURNED].values[-1] for each in panels.values() for f in each]
     sentences = (
-        f"Strong convexity m = {CONVEXITY:g} lowers the plateau by a factor of {min(gains):.2g} to {max(gains):.2g}, and it begins "
-        f"(within 1 %) at T = {max(f.begins for f in strong):,} at the latest in place of {max(f.begins for f in convex):,}: "
-        f"1/(eta m) = {1 / CONVEXITY:g}, T_bar = {convex[0].setting.burn_in:,.0f}.",
-        f"Exact, on two pairs of data sets with linear losses: the plateau is {min(ratios):.2g} to {max(ratios):.2g} times higher.",
+        f"With strong convexity m = {CONVEXITY:g} the plateau is {min(gains):.2g} to {max(gains):.2g} times lower. It is reached, "
+        f"to 1 % of its height, after at most {max(f.begins for f in strong):,} steps; without it, after at most "
+        f"{max(f.begins for f in convex):,}. Beside these: 1/(eta m) = {1 / CONVEXITY:g} steps, and T_bar = "
+        f"{convex[0].setting.burn_in:,.0f} steps.",
+        f"The certified plateaus are {min(ratios):.2g} to {max(ratios):.2g} times as high as what we computed exactly: the epsilon "
+        "of two pairs of data sets with linear losses.",
     )
     return Table("Figure 2: plateaus, certified and exact", heads, rows, sentences)
 
