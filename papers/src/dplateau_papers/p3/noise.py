@@ -274,7 +274,11 @@ def claim_table(claims: Sequence[Claim]) -> Table:
     sentences = (
         f"Constant noise of equation (6), T = {CLAIMED_STEPS:,} as in the paper's footnote, clip 1. MA: the moments accountant.",
         "Our moments accountant is within 5 % of their number"
-        + (f", but for {', '.join(f'{c.budget:g}' for c in off)}: there the two differ by up to {apart:.0%}." if off else "."),
+        + (
+            f", but for {', '.join(f'{c.budget:g}' for c in off)}: there the two differ by up to {100 * apart:.0f} %."
+            if off
+            else "."
+        ),
         "Each is at least what is certified."
         if not below
         else f"Less than what is certified: {', '.join(f'{c.budget:g}' for c in below)}.",
