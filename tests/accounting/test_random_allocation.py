@@ -236,6 +236,13 @@ def test_constant_gradients_attain_what_is_claimed() -> None:
         assert float(WEIGHTS @ values @ WEIGHTS) == pytest.approx(bound, abs=5e-3)
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.4])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_hardly_any_noise_warns_of_no_overflow(noise) -> None:
+    one = dp.Run(n=500, sampling=dp.RandomAllocation(100), steps=12, noise_multiplier=noise, adjacency="replace")
+    assert 10 < dp.account(one, 1e-6).epsilon < math.inf
+
+
 def test_hard_regimes_stay_finite_and_never_above_plain_gaussians() -> None:
     for noise in (0.02, 0.4, 1e2, 1e6):
         for adjacency in ("add-remove", "replace"):

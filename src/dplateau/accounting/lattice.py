@@ -314,6 +314,7 @@ def _end(
     return best, last
 
 
+@np.errstate(all="ignore")  # What overflows is not finite, and shows nothing.
 def lattice_at_most(composition: Composition, epsilon: float, delta: float) -> bool:
     """Whether a small lattice shows that the composition has no more than this delta at ``epsilon`` > 0."""
     lattices = Lattices(steps_of(composition), WIDTH)
