@@ -30,11 +30,11 @@ Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
 _CACHED: Final = 1 << 21
-"""Numbers of a microbatch that fit a processor's cache."""
-_SHARED: Final = 1 << 20
+"""Numbers of a microbatch of a few examples that fit a processor's cache."""
+_SHARED: Final = 3 << 18
 """Numbers of a batch from which on a second thread saves time."""
-_MOST: Final = 128
-"""Examples of a microbatch, at most, where their sum is small: more are no faster on a processor."""
+_MOST, _ENOUGH = 128, 5 << 17
+"""More examples in a microbatch are no faster on a processor, where their sum is small and they have so many numbers."""
 _BESIDE: Final = 2
 """Numbers of a microbatch for each of its sum, at least: the sum is written, and added to that of the others."""
 _BLOCK: Final = 8
@@ -65,7 +65,7 @@ class ClippedSums:
         usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
         share = -(-usual // self._workers)
         fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else likely
-        fits = max(fits, _BESIDE * weights // footprint)
+        fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None

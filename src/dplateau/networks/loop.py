@@ -19,6 +19,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
+from dplateau.networks.memory import kept_memory
 from dplateau.networks.noise import Halves, Noise
 from dplateau.networks.trainable import Parts
 from dplateau.networks.validation import Score, Validation
@@ -75,12 +76,12 @@ def stepped(
 def _mean(noisy: list[Array], scale: float, dtype: Any) -> tuple[list[Array], Array]:
     """The noisy mean gradient, in the precision of the weights, and the noisy count, from their noisy sum in units."""
     with jax.enable_x64(True):
-        return _scaled(noisy[:-1], scale, dtype=dtype), noisy[-1][0]
+        return _scaled(noisy, scale, dtype=dtype)
 
 
 @partial(jax.jit, static_argnames="dtype")
-def _scaled(noisy: list[Array], scale: Array, *, dtype: Any) -> list[Array]:
-    return [(leaf * scale).astype(dtype) for leaf in noisy]
+def _scaled(noisy: list[Array], scale: Array, *, dtype: Any) -> tuple[list[Array], Array]:
+    return [(leaf * scale).astype(dtype) for leaf in noisy[:-1]], noisy[-1][0]
 
 
 def _towards(weight: Array) -> Callable[[Array, Array], Array]:
@@ -146,8 +147,9 @@ class Loop:
         """All steps that are left."""
         reached = first
         try:
-            for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
-                pass
+            with kept_memory():
+                for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
+                    pass
         except KeyboardInterrupt:
             finished = False
         else:

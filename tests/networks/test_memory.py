@@ -1,0 +1,96 @@
+"""Freed memory stays with the process while a network is trained, and only then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dplateau.networks import memory
+from dplateau.networks.memory import kept_memory
+
+FAULTS = """
+import resource
+from dplateau.networks.memory import kept_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        bytearray(1 << 26)  # 64 MB: more than glibc keeps by itself
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+outside = faults()
+with kept_memory():
+    faults()
+    inside, kept = faults(), resident()
+print(outside, inside, kept - resident(), faults())
+"""
+
+
+class Recorded:
+    """A C library that notes what it is asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def mallopt(self, *what):
+        self.asked.append(what)
+
+    def malloc_trim(self, pad):
+        self.asked.append(("trimmed", pad))
+
+
+@pytest.fixture
+def library(monkeypatch):
+    for name in memory._SET_BY_USER:
+        monkeypatch.delenv(name, raising=False)
+    found = Recorded()
+    monkeypatch.setattr(memory, "_C", found)
+    return found
+
+
+KEPT = [(-3, 2**31 - 1), (-1, 2**31 - 1)]
+GIVEN_BACK = [(-3, 2**25), (-1, 2**26), ("trimmed", 0)]
+
+
+def test_memory_is_kept_until_the_last_training_ends(library):
+    with kept_memory():
+        with kept_memory():
+            assert library.asked == KEPT * 2
+        assert library.asked == KEPT * 2
+    assert library.asked == KEPT * 2 + GIVEN_BACK
+
+
+def test_memory_is_given_back_after_an_error(library):
+    with pytest.raises(KeyboardInterrupt), kept_memory():
+        raise KeyboardInterrupt
+    assert library.asked == KEPT + GIVEN_BACK
+
+
+@pytest.mark.parametrize("name", memory._SET_BY_USER)
+def test_the_users_settings_stay(library, monkeypatch, name):
+    monkeypatch.setenv(name, "131072")
+    with kept_memory():
+        pass
+    assert library.asked == []
+
+
+@pytest.mark.parametrize("other", [None, object()])
+def test_without_glibc_nothing_happens(monkeypatch, other):
+    monkeypatch.setattr(memory, "_C", other)
+    with kept_memory():
+        pass
+
+
+@pytest.mark.skipif(not hasattr(memory._C, "malloc_trim"), reason="the C library is not glibc")
+def test_freed_arrays_are_not_fetched_again():
+    """64 MB are 16,384 pages of 4 KB, ten times: outside all are fetched anew, inside none, and at the end they are returned."""
+    found = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env={}).stdout
+    outside, inside, returned, after = map(int, found.split())
+    assert outside > 100 * max(inside, 1)
+    assert returned > 1 << 25
+    assert after > 0.9 * outside
