@@ -1,6 +1,7 @@
 """Time and memory of one private step of a network: dplateau against Opacus, and JAX without privacy, side by side.
 
     python benchmarks/network_step.py [--repeats 5] [--networks adult mlp cnn transformer] [--batches 256 1024 4096]
+        [--modes hooks functorch ew ghost]
 
 Adult's network (123-16-2, n = 29,305), a wide one (784-256-10, 203,530 weights, n = 60,000), MNIST's of the TensorFlow Privacy
 tutorial (two convolutions, 26,010 weights, n = 60,000) and a block of a transformer (an embedding of 3,600 words, four heads,
@@ -279,6 +280,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="alternating repeats of each (default 5)")
     parser.add_argument("--networks", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--batches", nargs="+", type=int, default=None)
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES, help="Opacus's ways (default: all)")
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
@@ -303,7 +305,7 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
         "dplateau": ours(name, batch, setting.steps("dplateau", batch)),
         WITHOUT: without_privacy(name, batch, setting.steps(WITHOUT, batch)),
     }
-    for mode in MODES if peer("opacus") is not None else ():
+    for mode in options.modes if peer("opacus") is not None else ():
         train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode))
         contestants |= {} if train is None else {mode: train}
     each = {
