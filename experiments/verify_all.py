@@ -1,8 +1,8 @@
 """Prove again, in ball arithmetic, what the accountant certifies: random runs, the reference rows, the examples of the pages.
 
-``python experiments/verify_all.py --runs 2000`` takes some hours on one core; ``--seed``, ``--first`` and ``--kind`` choose others,
-or some; ``--reference`` and ``--docs`` prove the rows and the pages instead. Prints what is not verified, and a table: how many of
-each bound, and the time that they took.
+``python experiments/verify_all.py --runs 2000`` takes days on one core, since some runs take minutes, and a few far more;
+``--seed``, ``--first`` and ``--kind`` choose others, or some; ``--reference`` and ``--docs`` prove the rows and the pages instead.
+Prints what is not verified, and a table: how many of each bound, and the time that they took.
 """
 
 from __future__ import annotations
