@@ -73,14 +73,9 @@ def stepped(
     return State(params, inner, mean)
 
 
-def _mean(noisy: list[Array], scale: float, dtype: Any) -> tuple[list[Array], Array]:
-    """The noisy mean gradient, in the precision of the weights, and the noisy count, from their noisy sum in units."""
-    with jax.enable_x64(True):
-        return _scaled(noisy, scale, dtype=dtype)
-
-
 @partial(jax.jit, static_argnames="dtype")
-def _scaled(noisy: list[Array], scale: Array, *, dtype: Any) -> tuple[list[Array], Array]:
+def _mean(noisy: list[Array], scale: Array, *, dtype: Any) -> tuple[list[Array], Array]:
+    """The noisy mean gradient, in the precision of the weights, and the noisy count, from their noisy sum in units."""
     return [(leaf * scale).astype(dtype) for leaf in noisy[:-1]], noisy[-1][0]
 
 
@@ -199,7 +194,9 @@ class Loop:
         self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
     ) -> tuple[list[Array], Array]:
         """The noisy sum of a batch's gradients times ``scale``, each leaf in one row, and the noisy count."""
-        return _mean(self.summed.leaves(params, records, keys, noise), scale, self.summed.dtype)
+        noisy = self.summed.leaves(params, records, keys, noise)
+        with jax.enable_x64(True):
+            return _mean(noisy, scale, dtype=self.summed.dtype)
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         """Steps up to ``end``."""

@@ -1,8 +1,8 @@
 """The memory of the steps, kept from one step to the next.
 
 A step of a network frees large arrays, and the next one asks for as many. glibc returns arrays of more than 32 MB to the operating
-system at once, and what is free at the end of its memory; to have it back costs a page fault for every 4 KB, which took half of the
-time of a transformer's step. While a network is trained, freed memory is kept; at the end it is given back.
+system at once, and what is free at the end of its memory; to have it back costs a page fault for every 4 KB, which took more than a
+third of the time of a transformer's step. While a network is trained, freed memory is kept; at the end it is given back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
+_C: Final = ctypes.CDLL(None) if os.name == "posix" else None
 _TRIM, _MMAP = -1, -3
 """``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of ``mallopt``."""
 _NEVER: Final = 2**31 - 1
@@ -51,6 +52,3 @@ def _call(name: str, *values: int) -> None:
     function: Callable[..., int] | None = None if any(map(os.environ.get, _SET_BY_USER)) else getattr(_C, name, None)
     if function is not None:
         function(*values)
-
-
-_C: Final = ctypes.CDLL(None) if os.name == "posix" else None

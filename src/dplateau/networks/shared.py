@@ -129,7 +129,8 @@ class SharedLoop(Loop):
         with jax.enable_x64(True):
             parts = [self._global(one) for one in (_in_one_row(sums, multiple=mesh.size), *noise)]
             mean = _shared_mean(*parts, np.float64(scale), mesh=mesh, dtype=dtype).addressable_data(0)
-            return _divided(mean, sizes=sizes), mean[sum(sizes)] / scale
+            rows, count = _divided(mean, sizes=sizes)
+            return rows, count / scale
 
     def _global(self, own: Array) -> Array:
         """An array of all processes, of which this one has its part of equal ones."""
@@ -164,8 +165,9 @@ def _in_one_row(sums: list[Array], *, multiple: int) -> Array:
 
 
 @partial(jax.jit, static_argnames="sizes")
-def _divided(row: Array, *, sizes: tuple[int, ...]) -> list[Array]:
-    return [row[a:b] for a, b in pairwise(accumulate(sizes, initial=0))]
+def _divided(row: Array, *, sizes: tuple[int, ...]) -> tuple[list[Array], Array]:
+    """A row of the leaves' sizes each, and the number after them."""
+    return [row[a:b] for a, b in pairwise(accumulate(sizes, initial=0))], row[sum(sizes)]
 
 
 @partial(jax.jit, static_argnames=("mesh", "dtype"))
