@@ -86,9 +86,14 @@ def _closed(run: Run, epsilon: float, delta: float) -> float:
     return math.log(z / largest(run.noise_multiplier))
 
 
-@lru_cache(maxsize=64)
 def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
-    """Where composition costs about ``epsilon``."""
+    """Where composition costs about ``epsilon``, whatever is assumed of the loss."""
+    assumed = {"step_size": None, "smoothness": None, "strong_convexity": None, "l2": 0.0, "diameter": None, "released": "all"}
+    return _composed_place(run.replace(**assumed) if run.update == "sgd" else run, epsilon, delta)
+
+
+@lru_cache(maxsize=64)
+def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
 
     def once(x: float) -> Composition:
         return compositions(drawn(_louder(run, math.exp(x))))[0][0]

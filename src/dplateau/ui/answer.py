@@ -96,7 +96,7 @@ def pieces(settings: Settings, part: str) -> int:
 
 
 def _noise(settings: Settings, _: int) -> dict[str, Any]:
-    best, composed = found(settings), composition(settings)
+    best = found(settings)
     run = best.run
     sigma = best.noise * run.clip_norm / settings.size
     moved = drift(run.steps, step_size_of(settings), sigma, settings.strong_convexity) if settings.convex else None
@@ -106,10 +106,8 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
         "bound": best.best.name,
         "bound_words": _BOUNDS.get(best.best.name, best.best.name),
         "source": best.best.source,
-        "composition": composed.noise,
-        "composition_shown": rounded_up(composed.noise, 4),
-        "saved": composed.noise / best.noise,
         "counts_on_last": settings.counts_on_last,
+        "composition": None if settings.takes_long else _composition(settings, 0),
         "protects": protects(run),
         "training": f"{run.steps:,} steps, {_batches(run)}",
         "released": RELEASED[run.released],
@@ -125,6 +123,14 @@ def _noise(settings: Settings, _: int) -> dict[str, Any]:
         "python": python(settings, run),
         "train": train_command(settings, run),
     }
+
+
+def _composition(settings: Settings, _: int) -> dict[str, Any]:
+    """What composition, which counts on no assumption, needs, and how many times the noise that is. None if no noise is enough."""
+    noise = None
+    with suppress(InputError):
+        noise = composition(settings).noise
+    return {**_shown(noise), "times": None if noise is None else noise / found(settings).noise}
 
 
 def _first(settings: Settings, _: int) -> dict[str, Any]:
@@ -288,6 +294,7 @@ def _plateau_pieces(settings: Settings) -> int:
 PARTS: Final[dict[str, tuple[int | Callable[[Settings], int], Callable[[Settings, int], dict[str, Any]]]]] = {
     "first": (1, _first),
     "noise": (1, _noise),
+    "composition": (1, _composition),
     "risk": (1, _risk),
     "trade-off": (curves.trade_off_pieces, _trade_off),
     "plateau": (_plateau_pieces, _plateau),

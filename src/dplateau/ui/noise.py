@@ -11,7 +11,7 @@ from dplateau._account import leading_analyses
 from dplateau.accounting import Bound, NotApplicable, gdp_mu
 from dplateau.analyses import FixedOrderBound
 from dplateau.calibration import least_noise, rough_noise
-from dplateau.spec import Cyclic, Run
+from dplateau.spec import Cyclic, InputError, Run
 from dplateau.ui.settings import LIPSCHITZ, RISK_AT_START, Settings
 from dplateau.utility.dp_sgld_settings import regularised_radius
 from dplateau.utility.fixed_step_strongly_convex import start_weight
@@ -70,10 +70,14 @@ def step_size_of(settings: Settings) -> float:
     unit = 2 / settings.smoothness
     if not settings.automatic:
         return _rounded_down(settings.step * unit)
-    rough = gdp_mu(settings.epsilon, settings.delta), composition(settings).noise
+    mu = gdp_mu(settings.epsilon, settings.delta)
+    try:
+        noise = rough(settings)
+    except InputError:
+        noise = composition(settings).noise
 
     def risk(share: float) -> float:
-        return _rough_risk(settings, share * unit, *rough)
+        return _rough_risk(settings, share * unit, mu, noise)
 
     best = min(_SHARES, key=risk)
     return _rounded_down(min((best * finer for finer in _FINER), key=risk) * unit)

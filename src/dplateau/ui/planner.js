@@ -80,8 +80,8 @@
     return reply.json();
   }
 
-  const parts = [...(OF_LEDGER.length ? ["ledger"] : []), "risk", "plateau", "trade-off", "worth", "begins", "poisson"];
-  let working = false, shown = null, shownNoise = null, lost = false;
+  const parts = ["composition", ...(OF_LEDGER.length ? ["ledger"] : []), "risk", "plateau", "trade-off", "worth", "begins", "poisson"];
+  let working = false, shown = null, shownNoise = null, countsOnLast = false, lost = false;
   const done = new Map();
   let turn = 0;
 
@@ -210,11 +210,10 @@
     byId("bar-epsilon").textContent = given("epsilon");
     byId("noise").textContent = noise.shown;
     byId("bar-noise").textContent = noise.shown;
-    const words = [];
-    if (noise.counts_on_last && noise.saved > 1.0005) words.push(`By ${noise.bound_words}. Composition, which counts on no assumption, needs ${noise.composition_shown}: ${short(noise.saved, 2)} times as much.`);
-    else if (noise.counts_on_last) words.push(`By ${noise.bound_words}: here the last-iterate bound is no better.`);
-    else words.push(`By ${noise.bound_words}.`);
-    byId("noise-words").textContent = words.join(" ");
+    byId("noise-words").textContent = `By ${noise.bound_words}.`;
+    countsOnLast = noise.counts_on_last;
+    if (noise.composition) showComposition(noise.composition);
+    done[noise.composition ? "set" : "delete"]("composition", shown);
     byId("noise-box").className = `verdict ${noise.doubtful ? "warn" : "good"}`;
     byId("notes").replaceChildren(...noise.notes.map((note) => text("li", note)));
     byId("notes").hidden = noise.notes.length === 0;
@@ -234,7 +233,17 @@
     byId("train-words").textContent = noise.train ? "For the same epsilon. It plans its noise itself, from public facts." : "";
   }
 
+  function showComposition({ noise, shown: words, times }) {
+    if (!countsOnLast) return;
+    const needs = noise === null ? "cannot reach this epsilon" : `needs ${words}: ${short(times, 2)} times as much`;
+    byId("noise-words").textContent += noise !== null && times <= 1.0005 ? " Here the last-iterate bound is no better." : ` Composition, which counts on no assumption, ${needs}.`;
+  }
+
   const show = {
+    composition({ pieces: [composition], settings }) {
+      if (settings === shown) showComposition(composition);
+    },
+
     risk({ pieces: [risk], given }) {
       const box = byId("risk-box");
       box.className = `verdict ${risk.says_something ? "good" : "warn"}`;
