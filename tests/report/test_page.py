@@ -71,7 +71,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
     says = f"choose between two versions of it, equally likely beforehand, is right at most {percent(two)} of the time"
     assert two > 0.01 + float(right[1].split()[0]) / 100
     assert says in reader.text
-    assert "Delta is not the probability that a result exceeds the factor: that can be larger." in reader.text
+    assert "Delta says by how much a probability may exceed the factor times the other one. It is not how often" in reader.text
     assert "with several rows a person is protected less" in reader.text
     for assumption in certificate.assumptions:
         assert assumption.statement in reader.text
@@ -80,7 +80,7 @@ def test_a_reviewer_reads_what_against_whom_and_on_what_it_rests(certificate):
         assert row.name in reader.text
         assert row.epsilon is not None or (row.why_not or "").startswith("it is for sampling") or row.why_not in reader.text
     assert "dplateau account --run certificate.json" in reader.text
-    assert f"in a copy of the source of dplateau {dict(certificate.versions)['dplateau']}" in reader.text
+    assert f"In a copy of the source of dplateau {dict(certificate.versions)['dplateau']}" in reader.text
     assert certificate.run_digest in reader.text
     assert certificate.weights_sha256 in reader.text
 
@@ -257,9 +257,15 @@ def test_text_of_a_forged_file_stays_text(certificate):
     reader = Reader(page)
     assert reader.count("img") == 0
     assert reader.count("script") == clean.count("script")
-    command = re.search(r"pip install [^\n]*", page)
-    assert command is not None
-    assert command[0] == "pip install .     # in a copy of the source of dplateau"
+    commands = re.search(r"<pre[^>]*>(# In a copy [^<]*)</pre>", page)
+    assert commands is not None
+    assert commands[1].splitlines() == [
+        "# In a copy of the source of dplateau:",
+        "python -m pip install '.[verify]'",
+        "dplateau account --run certificate.json",
+        "# A second computation, in ball arithmetic:",
+        "dplateau verify certificate.json",
+    ]
 
 
 def test_nothing_is_loaded_and_the_policy_says_so(certificate):

@@ -122,7 +122,7 @@ def test_a_reason_is_given_once():
     assert shown[start + 1 : start + 5] == [
         "  the iterates are not projected.",
         "      b, d (Refuted)",
-        "  the run's sampling is FullBatch, and each is for another one.",
+        "  the run's sampling is FullBatch, and each of these is for another one.",
         "      c (Cyclic, OnePass), e (Shuffled; Refuted)",
     ]
 
@@ -130,7 +130,7 @@ def test_a_reason_is_given_once():
 def test_analyses_of_other_samplings_are_found_by_their_words():
     """The wording is shared by every analysis; if it changes, the table must follow."""
     text = " ".join(as_text(report_text(dp.account(FULL))).split())
-    assert "the run's sampling is FullBatch, and each is for another one. shuffled (Shuffled)" in text
+    assert "the run's sampling is FullBatch, and each of these is for another one. shuffled (Shuffled)" in text
     assert "it is for sampling" not in text
 
 

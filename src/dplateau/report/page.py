@@ -151,6 +151,7 @@ def _page(
         assumptions=by_whom(certificate.assumptions),
         method=words.method(certificate.run),
         facts=words.training_facts(certificate.run),
+        trainings=words.TRAINING,
         run_json=words.run_in_brief(certificate.run),
         glossary=words.glossary(certificate.run),
     )

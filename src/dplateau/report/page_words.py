@@ -11,6 +11,7 @@ from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate
 from dplateau.certificate.words import UNITS, run_facts, seen, spread
 from dplateau.spec import Run, Runs, Selection
+from dplateau.spec.facts import Training
 from dplateau.spec.runs import runs_of
 
 SHORT: Final = 8
@@ -29,17 +30,17 @@ NEIGHBOURS: Final = {
     (
         "row",
         "add-remove",
-    ): "The number of rows is taken as public: it counts places, and the data with the row are compared with the same data in which"
-    " its place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the other rows, and"
-    " that no place is empty, can simply count.",
+    ): "The number of rows is public. “Not in the data” means that the row's place is empty, and the others are where they were"
+    " (“add-remove”). Somebody who knows all the other rows and this number may conclude that one is missing from their list: the"
+    " guarantee is about what the model tells in addition.",
     ("row", "replace"): "The data with one value of the row are compared with the data with another value in its place, which may"
     " be somebody else's (“replace”). How many rows there are is the same in both, and public.",
     (
         "person",
         "add-remove",
-    ): "The number of people is taken as public: it counts places, and the data with the person are compared with the same data in"
-    " which their place is empty (“add-remove”). What is limited is what the model adds to that: somebody who knows all the others,"
-    " and that no place is empty, can simply count.",
+    ): "The number of people is public. “Not in the data” means that the person's place is empty, and the others are where they"
+    " were (“add-remove”). Somebody who knows all the others and this number may conclude that one is missing from their list: the"
+    " guarantee is about what the model tells in addition.",
     ("person", "replace"): "The data with some rows of the person are compared with the data with other rows in their place, which"
     " may be somebody else's (“replace”). How many people there are is the same in both, and public.",
 }
@@ -61,10 +62,10 @@ DETECTS: Final = {
     ("person", "replace"): "detects rows B with a probability of at most {share}",
 }
 TWO: Final = {
-    ("row", "add-remove"): "Take the data with one row, and without it,",
-    ("row", "replace"): "Take two data sets that differ in what one row says,",
-    ("person", "add-remove"): "Take the data with one person, and without them,",
-    ("person", "replace"): "Take two data sets that differ in the rows of one person,",
+    ("row", "add-remove"): "Compare training with one particular row in the data and without it,",
+    ("row", "replace"): "Compare training on two data sets that differ in what one row says,",
+    ("person", "add-remove"): "Compare training with one particular person in the data and without them,",
+    ("person", "replace"): "Compare training on two data sets that differ in the rows of one person,",
 }
 SEVERAL: Final = {
     "row": "If one person has several rows, all of them have to be hidden at once, and the protection is weaker.",
@@ -72,9 +73,18 @@ SEVERAL: Final = {
 }
 METHOD: Final = {
     False: "Each step adds up the gradients of a batch, after shortening those longer than the clip norm, adds Gaussian noise, and"
-    " updates the model with the results so far. The standard deviation of the noise is the noise multiplier times the clip norm.",
+    " changes the model by the result, or by this and earlier ones (momentum, averages)."
+    " The standard deviation of the noise is the noise multiplier times the clip norm.",
     True: "Each phase computes on {units} of its own without noise, and then adds Gaussian noise to its result. The standard"
     " deviation of the noise is the noise multiplier times what one {unit} can change there.",
+}
+TRAINING: Final = {
+    Training.GRADIENT_STEPS: "noisy gradient steps",
+    Training.ONLINE: "noisy gradient steps, one batch after the other",
+    Training.PHASES: "phases, each with noise on its result",
+    Training.NETWORK: "a network, by noisy gradient steps",
+    Training.OPACUS: "a network, by Opacus",
+    Training.DECLARED: "elsewhere: somebody vouches for all of it",
 }
 MEAN: Final = "A person's gradient is the mean of the gradients of that person's rows."
 UNIT: Final = {
@@ -84,11 +94,14 @@ UNIT: Final = {
 GLOSSARY: Final = (
     ("epsilon, delta", "how much the release may depend on one {unit}; smaller is more private"),
     ("step", "one change of the model, by a batch of {units}"),
-    ("epoch", "as many steps as use every {unit} once on average"),
+    ("epoch", "as many steps as it takes to use every {unit} once, on average"),
     ("gradient", "how one {unit} would change the model; its length, or norm, says how much"),
-    ("clipping", "shortening a gradient, or a row, to a length that is public"),
+    ("clipping", "shortening a gradient, or a row, to a length that is public; each has its own"),
     ("noise multiplier", "the standard deviation of the noise, in units of that length"),
-    ("grid", "what keeps rounding in the computer from revealing anything that the noise hides"),
+    (
+        "grid",
+        "evenly spaced numbers: gradients and noise are rounded to them, so that rounding reveals nothing that is to be hidden",
+    ),
     (
         "divisor",
         "the number that a sum of gradients is divided by: a public one, and not a count of the {units} that were there",

@@ -106,7 +106,8 @@ def chart(x: Axis, y: Axis, lines: Sequence[Line], dots: Sequence[Dot], readings
     for value, words in x.ticks:
         across, _ = place((value, y.low))
         parts.append(f'<path class="grid" d="M{across} {_TOP}V{HEIGHT - _BOTTOM}"/>')
-        parts.append(f'<text class="tick" x="{across}" y="{HEIGHT - _BOTTOM + 18}" text-anchor="middle">{escape(words)}</text>')
+        anchor = "start" if x.share(value) < 0.05 else "middle"  # beside the lowest number of the other axis
+        parts.append(f'<text class="tick" x="{across}" y="{HEIGHT - _BOTTOM + 18}" text-anchor="{anchor}">{escape(words)}</text>')
     for value, words in y.ticks:
         _, down = place((x.low, value))
         parts.append(f'<path class="grid" d="M{_LEFT} {down}H{WIDTH - _RIGHT}"/>')

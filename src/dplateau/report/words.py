@@ -34,5 +34,5 @@ def declined(report: Report) -> list[tuple[str, list[str]]]:
         shown = f"{row.name} ({'; '.join(remarks)})" if remarks else row.name
         (elsewhere if covered else reasons.setdefault(row.why_not or "", [])).append(shown)
     if elsewhere:
-        reasons[f"the run's sampling is {sampling}, and each is for another one."] = elsewhere
+        reasons[f"the run's sampling is {sampling}, and each of these is for another one."] = elsewhere
     return list(reasons.items())
