@@ -1,7 +1,8 @@
 """Prove again, in ball arithmetic, what the accountant certifies: random runs, the reference rows, the examples of the pages.
 
-``python experiments/verify_all.py --runs 2000`` takes days on one core, since some runs take minutes, and a few far more;
-``--seed``, ``--first`` and ``--kind`` choose others, or some; ``--reference`` and ``--docs`` prove the rows and the pages instead.
+``python experiments/verify_all.py --runs 2000`` takes days on one core, since some runs take minutes, and a few far more.
+``--limit`` stops those after some seconds. ``--seed``, ``--first`` and ``--kind`` choose others, or some; ``--reference`` and
+``--docs`` prove the rows and the pages instead.
 Prints what is not verified, and a table: how many of each bound, and the time that they took.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import time
 import warnings
 from collections import defaultdict
@@ -146,10 +148,16 @@ def main() -> None:
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--levels", type=int, default=100, help="leave out runs with more noise levels: they take hours")
+    parser.add_argument("--limit", type=int, default=0, help="stop a proof after so many seconds (default: never)")
     parser.add_argument("--all", action="store_true", help="print what is verified, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     table: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, late)
 
     def tried(name: str, run: dp.Run | dp.Runs, delta: float) -> None:
         most = max(len(set(np.atleast_1d(one.noise_multiplier))) for one in runs_of(run))
@@ -163,7 +171,15 @@ def main() -> None:
         if report.best is None:
             table["none", "no proved epsilon"].append(0.0)
             return
-        proof = prove(run, report.epsilon, delta)
+        signal.alarm(options.limit)
+        try:
+            proof = prove(run, report.epsilon, delta)
+        except TimeoutError:
+            table[report.best.name, "stopped"].append(float(options.limit))
+            print(f"{name}: stopped after {options.limit} s, {report.best.name} {report.best.epsilon}", flush=True)
+            return
+        finally:
+            signal.alarm(0)
         table[proof.bound, proof.outcome].append(proof.seconds)
         if options.reference or options.all or not proof.verified or proof.seconds > 60:
             ends = f"[{proof.lower!r}, {proof.upper!r}]"

@@ -51,6 +51,8 @@ _DIGITS: Final = math.log(1e-13)
 """What may be missing of delta, and be too much, relatively: where the line's choices aim at."""
 _FAR_OFF: Final = 6.0
 """Where so much is missing (a logarithm) the end is moved in large strides."""
+_SHARES: Final = (1.0, 0.8, 0.6)
+"""Lines that are tried, in units of the saddle."""
 _FURTHER: Final = (1.03, 1.1, 1.25, 1.6, 2.5)
 """Where Chernoff's bound is tried, in units of c."""
 
@@ -176,14 +178,12 @@ class Line:
         self.most = max(count for _, count in self.laws)
         self.rough = _gathered(self.laws)
         with precision(64):
-            self.c = exact(self._saddle(float(epsilon)))
-            c, value = float(self.c), float(epsilon)
+            saddle, value = self._saddle(float(epsilon)), float(epsilon)
             allowed = min(math.log(delta), 0.0) + _DIGITS
+            # Where the moments soon grow steeply, a line further to the left has the shorter period.
+            period, c, self.further = min(self._period(share * saddle, value, allowed) for share in _SHARES)
+            self.c = exact(c)
             peak = self._log_moment(c) - c * value
-            self.further, right = min(
-                ((f, (self._chernoff(f * c) - f * c * value - allowed) / ((f - 1) * c)) for f in _FURTHER), key=lambda one: one[1]
-            )
-            period = max(right, -allowed / c)
             bend = sum(self._log_moment(c + d) for d in (-0.01 * c, 0.01 * c)) - 2 * self._log_moment(c)
             bend = max(bend, 1e-12) / (0.01 * c) ** 2
             omega = math.sqrt(2 * max(peak - allowed, 1.0) / bend)
@@ -202,6 +202,11 @@ class Line:
             excess = sum((w * (c * one).expm1() for w, one in zip(weight, loss, strict=True)), exact(0))
             total += count * math.log1p(float(excess))
         return total
+
+    def _period(self, c: float, epsilon: float, allowed: float) -> tuple[float, float, float]:
+        """The period that a line through c needs, c, and where Chernoff's bound says so."""
+        right, further = min(((self._chernoff(f * c) - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
+        return max(right, -allowed / c), c, further
 
     def _chernoff(self, c: float) -> float:
         try:

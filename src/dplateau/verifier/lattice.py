@@ -9,6 +9,8 @@ the last point count as infinite ones, sums below a first one as that one: both 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import accumulate, takewhile
 from typing import Final
 
 from flint import arb, arb_poly
@@ -80,18 +82,22 @@ class _Sum:
         infinite = self.infinite + other.infinite - self.infinite * other.infinite
         return _Sum(self.mass * other.mass, self.first + other.first, infinite)
 
-    def cut(self, low: int, high: int) -> _Sum:
-        """What is above ``high`` becomes infinite, what is below ``low`` is moved there."""
+    def cut(self, low: int, high: int, rare: arb) -> _Sum:
+        """What is above ``high`` becomes infinite, what is below ``low`` is moved up, and so are ends with a mass of ``rare``."""
         coeffs = self.mass.coeffs()
-        infinite = self.infinite + sum(coeffs[max(high - self.first + 1, 0) :], exact(0))
-        coeffs = coeffs[: max(high - self.first + 1, 1)]
-        first = self.first
-        if first < low:
-            below = sum(coeffs[: low - first], exact(0))
-            coeffs = coeffs[low - first :] or [exact(0)]
-            coeffs[0] += below
-            first = low
-        return _Sum(arb_poly(coeffs), first, infinite)
+        start, stop = max(low - self.first, 0), max(min(high - self.first + 1, len(coeffs)), 1)
+        start = min(start + _few(coeffs[start:], rare), stop - 1)
+        stop = max(stop - _few(reversed(coeffs[:stop]), rare), start + 1)
+        below, beyond = sum(coeffs[:start], exact(0)), sum(coeffs[stop:], exact(0))
+        kept = coeffs[start:stop]
+        kept[0] += below
+        return _Sum(arb_poly(kept), self.first + start, self.infinite + beyond)
+
+
+def _few(masses: Iterable[arb], rare: arb) -> int:
+    """How many of the first ones sum to at most ``rare``."""
+    sums = accumulate(masses)
+    return sum(1 for _ in takewhile(lambda mass: mass <= rare, sums))
 
 
 class Lattice:
@@ -126,16 +132,16 @@ class Lattice:
         top = math.ceil((float(epsilon.upper()) + _AFAR) / float(self.h))
         # A sum this far below zero hardly rises above epsilon again; it is moved up to here.
         bottom = max(steps * first, (first - last) // 2)
-        total: _Sum | None = None
+        total, rare = None, exact(allowed)
         for law, count in laws:
             masses, infinite = _masses(law, first, last, self.h)
             power = _Sum(arb_poly(masses), first, infinite)
             while count:
                 if count % 2:
-                    total = power if total is None else (total + power).cut(bottom, top)
+                    total = power if total is None else (total + power).cut(bottom, top, rare)
                 count //= 2
                 if count:
-                    power = (power + power).cut(bottom, top)
+                    power = (power + power).cut(bottom, top, rare)
         assert total is not None
         self.total = total
 
