@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flint")
-from flint import acb, arb
+from flint import acb, arb, arb_poly
 
 import dplateau as dp
 from dplateau.analyses import ExactCompositionBound
 from dplateau.verifier import contour, laws
 from dplateau.verifier.balls import exact, gaussian_delta, precision
 from dplateau.verifier.contour import Line
-from dplateau.verifier.lattice import Lattice
+from dplateau.verifier.lattice import Lattice, _Sum
 from dplateau.verifier.mechanism import composed
 from dplateau.verifier.quadrature import TooHardError, nodes
 from dplateau.verifier.statement import Composition, Statement
@@ -137,3 +137,38 @@ def test_the_quadrature_is_arbs():
         found = points.transform(exact(2), exact(7), 2)[1]
         assert abs(found - whole) < 1e-24
         assert points.error < 1e-25
+
+
+def test_where_moments_soon_grow_steeply_the_line_keeps_away():
+    """Through the saddle itself the period would be thousands of times as long."""
+    law = laws.Remove(Fraction(108, 65783), Fraction(1, 10))
+    with precision():
+        composition, epsilon = one_law(law, 159), exact(0.004)
+        line = Line(composition, epsilon, 2e-5)
+        assert line.count < 200
+        found = line.delta(epsilon)
+        assert found.rad() / found < 1e-9
+        assert 0 < Lattice(composition, epsilon, float(found), 2**13).delta(epsilon).upper() / found - 1 < 1e-3
+
+
+def test_ends_that_are_cut_raise_delta_by_no_more_than_their_mass():
+    rng = np.random.default_rng(5)
+    mass = np.exp(-np.abs(np.arange(-40, 41)) * 1.0) * rng.uniform(0.5, 1, 81)
+    with precision():
+        whole = _Sum(arb_poly([exact(x) for x in mass / mass.sum()]), -30, exact(0.01))
+        for low, high, rare in ((-30, 50, 1e-9), (-10, 50, 1e-12), (-30, 20, 1e-12), (-5, 5, 1e-3), (60, 70, 0.0), (-30, 50, 0.0)):
+            kept = whole.cut(low, high, exact(rare))
+            total = sum(kept.mass.coeffs(), kept.infinite)
+            assert abs(total - sum(whole.mass.coeffs(), whole.infinite)) < 1e-30
+            for k in range(-35, 60, 5):
+                before, after = (_delta(one, k) for one in (whole, kept))
+                assert after >= before - 1e-30
+                if (low, high) == (-30, 50):
+                    assert after <= before + 2 * rare + 1e-30
+
+
+def _delta(law: _Sum, k: int) -> arb:
+    """What is above k/10, times what is left of it."""
+    points = (law.first + i for i in range(len(law.mass.coeffs())))
+    told = (m * (1 - exact(Fraction(k - x, 10)).exp()) for m, x in zip(law.mass.coeffs(), points, strict=True) if x > k)
+    return sum(told, law.infinite)
