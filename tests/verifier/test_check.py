@@ -9,7 +9,7 @@ pytest.importorskip("flint")
 
 import dplateau as dp
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ShuffleAndPartitionBound
-from dplateau.verifier.check import check
+from dplateau.verifier.check import _points, check
 from dplateau.verifier.outcome import Outcome, Part
 from dplateau.verifier.selection import check_selection
 
@@ -144,3 +144,27 @@ def test_why_a_computation_failed_is_told(monkeypatch, error):
     wanted = f"the computation failed: {str(error) or 'MemoryError'}"
     for found in (check([part], 1.0, 1e-5), check_selection([[part]], 0.5, 2.0, 1.0, 1e-5)):
         assert (found.outcome, found.why) == (Outcome.NOT_DECIDED, wanted)
+
+
+def tried_points(limit, error, most, power=2.0):
+    """Lattices whose delta is ``limit + error / points^power``, until it is at most 1: how many points each had."""
+    tried = {}
+    while points := _points(tried, 1.0, most):
+        tried[points] = limit + error / points**power
+        if tried[points] <= 1:
+            break
+    return tried
+
+
+@pytest.mark.parametrize("power", [1.9, 2.0, 2.1])
+def test_lattices_have_as_many_points_as_they_need(power):
+    """Two small ones tell how many that is, about; where no number is enough, little is tried."""
+    for room in (1e-3, 1e-5, 1e-6, 1e-7):
+        needed = (1e4 / room) ** (1 / power)
+        tried = tried_points(1 - room, 1e4, 2**40, power)
+        *before, last = tried
+        assert tried[last] <= 1
+        assert last < max(5 * needed, 2**13 + 1)
+        assert len(before) < 10
+    assert max(tried_points(1 + 1e-3, 1e4, 2**40)) <= 2**15
+    assert max(tried_points(1 - 1e-9, 1e4, 2**17)) == 2**17

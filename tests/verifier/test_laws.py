@@ -102,8 +102,11 @@ def test_exact_numbers_are_exact():
 
 @pytest.mark.parametrize("bits", [112, 160])
 @pytest.mark.parametrize("law", [laws.Remove, laws.Replace, laws.Amplified, laws.Present, laws.Empty])
-def test_every_level_is_crossed(law, bits):
+@pytest.mark.parametrize("solved", [True, False])
+def test_every_level_is_crossed(law, bits, solved, monkeypatch):
     """Newton's steps went to and fro for ever where the slope changes quickly, and to -infinity in search of a loss of 0."""
+    if not solved:  # Newton's steps, also where there is a closed form.
+        monkeypatch.setattr(laws.Branch, "_solved", lambda *_: None)
     for q, mu in (
         (Fraction(36, 24_215), Fraction(0.4795945705680103)),
         (Fraction(1, 100), Fraction(1, 2)),
@@ -117,6 +120,7 @@ def test_every_level_is_crossed(law, bits):
                 h = one.branches[0].crossing(exact(epsilon))
                 assert h.rad() < 1e-20
                 assert one.branches[0].loss(h).contains(exact(epsilon))
+                assert one.branches[0].low is None or h >= one.branches[0].low or h.overlaps(one.branches[0].low)
 
 
 def test_moments_beyond_the_largest_double():

@@ -23,8 +23,14 @@ from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Composition, Statement
 from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
-_POINTS: Final = (2**13, 2**16, 2**18)
-"""Points of the lattices that are tried, one after the other, while a claim is not decided."""
+_FIRST: Final = (2**11, 2**13)
+"""Points of the lattices that are tried first; the two tell how many are needed, since the error falls with their square."""
+_IN_ALL: Final = 2**19
+"""Most points of all laws of a composition."""
+_ERRS: Final = 0.3
+"""What is left of the error by such an extrapolation is a smaller share of it."""
+_ROOM, _LEAST = 1.2, 1.5
+"""So many times what seems to be needed is tried, and so many times the last number at least."""
 Profile: TypeAlias = Callable[[arb], arb]
 
 
@@ -119,6 +125,11 @@ class Whole:
         return bool(todo)
 
     @property
+    def most(self) -> int:
+        """Most points of a lattice."""
+        return _IN_ALL // max(len(one.parts) + 1 for mixture in self.said.directions for _, one in mixture)
+
+    @property
     def on_lattices(self) -> bool:
         """Whether delta is known well from above alone."""
         return any(more for _, more in self.known.values())
@@ -153,15 +164,15 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
             return found(Outcome.NOT_DECIDED, failed(error))
         whole, target, claimed = Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
         ball = exact(0)
-        for points in _POINTS:
-            try:
-                if not whole.refine(points):
-                    break
+        tried = dict[int, float]()
+        try:
+            while (points := _points(tried, delta, whole.most)) and whole.refine(points):
                 ball = whole.at(claimed)
-            except (ArithmeticError, ValueError, MemoryError) as error:
-                return found(Outcome.NOT_DECIDED, failed(error))
-            if ball <= target or ball > target:
-                break
+                tried[points] = float(ball.upper())
+                if ball <= target or ball > target:
+                    break
+        except (ArithmeticError, ValueError, MemoryError) as error:
+            return found(Outcome.NOT_DECIDED, failed(error))
         lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)
         if ball <= target:
             return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
@@ -170,6 +181,18 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
         if ball > target:
             return found(Outcome.NOT_DECIDED, "another choice of look-backs may give less", 0.0, upper)
         return found(Outcome.NOT_DECIDED, "the ball of delta holds the claim", lower, upper)
+
+
+def _points(tried: dict[int, float], delta: float, most: int) -> int | None:
+    """How many points to try next, after lattices whose delta was too large; None if there is nothing more to try."""
+    if len(tried) < len(_FIRST):
+        return _FIRST[len(tried)]
+    (few, coarse), (many, fine) = [*tried.items()][-2:]
+    error = (coarse - fine) / ((many / few) ** 2 - 1)
+    room = delta - (fine - error)
+    hopeless = many > _FIRST[1] and room < -_ERRS * error
+    share = math.sqrt(error / room) if room > 0 and 0 < error < math.inf else math.inf
+    return None if many >= most or hopeless else min(math.ceil(many * min(max(_ROOM * share, _LEAST), _FIRST[1] / _FIRST[0])), most)
 
 
 def _least(whole: Whole, claimed: arb, target: arb) -> tuple[float, float]:

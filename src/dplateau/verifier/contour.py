@@ -28,7 +28,7 @@ from flint import acb, arb
 
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.laws import Branch, Mixture, Sampled
-from dplateau.verifier.quadrature import TooHardError, end_of, nodes
+from dplateau.verifier.quadrature import Nodes, TooHardError, end_of, nodes
 from dplateau.verifier.statement import Composition
 
 _CELLS: Final = 500
@@ -246,32 +246,38 @@ class Line:
         """Enough nodes, and the bound on what is beyond them."""
         tolerance = exact(1e-20) / self.most
         known = [(law, count, nodes(law, self.c, exact(0), tolerance)) for law, count in self.laws]
-        many = len(known) > _GROUPS
-        for _ in range(40):
+        for attempt in range(40):
             self.count = int(omega / float(self.step)) + 1
             if self.count > _MOST:
                 raise TooHardError
-            end = self.count * self.step
-            log_tail = self.square / 2 * (self.c * (self.c + 1) - end * end) - (arb.pi() * end).log()
-            taken: list[int] = []
-            for law, count, points in known:
-                size, gain = points.at_zero + points.error, points.moment(self.c)
-                for place, branch in enumerate(law.branches):
-                    paths = _paths(branch, float(end))
-                    if many and place < len(taken):  # The path that was best for the first law.
-                        paths = [paths[min(taken[place], len(paths) - 1)]]
-                    found = [_modulus(branch, self.c, end, path, _FEWER if many else _CELLS) for path in paths]
-                    if place == len(taken):
-                        taken.append(min(range(len(found)), key=lambda i: _order(found[i][1])))
-                    size += min((x.upper() for x, _ in found if x.is_finite()), default=arb(1e9))
-                    gain += min((x.upper() for _, x in found if x < 0), default=arb(0))
-                least = size.min(gain)
-                log_tail += count * least.upper().log()
-            self.log_tail = log_tail
-            if float(log_tail.upper()) < log_allowed:
+            self.log_tail = self._beyond_end(self.count, known)
+            off = float(self.log_tail.upper()) - log_allowed
+            if off < 0:
                 return
-            omega *= 1.6 if float(log_tail.upper()) - log_allowed > _FAR_OFF else 1.15
+            # What even the furthest end leaves out too much of need not be searched.
+            if not attempt and off > _FAR_OFF and not float(self._beyond_end(_MOST, known).upper()) < log_allowed:
+                raise TooHardError
+            omega *= 1.6 if off > _FAR_OFF else 1.15
         raise TooHardError
+
+    def _beyond_end(self, steps: int, known: list[tuple[Sampled, int, Nodes]]) -> arb:
+        """log of the bound on what is missing where the line ends after so many steps, but for epsilon."""
+        many, end = len(known) > _GROUPS, steps * self.step
+        log_tail = self.square / 2 * (self.c * (self.c + 1) - end * end) - (arb.pi() * end).log()
+        taken: list[int] = []
+        for law, count, points in known:
+            size, gain = points.at_zero + points.error, points.moment(self.c)
+            for place, branch in enumerate(law.branches):
+                paths = _paths(branch, float(end))
+                if many and place < len(taken):  # The path that was best for the first law.
+                    paths = [paths[min(taken[place], len(paths) - 1)]]
+                found = [_modulus(branch, self.c, end, path, _FEWER if many else _CELLS) for path in paths]
+                if place == len(taken):
+                    taken.append(min(range(len(found)), key=lambda i: _order(found[i][1])))
+                size += min((x.upper() for x, _ in found if x.is_finite()), default=arb(1e9))
+                gain += min((x.upper() for _, x in found if x < 0), default=arb(0))
+            log_tail += count * size.min(gain).upper().log()
+        return log_tail
 
     def _sampled(self) -> list[acb]:
         """M(s)/(s (s + 1)) at the nodes."""

@@ -26,8 +26,6 @@ _LEFT_OUT: Final = 1e-17
 """Share of delta that may come from losses beyond the points."""
 _BITS: Final = 112
 """Thirty digits: ten are lost to second differences."""
-_IN_ALL: Final = 2**18
-"""Most points of all laws."""
 _MOST: Final = 1e5
 
 
@@ -112,7 +110,7 @@ class Lattice:
     delta : float
         About what it is.
     points : int
-        Number of points of one step's law, about; fewer where there are many laws.
+        Number of points of one step's law, about.
     """
 
     def __init__(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
@@ -121,7 +119,6 @@ class Lattice:
 
     def _build(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
         laws = self.laws = [*composition.parts, *([(Gaussian(composition.square), 1)] if composition.square > 0 else [])]
-        points = min(points, _IN_ALL // len(laws))
         steps = sum(count for _, count in laws)
         allowed = delta * _LEFT_OUT / steps
         high = max(_beyond(law, allowed) for law, _ in laws)

@@ -82,12 +82,16 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """A stretch of the line, from ``low`` to ``high`` (None: no end), with what is there of P and of Q."""
+    """A stretch of the line, from ``low`` to ``high`` (None: no end), with what is there of P and of Q.
+
+    ``doubled`` says that P's gap is twice Q's.
+    """
 
     p: Mixture
     q: Mixture
     low: arb | None = None
     high: arb | None = None
+    doubled: bool = False
     met: list[arb] = field(default_factory=list[arb])
 
     def loss(self, h: Any) -> Any:
@@ -109,7 +113,9 @@ class Branch:
         return start, (1 + c) * constant - c * least, (1 + c) * slope - c * centre
 
     def crossing(self, epsilon: arb) -> arb:
-        """The h at which the loss is epsilon: Newton steps, and a ball that is seen to hold it."""
+        """The h at which the loss is epsilon: in closed form, or by Newton steps, and a ball that is seen to hold it."""
+        if (known := self._solved(epsilon)) is not None:
+            return known
         start, low = (exact(1), -exact(1e9)) if self.low is None else (self.low.mid() + 1, self.low.mid() - 1)
         h, high, last = self.met[-1] if self.met else start, exact(1e9), exact(2e9)
         sign = 1 if self.slope(h) > 0 else -1
@@ -132,6 +138,26 @@ class Branch:
             if not radius < 1:
                 raise ArithmeticError("the loss does not cross this level")
         return h + radius * arb(0, 1)
+
+    def _solved(self, epsilon: arb) -> arb | None:
+        """The same in closed form, where both have one first centre: with x = exp(epsilon), an equation for the odds."""
+        if not (self.p.centre == self.q.centre and self.p.weight == self.q.weight):
+            return None
+        if self.p.gap is not None and self.q.gap is not None:
+            if not (self.doubled and epsilon >= 0):
+                return None
+            # y = exp(gap (h - centre)) of Q's gap: q exp(-2 gap^2) y^2 - x q exp(-gap^2/2) y = (x - 1) (1 - q)
+            gap, share = self.q.gap, self.q.q
+            square, linear = share * (-2 * gap**2).exp(), share * (epsilon - gap**2 / 2).exp()
+            y = (linear + (linear**2 + 4 * square * epsilon.expm1() * (1 - share)).sqrt()) / (2 * square)
+            return self.p.centre + y.log() / gap
+        mixed, x = (self.p, epsilon) if self.q.gap is None else (self.q, -epsilon)
+        if mixed.gap is None:
+            return None
+        odds = (x.expm1() + mixed.q) / mixed.q
+        if not odds > 0:
+            raise ArithmeticError("the loss does not cross this level")
+        return mixed.centre + mixed.gap / 2 + odds.log() / mixed.gap
 
     def beyond(self, epsilon: arb) -> tuple[arb, arb]:
         """The masses of P and Q where the loss is larger: beyond the crossing where it rises, before it where it falls."""
@@ -257,7 +283,7 @@ class Present(_Told):
         return low, 3 * high
 
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
-        far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2)
+        far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2, doubled=True)
         return far, Branch(Mixture(q, -b), Mixture(q, exact(0), mu), mu / 2), *self.told(q, mu, b)
 
     @property
