@@ -25,10 +25,10 @@ from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _FIRST: Final = (2**11, 2**13)
 """Points of the lattices that are tried first; the two tell how many are needed, since the error falls with their square."""
-_IN_ALL: Final = 2**19
+_IN_ALL: Final = 2**20
 """Most points of all laws of a composition."""
-_ERRS: Final = 0.3
-"""What is left of the error by such an extrapolation is a smaller share of it."""
+_ERRS: Final = 1.3
+"""The error is at most so many times what such an extrapolation says."""
 _ROOM, _LEAST = 1.2, 1.5
 """So many times what seems to be needed is tried, and so many times the last number at least."""
 Profile: TypeAlias = Callable[[arb], arb]
@@ -127,7 +127,8 @@ class Whole:
     @property
     def most(self) -> int:
         """Most points of a lattice."""
-        return _IN_ALL // max(len(one.parts) + 1 for mixture in self.said.directions for _, one in mixture)
+        laws = [len(one.parts) + (one.square > 0) for mixture in self.said.directions for _, one in mixture]
+        return _IN_ALL // max(1, *laws)
 
     @property
     def on_lattices(self) -> bool:
@@ -190,7 +191,8 @@ def _points(tried: dict[int, float], delta: float, most: int) -> int | None:
     (few, coarse), (many, fine) = [*tried.items()][-2:]
     error = (coarse - fine) / ((many / few) ** 2 - 1)
     room = delta - (fine - error)
-    hopeless = many > _FIRST[1] and room < -_ERRS * error
+    # Where points are too few yet the error may fall like their number alone.
+    hopeless = many > _FIRST[1] and fine - _ERRS * (coarse - fine) / (many / few - 1) > delta
     share = math.sqrt(error / room) if room > 0 and 0 < error < math.inf else math.inf
     return None if many >= most or hopeless else min(math.ceil(many * min(max(_ROOM * share, _LEAST), _FIRST[1] / _FIRST[0])), most)
 
