@@ -25,8 +25,8 @@ from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _FIRST: Final = (2**11, 2**13)
 """Points of the lattices that are tried first; the two tell how many are needed, since the error falls with their square."""
-_IN_ALL: Final = 2**20
-"""Most points of all laws of a composition."""
+_MOST, _IN_ALL = 2**19, 2**20
+"""Most points of one law, and of all laws of a composition."""
 _ERRS: Final = 1.3
 """The error is at most so many times what such an extrapolation says."""
 _ROOM, _LEAST = 1.2, 1.5
@@ -128,7 +128,7 @@ class Whole:
     def most(self) -> int:
         """Most points of a lattice."""
         laws = [len(one.parts) + (one.square > 0) for mixture in self.said.directions for _, one in mixture]
-        return _IN_ALL // max(1, *laws)
+        return min(_MOST, _IN_ALL // max(1, *laws))
 
     @property
     def on_lattices(self) -> bool:
