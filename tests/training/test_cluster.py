@@ -17,13 +17,31 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplateau.spec import InputError
+from dplateau.spec import InputError, OnePass
 from dplateau.training import Cluster, SecureGenerator, train
 from dplateau.training.shares import shares
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from two_processes import FIRST, HELD, LOSSES, ONE_PASS, UPDATES, Both, N, Quiet, problem, run_of, stream_of  # noqa: E402
+from two_processes import (  # noqa: E402
+    FIRST,
+    HELD,
+    LOSSES,
+    NAMED,
+    ONE_PASS,
+    PERSONS,
+    UPDATES,
+    Both,
+    BothOfPersons,
+    N,
+    Quiet,
+    of_persons,
+    of_whom,
+    persons,
+    problem,
+    run_of,
+    stream_of,
+)
 
 FALSE_ALARM = 1e-9
 
@@ -97,6 +115,23 @@ def test_streams_that_are_read_again_have_the_sums_of_one_process():
     assert len({str(one) for one in alone.values()}) == len(alone)
 
 
+def test_persons_of_two_processes_have_the_sums_of_one():
+    """Also where those of one process have several times as many rows, and blocks cut persons apart."""
+    found = answers("in_persons")
+    assert found[0] == found[1]
+    for kind in NAMED:
+        features, target, groups, _ = persons(kind)
+        alone = of_whom(features, target, groups, BothOfPersons)
+        order = in_one_order(of_persons())
+        run = run_of(n=PERSONS, unit="person", sampling=OnePass(20), steps=6, **UPDATES["ball"][0])
+        names = list(dict.fromkeys(groups.tolist()))
+        rows = np.concatenate([np.flatnonzero(groups == names[one]) for one in order])
+        options = {"generator": Quiet(), "dtype": "float64", "groups": groups[rows]}
+        alone["one pass"] = train(run, LOSSES["logistic"], features[rows], target[rows], **options).weights.view(np.int64).tolist()
+        assert found[0][kind] == alone
+        assert len({str(one) for one in alone.values()}) == len(alone)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_shares_of_one_pass_are_those_of_the_order(seed):
     rng = np.random.default_rng(seed)
@@ -166,8 +201,14 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "stream": "two processes have the same rows",
         "readings": "two readings of the records differ",
         "order": "the run's sampling is cyclic",
-        "groups": "whose rows lie in which process is not checked",
-        "groups of one pass": "whose rows lie in which process is not checked",
+        "groups": "groups are given, and a record of the run is a row",
+        "groups of one pass": "groups are given, and a record of the run is a row",
+        **{f"two persons in {name}": "some person has rows in two processes" for name in ("memory", "pass", "epochs")},
+        **{f"types in {name}": "process 1 has another type of groups" for name in ("memory", "pass", "epochs")},
+        **{f"more persons in {name}": "the processes have 40, 80 persons, 120 in all" for name in ("memory", "pass")},
+        "no groups": "a record of the run is a person: give groups",
+        "no label": "rows have no label in groups",
+        "many rows": "some person has more than 1,024 rows",
         "ragged": "target has shape (351, 2): expected one entry for each of the 351 rows",
         "another n": "process 1 has another run than process 0",
         "another call": "process 1 has another call than process 0",
@@ -214,6 +255,12 @@ alone, shared = (
 )
 assert cluster.mesh.size == 3 and (alone.weights == shared.weights).all()
 assert "processes" not in {one.name for one in shared.assumptions}
+features, target, groups, _ = persons("texts")
+run = run_of(n=PERSONS, unit="person")
+alone, shared = (
+    train(run, Logistic(), features, target, groups=groups, generator=Quiet(), cluster=one) for one in (None, cluster)
+)
+assert (alone.weights == shared.weights).all()
 run = run_of(sampling=Poisson(50.0), noise_multiplier=1.0)
 print(train(run, Logistic(), *problem(), cluster=cluster).weights.shape)
 """
@@ -228,13 +275,6 @@ def test_a_cluster_of_one_device_changes_no_bit():
         for cluster in (None, Cluster())
     ]
     assert (seeded[0] == seeded[1]).all()
-
-
-def test_persons_are_trained_on_one_process():
-    from dplateau.training.shared import check_shared
-
-    with pytest.raises(InputError, match="person"):
-        check_shared(run_of(unit="person"))
 
 
 def test_generators_with_one_key_are_found():

@@ -128,6 +128,78 @@ def in_epochs(cluster):
     return stream_of(features, target, lambda: QuietSeeded(insecure_seed=0), cluster=cluster, own=len(target))
 
 
+class BothOfPersons(Both):
+    """The batches of persons of both such processes."""
+
+    def integers(self, high, shape):
+        assert shape == PERSONS
+        return np.concatenate([one.integers(high, count) for one, count in zip(self.parts, of_persons(), strict=True)])
+
+    def bernoulli_positions(self, count, rate):
+        """Coins of the persons of one process and of the other, in each step."""
+        steps, parts = count // PERSONS, []
+        for one, own, first in zip(self.parts, of_persons(), (0, of_persons()[0]), strict=True):
+            heads = one.bernoulli_positions(own * steps, rate)
+            parts.append(heads // own * PERSONS + heads % own + first)
+        return np.sort(np.concatenate(parts))
+
+
+PERSONS = 120
+NAMED = {"texts": lambda who: np.array([f"person {one}" for one in who]), "numbers": lambda who: 7 * who - 100}
+
+
+def persons(kind):
+    """Rows of persons, from 1 to 40 a person: those of process 0 have more. Whose each row is, and whether it is process 0's."""
+    features, target = problem()
+    rng = np.random.default_rng(1)
+    who = np.concatenate([np.arange(PERSONS), rng.integers(0, PERSONS, N - PERSONS - 40) ** 2 // PERSONS, np.zeros(40, int)])
+    who = np.sort(who)
+    return features, target, NAMED[kind](who), who < PERSONS // 3
+
+
+def of_persons():
+    """How many persons each process has."""
+    return PERSONS // 3, PERSONS - PERSONS // 3
+
+
+PERSONS_RUNS = {
+    "poisson": ({"sampling": Poisson(20.0), "update": "post-processed"}, {"momentum": 0.5, "average": 0.3}),
+    "ball": ({"sampling": RandomAllocation(20), **UPDATES["ball"][0]}, {}),
+    "full": ({"update": "post-processed"}, {}),
+}
+
+
+def of_whom(features, target, groups, generator, **options):
+    """The released weights of runs on persons without noise, in bits: in memory, and in blocks that cut persons apart."""
+    found = {}
+    for name, (fields, more) in PERSONS_RUNS.items():
+        run = run_of(n=PERSONS, unit="person", **fields)
+        data, how = (features, target), {"groups": groups, "dtype": "float64", **options, **more}
+        found[name] = train(run, Logistic(), *data, generator=generator(), **how).weights.view(np.int64).tolist()
+    blocks = [(features[i : i + 50], target[i : i + 50], groups[i : i + 50]) for i in range(0, len(target), 50)]
+    run = run_of(n=PERSONS, unit="person", sampling=RandomAllocation(30), update="post-processed")
+    own = {} if "cluster" not in options else {"own": len(np.unique(groups))}
+    read = train_stream(run, Logistic(), lambda: blocks, rows=200, generator=generator(), **options, **own)
+    return {**found, "stream": read.weights.view(np.int64).tolist()}
+
+
+def in_persons(cluster):
+    """Records are persons: those of process 0 have more rows."""
+    found = {}
+    for kind in NAMED:
+        *data, first = persons(kind)
+        data = [one[first if cluster.first else ~first] for one in data]
+        found[kind] = of_whom(*data, lambda: QuietSeeded(insecure_seed=0), cluster=cluster)
+        run = run_of(n=PERSONS, unit="person", sampling=OnePass(20), steps=6, **UPDATES["ball"][0])
+        options = {"generator": Quiet(), "cluster": cluster, "dtype": "float64"}
+        features, target, groups = data
+        blocks = ((features[i : i + 7], target[i : i + 7], groups[i : i + 7]) for i in range(0, len(target), 7))
+        one_pass = train_one_pass(run, Logistic(), blocks, own=of_persons()[cluster.index], **options).weights
+        assert (one_pass == train(run, Logistic(), features, target, groups=groups, **options).weights).all()
+        found[kind]["one pass"] = one_pass.view(np.int64).tolist()
+    return found
+
+
 ONE_PASS = {
     "equal": ({"sampling": OnePass(12), "steps": 50}, {}),
     "some left over": ({"sampling": OnePass(14), "steps": 40, "update": "post-processed"}, {"momentum": 0.5, "average": 0.5}),
@@ -185,6 +257,23 @@ def refusals(cluster):
         read = lambda: [(x + (differ and next(readings) > 1), y)]  # noqa: E731
         return told(lambda: train_stream(run, Logistic(), read, rows=100, cluster=cluster, own=count))
 
+    def whose(groups, sampling, n=PERSONS, **fields):
+        """Persons as they are, of whom process 1 has others than it should."""
+        x, y, labels, first = persons("texts")
+        mine = first if cluster.first else ~first
+        labels = groups(labels[mine]) if second else labels[mine]
+        run = run_of(n=n, unit="person", steps=4, sampling=sampling, **{"update": "post-processed", **fields})
+        if not sampling.allocated:
+            return say(run, x[mine], y[mine], groups=labels)
+        read = lambda: [(x[mine], y[mine], labels)]  # noqa: E731
+        return told(lambda: train_stream(run, Logistic(), read, cluster=cluster, own=of_persons()[cluster.index]))
+
+    def moved(labels):
+        """The rows of the own first person as those of one of process 0."""
+        return np.where(labels == labels[0], "person 3", labels)
+
+    numbered = lambda labels: np.unique(labels, return_inverse=True)[1]  # noqa: E731
+    schemes = {"memory": Poisson(20.0), "pass": OnePass(30), "epochs": RandomAllocation(30)}
     bad = features.copy()
     bad[0, 0] = np.nan
     same = problem()
@@ -207,6 +296,12 @@ def refusals(cluster):
         "groups": say(run_of(), groups=np.arange(len(target)) if second else None),
         "groups of one pass": say(run_of(n=600, sampling=OnePass(10), steps=60), groups=np.arange(len(target)) if second else None),
         "ragged": say(run_of(n=600, sampling=OnePass(10), steps=60), y=np.ones((len(target), 2)) if second else target),
+        **{f"two persons in {name}": whose(moved, sampling) for name, sampling in schemes.items()},
+        **{f"types in {name}": whose(numbered, sampling) for name, sampling in schemes.items()},
+        **{f"more persons in {name}": whose(lambda x: x, one, n=150) for name, one in schemes.items() if name != "epochs"},
+        "no groups": say(run_of(unit="person")),
+        "no label": whose(lambda labels: np.where(labels == labels[0], None, labels), FullBatch()),
+        "many rows": many_rows(cluster),
         "another n": say(run_of(n=N - second)),
         "another call": say(run_of(n=600, sampling=OnePass(10), steps=60)) if second else say(run_of()),
         "a ledger there": say(run_of(), ledger=Refusing() if second else None),
@@ -214,6 +309,16 @@ def refusals(cluster):
         "ledger": say(run_of(), ledger=None if second else Refusing()),
         "then": told(lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
     }
+
+
+def many_rows(cluster):
+    """Process 1 has a person with more rows than a bound on the last iterate allows for."""
+    count = 1 if cluster.first else 1025
+    run = run_of(n=2, unit="person", **UPDATES["ball"][0])
+    groups = np.full(count, cluster.index)
+    return told(
+        lambda: train(run, Logistic(), np.ones((count, 2)), np.zeros(count), groups=groups, dtype="float64", cluster=cluster)
+    )
 
 
 class Other(Cluster):

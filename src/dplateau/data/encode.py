@@ -59,6 +59,11 @@ class Dataset:
     feature_norm: float
     groups: NDArray[Any] | None = None
 
+    @property
+    def n(self) -> int:
+        """Number of records: of persons where groups say whose the rows are."""
+        return len(self.target) if self.groups is None else len(set(self.groups.tolist()))
+
 
 def encode(
     table: pa.Table,

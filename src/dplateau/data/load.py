@@ -60,8 +60,8 @@ def load_dataset(
         public = with_person(public, person, path, format_of(existing_file(path), public))
     table = read_table(path, public, n=n if person is None else None)
     found = encode(table, public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
-    if n is not None and found.groups is not None and n != (persons := len(set(found.groups.tolist()))):
-        raise InputError(f"{path} has {persons} persons where n = {n} is declared: declare their true number, or repair it.")
+    if n is not None and found.n != n:
+        raise InputError(f"{path} has {found.n} persons where n = {n} is declared: declare their true number, or repair it.")
     return found
 
 

@@ -61,8 +61,8 @@ class Ready(NamedTuple):
     residual_clip: float | None
     assumptions: tuple[Assumption, ...]
     uncertified: str | None
-    persons: NDArray[np.int64] | None
-    """The number of each row's person, where records are persons."""
+    persons: NDArray[Any] | None
+    """Whose each row is, where records are persons: the number of a person or, of several processes, the label."""
     finished: Callable[[Weights], Any]
     """Sets the fitted attributes."""
     total: int | None = None

@@ -20,6 +20,7 @@ from dplateau.spec.promise import warn_if_weak
 from dplateau.spec.schedule import real
 from dplateau.training import Cluster
 from dplateau.training.cluster import agree_on_code
+from dplateau.training.persons import checked_groups
 from dplateau.training.shared import check_ledger
 
 _OWN = ("ledger", "verbose")
@@ -41,17 +42,15 @@ def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: Ar
     """As ``model.fit``, called by every process of a cluster on rows of its own; errors are told in all of them."""
     _agree_on_arguments(model, cluster)
 
-    def prepare() -> Ready:
-        if groups is not None:
-            raise InputError(
-                "groups are given: on several processes a record is a row, because whose rows lie where is not checked."
-            )
+    def prepare() -> tuple[Ready, int]:
         warn_if_weak(real("epsilon", model.epsilon))
-        return model._ready(X, y, None)
+        ready = model._ready(X, y, groups)
+        labels = None if groups is None else checked_groups(groups, len(ready.rows))
+        return ready._replace(persons=labels), ready.n
 
-    ready = cluster.together(prepare)
-    cluster.agree({"number of features": str(ready.rows.shape[1])})
-    ready = ready._replace(total=int(cluster.exchanged(np.array(len(ready.rows))).sum()))
+    ready, own = cluster.together(prepare)
+    cluster.agree({"number of features": str(ready.rows.shape[1]), "what is a record": ready.unit})
+    ready = ready._replace(total=int(cluster.exchanged(np.array(own)).sum()))
     made, fit = cluster.together(lambda: model._planned(ready, shared=True))
     cluster.agree({"run": made.run.digest})
     cluster.together(lambda: _reserve(model, made) if cluster.first else None)
@@ -84,6 +83,7 @@ def fit_shared_table(
     *,
     stream: bool,
     n: int | None,
+    person: str | None,
     ledger: object,
     other: str | None,
 ) -> None:
@@ -91,11 +91,11 @@ def fit_shared_table(
     agree_on_code(cluster)
     check_ledger(cluster, ledger)
     facts = {"schema": schema_digest(schema), "model": type(estimator).__name__, "number of rows": str(n), "option": str(other)}
-    cluster.agree({**facts, "way to read rows": str(stream)})
+    cluster.agree({**facts, "way to read rows": str(stream), "column of persons": str(person)})
     if other is not None:
         raise InputError(f"{other} does not go with several processes: train on one, or leave it out.")
-    data: Any = cluster.together(lambda: stream_of(path, schema) if stream else read_rows(path, schema))
-    counts = cluster.exchanged(np.array(data.n if stream else len(data.target)))
+    data: Any = cluster.together(lambda: (stream_of if stream else read_rows)(path, schema, person=person))
+    counts = cluster.exchanged(np.array(data.n))
     if n is not None and n != counts.sum():
         held = ", ".join(f"{count:,}" for count in counts.tolist())
         raise InputError(f"the files have {held} rows, {counts.sum():,} in all, and not the {n:,} that were declared.")

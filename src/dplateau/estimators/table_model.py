@@ -146,9 +146,8 @@ class TableModel:
         estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         data: Dataset | None = None
         if cluster is not None:
-            names = {"a column of persons": person, "a private test": private_test}
-            other = next((name for name, asked in names.items() if asked), None)
-            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, ledger=ledger, other=other)
+            other = None if private_test is None else "a private test"
+            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, person=person, ledger=ledger, other=other)
         elif stream:
             estimator.fit_stream(stream_of(path, public, n=n, person=person))
         else:

@@ -40,6 +40,8 @@ _APART, _SAME = PartitionSpec(AXIS), PartitionSpec()
 def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
     """Raise ``InputError`` unless a network's run can be shared by the processes."""
     check_shared(run)
+    if run.unit != "row":
+        raise InputError("a record of the run is a person, and whose rows lie in which process is not checked: train on one.")
     if cluster.own != 1:
         raise InputError(
             f"this process has {cluster.own} devices: a network takes one of each process. Start one process a device."

@@ -21,10 +21,10 @@ from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import train_one_pass
+from dplateau.training.person_records import kind_of
 from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
-from dplateau.training.records import Records
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import check_groups, train_shared
+from dplateau.training.shared import train_shared
 from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
@@ -115,7 +115,8 @@ def train(
     if cluster is not None and cluster.mesh.size > 1:
         if not run.sampling.once:
             return train_shared(run, loss, features, target, groups=groups, cluster=cluster, **options)
-        opened, own = partial(Records, [(features, target)], run, loss), partial(_own_rows, loss, features, target, groups)
+        whole = (block_of_persons(run, features, target, groups, part=True) for _ in range(1))  # made where errors are told
+        opened, own = partial(kind_of(run), whole, run, loss), partial(_own_records, run, loss, features, target, groups)
         return in_passes_shared(run, loss, opened, SharedSteps, cluster=cluster, own=own, **options)
     if run.sampling.once:
         return train_one_pass(run, loss, [block_of_persons(run, features, target, groups)], **options)
@@ -144,10 +145,11 @@ def train(
     return result_of(run, loss, generator, weights, iterates, dtype)
 
 
-def _own_rows(loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> int:
-    """How many rows one process of several has, if they are rows."""
-    check_groups(groups)
-    return len(records_of(loss, features, target)[1])
+def _own_records(run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> int:
+    """How many records one process of several has."""
+    rows = len(records_of(loss, features, target)[1])
+    persons = persons_of(run, groups, rows, part=True)
+    return rows if persons is None else persons.n
 
 
 def _run_chunks(

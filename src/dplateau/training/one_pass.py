@@ -18,7 +18,7 @@ from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, State, arithmetic_of, run_block
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.person_records import PersonRecords
+from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
 from dplateau.training.result import TrainResult, result_of
@@ -88,9 +88,10 @@ def train_one_pass(
         "progress": progress,
         "ledger": ledger,
     }
+    opened = partial(kind_of(run), blocks, run, loss)
     if cluster is not None and cluster.mesh.size > 1:
-        return in_passes_shared(run, loss, partial(Records, blocks, run, loss), SharedSteps, cluster=cluster, own=own, **options)
-    return in_passes(run, loss, partial(PersonRecords if run.unit == "person" else Records, blocks, run, loss), Steps, **options)
+        return in_passes_shared(run, loss, opened, SharedSteps, cluster=cluster, own=own, **options)
+    return in_passes(run, loss, opened, Steps, **options)
 
 
 def in_passes(

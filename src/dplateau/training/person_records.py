@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,14 @@ from dplateau.spec import InputError, Run
 from dplateau.training.chunks import rounded_up, stretched
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
-from dplateau.training.persons import check_most_rows, checked_groups
-from dplateau.training.records import Blocks, Records, Steps
+from dplateau.training.persons import Names, check_most_rows, checked_groups, names_of
+from dplateau.training.records import Blocks, Part, Records, Steps
+
+
+def kind_of(run: Run) -> type[Records]:
+    """How the records of a run are given out."""
+    return PersonRecords if run.unit == "person" else Records
+
 
 Piece = tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]
 """Features and target of whole persons, and how many rows each of them has."""
@@ -30,14 +35,16 @@ class PersonRecords(Records):
     a hash with a secret key; where two are equal, nothing is released.
     """
 
-    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss) -> None:
-        self._run, self._key = run, secrets.token_bytes(16)
+    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss, own: Part | None = None) -> None:
+        self._run, self._key = run, secrets.token_bytes(16) if own is None else own.key
         self._whole: deque[Piece] = deque()
         self._held: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._label: Any = None
-        self._names: list[NDArray[np.int64]] = []
-        self._text: bool | None = None
-        super().__init__(blocks, run, loss)
+        self._named: list[Names] = []
+        super().__init__(blocks, run, loss, own)
+
+    def _sight(self) -> bytes:
+        return b""  # persons are told apart by their labels
 
     def among(self, given: int) -> str:
         return f"the first {given:,} persons"
@@ -63,8 +70,8 @@ class PersonRecords(Records):
         while self._next():
             self._whole.clear()
         super().finish()
-        names = np.concatenate(self._names)
-        if len(np.unique(names)) < len(names):
+        self.names = Names(self._named[0].text, np.concatenate([one.numbers for one in self._named]))
+        if len(np.unique(self.names.numbers)) < self._seen:
             raise InputError(
                 "some person's rows do not follow one another: sort the rows by person, in an order that does not depend on what "
                 "they say. Nothing was released."
@@ -82,8 +89,8 @@ class PersonRecords(Records):
             if not self._whole:
                 if not self._next():
                     raise InputError(
-                        f"the records end after {self._seen:,} persons but the run has n = {self._n:,}: declare the number of "
-                        "persons that there are. Nothing was released."
+                        f"the records end after {self._seen:,} persons but {self._declared}: declare the number of persons that "
+                        "there are. Nothing was released."
                     )
                 continue
             features, target, each = self._whole.popleft()
@@ -141,13 +148,7 @@ class PersonRecords(Records):
 
     def _name(self, labels: NDArray[Any]) -> None:
         """Remember new persons."""
-        text = isinstance(labels[0], str | bytes)
-        if self._text not in (None, text) or (labels.dtype.kind == "O" and any(isinstance(one, str) != text for one in labels)):
+        named = names_of(labels, self._key)
+        if self._named and named.text != self._named[0].text:
             raise InputError("groups have texts in one place and numbers in another: expected one type.")
-        self._text = text
-        if not text:
-            self._names.append(labels.astype(np.int64))
-            return
-        words = (one if isinstance(one, bytes) else one.encode("utf-8", "surrogatepass") for one in labels.tolist())
-        hashes = b"".join(blake2b(word, digest_size=8, key=self._key).digest() for word in words)
-        self._names.append(np.frombuffer(hashes, np.int64))
+        self._named.append(named)

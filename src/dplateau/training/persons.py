@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,11 @@ class Persons(NamedTuple):
     starts: NDArray[np.int64]
 
     @property
+    def n(self) -> int:
+        """How many persons there are."""
+        return len(self.starts) - 1
+
+    @property
     def counts(self) -> NDArray[np.int64]:
         """Rows of each person, shape (n,)."""
         return np.diff(self.starts)
@@ -35,7 +41,7 @@ class Persons(NamedTuple):
     @property
     def mean(self) -> float:
         """Rows of a person, on average."""
-        return len(self.order) / (len(self.starts) - 1)
+        return len(self.order) / self.n
 
     def sizes(self) -> NDArray[np.float64]:
         """For each row, in the order in which it was given, how many rows its person has; shape (N,)."""
@@ -47,6 +53,11 @@ class Persons(NamedTuple):
         """For each row, in ``order``, at most one over the number of its person's rows, which add up to 1 or less."""
         return np.repeat(np.where(self.counts > 1, _LOWER / self.counts, 1.0), self.counts)
 
+    def among(self, first: int, stop: int) -> Persons:
+        """Persons ``first`` to ``stop``, alone, and their rows numbered from 0 in ``order``."""
+        starts = self.starts[first : stop + 1] - self.starts[first]
+        return Persons(np.arange(starts[-1], dtype=np.int32), starts)
+
     def rows_of(self, plan: Batches) -> Batches:
         """Batches of persons as batches of their rows."""
         each = self.counts[plan.records]
@@ -55,8 +66,37 @@ class Persons(NamedTuple):
         return Batches(self.order[places], np.diff(after[np.concatenate([[0], np.cumsum(plan.counts)])]).astype(np.int32))
 
 
-def persons_of(run: Run, groups: ArrayLike | None, rows: int) -> Persons | None:
-    """Whose each of so many rows is, after checking that there are ``run.n`` persons; None where records are rows.
+class Names(NamedTuple):
+    """Labels of persons, by which they are told apart: shape (k,). Those of texts are hashes."""
+
+    text: bool
+    numbers: NDArray[np.int64]
+
+
+def names_of(labels: NDArray[Any], key: bytes) -> Names:
+    """Checked labels as 64-bit numbers, those of texts by a hash with a ``key`` of 16 bytes.
+
+    Raises
+    ------
+    InputError
+        There are texts and numbers, or numbers of more than 64 bits.
+    """
+    text = isinstance(labels[0], str | bytes)
+    if labels.dtype.kind == "O" and any(isinstance(one, str) != text for one in labels):
+        raise InputError("groups have texts in one place and numbers in another: expected one type.")
+    if not text:
+        try:
+            return Names(False, labels.astype(np.int64))
+        except OverflowError:
+            raise InputError("groups have whole numbers of more than 64 bits: use texts.") from None
+    words = (one if isinstance(one, bytes) else one.encode("utf-8", "surrogatepass") for one in labels.tolist())
+    hashes = b"".join(blake2b(word, digest_size=8, key=key).digest() for word in words)
+    return Names(True, np.frombuffer(hashes, np.int64))
+
+
+def persons_of(run: Run, groups: ArrayLike | None, rows: int, *, part: bool = False) -> Persons | None:
+    """Whose each of so many rows is, after checking that there are ``run.n`` persons, or a ``part`` of them; None where records
+    are rows.
 
     Raises
     ------
@@ -70,7 +110,7 @@ def persons_of(run: Run, groups: ArrayLike | None, rows: int) -> Persons | None:
         raise InputError(f"there are {rows} rows: training in memory takes fewer than 2^31.")
     codes = codes_of(groups, rows)
     counts = np.bincount(codes)
-    if len(counts) != run.n:
+    if len(counts) != run.n and not part:
         raise InputError(f"groups name {len(counts)} persons but the run has n = {run.n}: the run must describe this data set.")
     return Persons(np.argsort(codes, kind="stable").astype(np.int32), np.concatenate([[0], np.cumsum(counts)]))
 
@@ -128,10 +168,15 @@ def check_most_rows(rows: int) -> None:
         )
 
 
-def block_of_persons(run: Run, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> tuple[NDArray[Any], ...]:
-    """All records as one block, in their order; those of persons with the number of each row's person."""
+def block_of_persons(
+    run: Run, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None, *, part: bool = False
+) -> tuple[NDArray[Any], ...]:
+    """All records, or a ``part`` of them, as one block, in their order; those of persons with the number of each row's person, or
+    its label.
+    """
     rows, labels = np.asarray(features), np.asarray(target)
-    persons = persons_of(run, groups, len(rows))
-    if persons is None:
+    persons = persons_of(run, groups, len(rows), part=part)
+    if persons is None or groups is None:
         return rows, labels
-    return rows[persons.order], labels[persons.order], np.repeat(np.arange(run.n), persons.counts)
+    whose = checked_groups(groups, len(rows))[persons.order] if part else np.repeat(np.arange(run.n), persons.counts)
+    return rows[persons.order], labels[persons.order], whose

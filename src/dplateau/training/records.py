@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretch
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.persons import Names
 from dplateau.training.placed import Layout, Ranges, ranges_of
 
 BLOCK: Final = 1 << 21
@@ -81,17 +82,27 @@ class Steps:
         return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
 
 
+class Part(NamedTuple):
+    """The records of one process of several: how many, and the key under which all of them hash the labels of persons."""
+
+    records: int
+    key: bytes
+
+
 class Records:
     """The records of blocks of any lengths, given out in any other lengths; counts them and checks them.
 
     ``given`` is a public number: how many were given out, or were expected to be. Where other processes have the others of the
     run's records, there are ``own``, which are never given out as columns: processes with other files would compute otherwise.
+    ``names`` are the persons', once all are known, where records are persons.
     """
 
-    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss, own: int | None = None) -> None:
+    names: Names | None = None
+
+    def __init__(self, blocks: Blocks, run: Run, loss: GeneralisedLinearLoss, own: Part | None = None) -> None:
         self._blocks, self._loss, self._shared = iter(blocks), loss, own is not None
-        self._n = run.n if own is None else own
-        self._declared = f"the run has n = {run.n:,}" if own is None else f"{own:,} were declared for this process"
+        self._n = run.n if own is None else own.records
+        self._declared = f"the run has n = {run.n:,}" if own is None else f"{self._n:,} were declared for this process"
         self._pieces: deque[tuple[NDArray[Any] | Columns, NDArray[Any]]] = deque()
         self._rooms: deque[NDArray[np.uint8]] = deque([_aligned(0)] * 2)
         self._seen, self.given, self.d = 0, 0, 0

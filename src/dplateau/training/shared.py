@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -32,6 +33,7 @@ from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_of, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of
 from dplateau.training.result import TrainResult, result_of
 
 LOOKED_AT: Final = 4096
@@ -40,14 +42,33 @@ _APART: Final = PartitionSpec(AXIS)
 
 
 class Prepared(NamedTuple):
-    """What one process has checked by itself."""
+    """What one process has checked by itself; the rows of a person stand next to one another.
+
+    ``each`` is how many rows a record has on average, in all processes.
+    """
 
     rows: NDArray[Any]
     labels: NDArray[np.float64]
+    persons: Persons | None
+    groups: NDArray[Any] | None
     l2: NDArray[np.float64]
     first: NDArray[np.float64]
     arithmetic: Arithmetic
     generator: SecureGenerator
+    each: float = 1.0
+
+    @property
+    def records(self) -> int:
+        """How many records this process has."""
+        return len(self.rows) if self.persons is None else self.persons.n
+
+
+class Held(NamedTuple):
+    """What an own device holds: so many records, whose rows theirs are if they are persons, and where these stand."""
+
+    records: int
+    persons: Persons | None
+    rows: slice
 
 
 def train_shared(
@@ -72,28 +93,38 @@ def train_shared(
 
     def prepare() -> Prepared:
         check_shared(run)
-        check_groups(groups)
         check_options(run, dtype, momentum, average, keep_iterates)
         rows, labels = checked_data(run, loss, features, target, part=True)
-        if len(rows) < cluster.own:
-            raise InputError(f"there are {len(rows)} rows for {cluster.own} devices: every device needs one at least.")
+        persons = persons_of(run, groups, len(rows), part=True)
+        if persons is not None and run.is_last_iterate:
+            check_most_rows(int(persons.counts.max()))
+        whose = None
+        if persons is not None and groups is not None:
+            rows, labels = rows[persons.order], labels[persons.order]
+            whose = checked_groups(groups, len(rows))[persons.order[persons.starts[:-1]]]
         shape = loss.weights_shape(rows.shape[1])
         coefficients, first = checked_l2(l2, rows.shape[1]), checked_start(run, start, shape)
         arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
         source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
-        return Prepared(rows, labels, coefficients, first, arithmetic, source)
+        found = Prepared(rows, labels, persons, whose, coefficients, first, arithmetic, source)
+        if found.records < cluster.own:
+            raise InputError(f"there are {found.records} {run.unit}s for {cluster.own} devices: every device needs one at least.")
+        return found
 
     agree_on_call(cluster, "train", run)
     check_ledger(cluster, ledger)
     found = cluster.together(prepare)
-    # Machines that round otherwise may find another length.
-    length = chunk_length(run, found.first.size)
+    found = found._replace(each=int(cluster.exchanged(np.array(len(found.rows))).sum()) / run.n)
+    length = chunk_length(run, found.first.size, found.each)  # machines that round otherwise may find another
     settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), length)
     agree_on_settings(cluster, loss, settings, found.rows.shape[1], found.generator)
-    check_apart(cluster, run, len(found.rows), (found.rows[:LOOKED_AT], found.labels))
+    check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
+    if (labels := found.groups) is not None:
+        key = cluster.told(secrets.token_bytes(16))
+        check_persons_apart(cluster, cluster.together(lambda: names_of(labels, key)))
     data = cluster.together(partial(_encoded, cluster, run, loss, found))
     reserved = reserve_first(cluster, ledger, run)
-    work = partial(_run_chunks, cluster, run, loss, data, found, average, keep_iterates, progress)
+    work = partial(_run_chunks, cluster, run, loss, data, found, average, length, keep_iterates, progress)
     with cluster.watched():
         weights, iterates = uninterrupted(work)
     if reserved is not None:
@@ -140,19 +171,11 @@ def reserve_first(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Reserv
 
 def check_shared(run: Run) -> None:
     """Raise ``InputError`` unless a run's records can lie in several places."""
-    if run.unit != "row":
-        raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
     if run.sampling.kind not in ("full", "poisson", "random-allocation"):
         raise InputError(
             f"the run's sampling is {run.sampling.kind}: on several processes or devices batches are full, Poisson, or drawn by"
             " random allocation, where each record is drawn by itself."
         )
-
-
-def check_groups(groups: object) -> None:
-    """Raise ``InputError`` where records are to be persons."""
-    if groups is not None:
-        raise InputError("groups are given, and whose rows lie in which process is not checked: train persons on one process.")
 
 
 def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
@@ -164,39 +187,58 @@ def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[An
     unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
 
 
+def check_persons_apart(cluster: Cluster, names: Names) -> None:
+    """Raise ``InputError`` in every process unless each person is in one of them: ``names`` are those of the own persons, once."""
+    cluster.agree({"type of groups": str(names.text)})
+    counts = cluster.exchanged(np.array(len(names.numbers)))
+    own = np.zeros(counts.max(), np.int64)
+    own[: len(names.numbers)] = names.numbers
+    everyone = np.concatenate([one[:count] for one, count in zip(cluster.exchanged(own), counts, strict=True)])
+    if len(np.unique(everyone)) < len(everyone):
+        raise InputError("some person has rows in two processes: give all rows of a person to one. Nothing was released.")
+
+
 def held_by_all(cluster: Cluster, run: Run, own: int) -> NDArray[np.int64]:
-    """How many rows each process has; raises ``InputError`` in every process unless they are ``run.n``."""
+    """How many records each process has; raises ``InputError`` in every process unless they are ``run.n``."""
     counts = cluster.exchanged(np.array(own, np.int64))
     if counts.sum() != run.n:
         held = ", ".join(f"{count:,}" for count in counts.tolist())
         raise InputError(
-            f"the processes have {held} rows, {counts.sum():,} in all, but the run has n = {run.n:,}: the run must describe this"
-            " data set."
+            f"the processes have {held} {run.unit}s, {counts.sum():,} in all, but the run has n = {run.n:,}: the run must describe"
+            " this data set."
         )
     return counts
 
 
 def _encoded(
     cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, found: Prepared
-) -> tuple[tuple[NDArray[np.int32], ...], list[int]]:
-    """The own rows by devices, each with room for those of the device with most, and how many each device has."""
+) -> tuple[tuple[NDArray[np.int32], ...], list[Held]]:
+    """The own rows by devices, each with room for those of the device with most, and what each device has."""
     arithmetic, share, d = found.arithmetic, float(found.arithmetic.constants.share), found.rows.shape[1]
-    edges = np.linspace(0, len(found.rows), cluster.own + 1).astype(int)
-    own = np.diff(edges).tolist()
-    (room,) = cluster.most(max(own))
+    own = list(_divided(found, cluster.own))
+    (room,) = cluster.most(max(one.rows.stop - one.rows.start for one in own))
     block = block_of(d, loss.outputs)
     if run.is_full_batch and room > block:
         room = -(-room // block) * block
-    parts, norms = zip(
-        *(
-            encode(found.rows[a:b], found.labels[a:b], arithmetic.bits, share, room, together=not run.is_full_batch)
-            for a, b in pairwise(edges)
-        ),
-        strict=True,
-    )
+
+    def whole(here: slice, persons: Persons | None) -> tuple[tuple[NDArray[np.int32], ...], NDArray[np.float64]]:
+        together, sizes = not run.is_full_batch, None if persons is None else persons.sizes()
+        return encode(found.rows[here], found.labels[here], arithmetic.bits, share, room, together=together, sizes=sizes)
+
+    parts, norms = zip(*(whole(one.rows, one.persons) for one in own), strict=True)
     longest = max(float(one.max()) for one in norms)
     check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), longest, found.l2)
     return tuple(part[0][None] if len(part) == 1 else np.stack(part) for part in zip(*parts, strict=True)), own
+
+
+def _divided(found: Prepared, devices: int) -> Iterator[Held]:
+    """The own records, in as many parts of about the same size."""
+    persons = found.persons
+    for a, b in pairwise(np.linspace(0, found.records, devices + 1).astype(int).tolist()):
+        if persons is None:
+            yield Held(b - a, None, slice(a, b))
+        else:
+            yield Held(b - a, persons.among(a, b), slice(int(persons.starts[a]), int(persons.starts[b])))
 
 
 class Drawn(NamedTuple):
@@ -214,25 +256,30 @@ class Drawn(NamedTuple):
 
 
 def drawn(
-    cluster: Cluster, run: Run, shape: tuple[int, ...], arithmetic: Arithmetic, own: list[int], generator: SecureGenerator
+    run: Run, length: int, width: int, arithmetic: Arithmetic, own: list[Held], generator: SecureGenerator
 ) -> Iterator[Drawn]:
-    """The own parts of all chunks, drawn as they are asked for: batches among the own records, noise for the own slices."""
-    length, width = chunk_length(run, math.prod(shape)), cluster.slices.size(shape)
-    plans = [repeat(None) if run.is_full_batch else batches(run, length, generator, own=count) for count in own]
+    """The own parts of all chunks of ``length`` steps, drawn as they are asked for: batches among the own records, and noise for
+    the own slices of ``width`` weights.
+    """
+    plans = [repeat(None) if run.is_full_batch else _plans(run, length, one, generator) for one in own]
     for begin in range(0, run.steps, length):
         end = min(begin + length, run.steps)
         noise = [noise_of(run, arithmetic, generator, begin, end, width) for _ in own]
         yield Drawn(begin, end, [next(plan) for plan in plans], noise)
 
 
-def in_global_arrays(
-    cluster: Cluster, run: Run, shape: tuple[int, ...], average: float, part: Drawn, held: int
-) -> tuple[int, Chunk]:
-    """A chunk of all processes with the room that a batch's part needs; ``held``, the most records of any device.
+def _plans(run: Run, length: int, own: Held, generator: SecureGenerator) -> Iterator[Batches]:
+    """The rows of the batches of a device, drawn among its records."""
+    plans = batches(run, length, generator, own=own.records)
+    return plans if own.persons is None else map(own.persons.rows_of, plans)
+
+
+def in_global_arrays(cluster: Cluster, run: Run, average: float, length: int, part: Drawn, held: float) -> tuple[int, Chunk]:
+    """A chunk of all processes with the room that a batch's part needs; ``held``, the most rows of any device, about.
 
     Rooms follow from the largest parts: each process tells the others how large its own are.
     """
-    begin, end, length = part.begin, part.end, chunk_length(run, math.prod(shape))
+    begin, end = part.begin, part.end
     capacity, arrays = 0, [in_arrays(run, average, begin, end, length, noise, None, None) for noise in part.noise]
     if not run.is_full_batch:
         size = held / run.n * float(window(run.sampling.divisors(run.n), begin, end).max())
@@ -257,15 +304,16 @@ def _run_chunks(
     cluster: Cluster,
     run: Run,
     loss: GeneralisedLinearLoss,
-    data: tuple[tuple[NDArray[np.int32], ...], list[int]],
+    data: tuple[tuple[NDArray[np.int32], ...], list[Held]],
     found: Prepared,
     average: float,
+    length: int,
     keep: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept."""
     arithmetic, shape = found.arithmetic, found.first.shape
-    (held,) = cluster.most(max(data[1]))
+    held = found.each * cluster.most(*(one.records for one in data[1]))[0]
     records = tuple(cluster.put(part, _APART) for part in data[0])
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
     start = arithmetic.started(found.first)
@@ -273,11 +321,12 @@ def _run_chunks(
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
     kept = [found.first[None]]
     try:
-        for part in drawn(cluster, run, shape, arithmetic, data[1], found.generator):  # while the chunk before it runs
+        width = cluster.slices.size(shape)
+        for part in drawn(run, length, width, arithmetic, data[1], found.generator):  # while the chunk before it runs
             jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
             if progress is not None:
                 progress(part.begin, run.steps)
-            capacity, chunk = in_global_arrays(cluster, run, shape, average, part, held)
+            capacity, chunk = in_global_arrays(cluster, run, average, length, part, held)
             state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: part.end - part.begin])

@@ -7,6 +7,7 @@ drew the step.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,9 +28,17 @@ from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Arithmetic, Block, Chunk, State, arithmetic_of, run_shared_block
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.records import BLOCK, Records, Steps
+from dplateau.training.records import BLOCK, Part, Records, Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import agree_on_call, agree_on_settings, check_ledger, held_by_all, reserve_first, unlike
+from dplateau.training.shared import (
+    agree_on_call,
+    agree_on_settings,
+    check_ledger,
+    check_persons_apart,
+    held_by_all,
+    reserve_first,
+    unlike,
+)
 from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
@@ -105,17 +114,16 @@ def in_passes_shared(
     def counted() -> int:
         if cluster.own > 1:
             raise InputError(f"there are {cluster.own} devices: records that are read in pieces use one device a process.")
-        if run.unit != "row":
-            raise InputError("a record of the run is a person, whose rows might lie in several processes: train on one.")
         if callable(own):
             return own()
         if own is None and run.n % cluster.processes:
-            raise InputError(f"n = {run.n:,} is not a multiple of {cluster.processes} processes: say how many rows each has (own).")
+            many = f"n = {run.n:,} is not a multiple of {cluster.processes} processes"
+            raise InputError(f"{many}: say how many {run.unit}s each has (own).")
         return integer("own", run.n // cluster.processes if own is None else own, low=0)
 
     def prepare() -> Prepared:
         check_options(run, dtype, momentum, average, keep_iterates)
-        records = uninterrupted(partial(opened, own=mine))
+        records = uninterrupted(partial(opened, own=Part(mine, key)))
         shape = loss.weights_shape(records.d)
         coefficients, first = checked_l2(l2, records.d), checked_start(run, start, shape)
         arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
@@ -126,7 +134,7 @@ def in_passes_shared(
     agree_on_call(cluster, run.sampling.kind, run)
     check_ledger(cluster, ledger)
     mine = cluster.together(counted)
-    held = held_by_all(cluster, run, mine)
+    held, key = held_by_all(cluster, run, mine), cluster.told(secrets.token_bytes(16))
     found = cluster.together(prepare)
     records = found.records
     lengths = chunk_length(run, found.first.size)  # machines that round otherwise may find another
@@ -134,6 +142,8 @@ def in_passes_shared(
     settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(records.dtype), lengths, kept)
     agree_on_settings(cluster, loss, settings, records.d, found.generator)
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
+    if records.names is not None:
+        check_persons_apart(cluster, records.names)
     reserved = reserve_first(cluster, ledger, run)
     steps = kind(cluster, held, run, records, found.first.shape, found.arithmetic, average, found.generator)
     with cluster.watched():
@@ -154,6 +164,12 @@ def _chunks(
         noise = noise_of(run, found.arithmetic, found.generator, begin, end, width)
         yield capacity, counts, in_arrays(run, average, begin, end, length, noise, None, stretched(counts, length))
         begin = end
+
+
+def _of_one_size(cluster: Cluster, capacity: int, block: Block) -> tuple[int, Block]:
+    """Room for a batch of persons, and the block, as the process needs them that has most rows: all compute with equal shapes."""
+    most, rows = cluster.most(capacity, len(block.target) - capacity)
+    return most, jax.tree.map(lambda one: stretched(one, rows + most), block)
 
 
 def _pass(
@@ -203,7 +219,9 @@ def _pass(
             check(longest)
             if progress is not None:
                 progress(steps.begun, steps.total)
-            part = Block(cluster.put(block.features[None], _APART), cluster.put(block.target[None], _APART))
+            if block.sizes is not None:
+                capacity, block = _of_one_size(cluster, capacity, block)
+            part: Block = jax.tree.map(lambda one: cluster.put(one[None], _APART), block)
             places: dict[str, Any] = {
                 name: cluster.put(getattr(chunk, name)[None], _APART) for name in ("starts", "counts", "noise")
             }
@@ -220,6 +238,8 @@ def _pass(
         jax.block_until_ready(state)
         check(longest)
         cluster.together(records.finish)
+        if run.sampling.once and records.names is not None:
+            check_persons_apart(cluster, records.names)
     except KeyboardInterrupt:
         with suppress(Exception):
             jax.block_until_ready(state)

@@ -26,8 +26,8 @@ from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
-from dplateau.training.person_records import PersonRecords
-from dplateau.training.records import Blocks, Records, Steps
+from dplateau.training.person_records import kind_of
+from dplateau.training.records import Blocks, Part, Records, Steps
 from dplateau.training.result import TrainResult
 from dplateau.training.shared_pass import in_passes_shared
 
@@ -111,14 +111,11 @@ class _Allocated(Records):
     """The records of consecutive batches of an epoch, in the order of the batches; for each such group the source is read."""
 
     def __init__(
-        self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None, own: int | None = None
+        self, read: Callable[[], Blocks], run: Run, loss: GeneralisedLinearLoss, rows: int | None, own: Part | None = None
     ) -> None:
-        persons = run.unit == "person"
-        self._opened: Callable[[Blocks], Records] = lambda blocks: (
-            PersonRecords(blocks, run, loss) if persons else Records(blocks, run, loss, own)
-        )
+        self._opened: Callable[[Blocks], Records] = lambda blocks: kind_of(run)(blocks, run, loss, own)
         self._read, self._run, self._loss, self.given = read, run, loss, 0
-        self.own = run.n if own is None else own
+        self.own = run.n if own is None else own.records
         first = self._opened(read())
         self.sight = first.sight
         first.close()
@@ -127,7 +124,7 @@ class _Allocated(Records):
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
-        self.sizes = self._rows_of_each() if persons else None
+        self.sizes = self._rows_of_each() if run.unit == "person" else None
         self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
 
     def _rows_of_each(self) -> NDArray[np.int64]:
@@ -162,6 +159,7 @@ class _Allocated(Records):
             for rows, labels, *each in source.each():
                 yield first, rows, labels, each[0] if each else np.ones(len(labels), np.int64)
                 first += len(each[0] if each else labels)
+            self.names = source.names
         finally:
             source.close()
 
@@ -248,7 +246,10 @@ class _SharedEpochs(_Epochs):
 
     def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
         super().__init__(run, records, *rest)
+        assert isinstance(records, _Allocated)
         self._cluster, self.part = cluster, float(held.max()) / run.n
+        rows = cluster.exchanged(np.array(records.mean * held[cluster.index]))
+        records.mean = float(rows.sum()) / run.n  # of all records, for loops of one shape
 
     def _most(self, *numbers: int) -> list[int]:
         self.idle()
