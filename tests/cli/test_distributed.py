@@ -33,6 +33,7 @@ type = "target"
 classes = ["no", "yes"]
 """
 N = (700, 900)
+PERSONS = 90
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,11 @@ def folder(tmp_path_factory):
         won = np.where(rows[:, 0] > rows[:, 1], "yes", "no")
         lines = [f"{a:.3f},{b:.3f},{c}" for (a, b), c in zip(rows, won, strict=True)]
         (folder / f"{name}.csv").write_text("\n".join(["a,b,won", *lines]) + "\n")
+        whose = [f"{name}-{who},{line}" for who, line in zip(np.sort(rng.integers(0, PERSONS, n)), lines, strict=True)]
+        (folder / f"persons-{name[-1]}.csv").write_text("\n".join(["who,a,b,won", *whose]) + "\n")
+    twice = (folder / "persons-1.csv").read_text().replace("part-1-7,", "part-0-7,")
+    (folder / "twice-0.csv").write_text((folder / "persons-0.csv").read_text())
+    (folder / "twice-1.csv").write_text(twice)
     return folder
 
 
@@ -129,6 +135,36 @@ def test_files_of_any_lengths_train_one_model_in_pieces(start, tmp_path, argumen
     assert any(one.name == "processes" and one.count == 2 for one in certificate.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sampling"),
+    [
+        ((), "full"),
+        (("--stream",), "one-pass"),
+        (("--stream", "--solver", "noisy-sgd", "--steps", 40), "random-allocation"),
+        (("--solver", "pnsgd"), "one-pass"),
+    ],
+    ids=["in memory", "one pass", "several passes", "one pass in memory"],
+)
+def test_persons_of_two_files_train_one_model(start, folder, tmp_path, arguments, sampling):
+    n = sum(len({line.split(",")[0] for line in (folder / f"persons-{i}.csv").read_text().splitlines()[1:]}) for i in (0, 1))
+    options = ("--person", "who", "--rows", n, "--output", tmp_path / "model", "--json", *arguments)
+    first, second = ended(start(*options, file="persons-{process}.csv", own=(("--test", "public.csv"), ())))
+    assert (first[0], second) == (0, (0, "", "")), first
+    certificate = read_certificate(tmp_path / "model" / "certificate.json")
+    assert (certificate.run.n, certificate.run.unit, certificate.run.sampling.kind) == (n, "person", sampling)
+    assert certificate.epsilon <= 1
+    assert certificate.certifies
+    assert {"processes", "persons"} <= {one.name for one in certificate.assumptions}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--stream",), ("--stream", "--solver", "noisy-sgd")], ids=["memory", "pass", "epochs"])
+def test_a_person_in_two_files_is_refused(start, tmp_path, arguments):
+    options = ("--person", "who", "--output", tmp_path / "model", *arguments)
+    for code, out, err in ended(start(*options, file="twice-{process}.csv")):
+        assert (code, out, err.splitlines()[-1].count("some person has rows in two processes")) == (2, "", 1)
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("whose", [0, 1])
 def test_a_private_file_of_any_process_is_no_public_one(start, tmp_path, whose):
     said = ended(start("--output", tmp_path / "model", own=(("--test", f"part-{whose}.csv"), ())))
@@ -181,8 +217,9 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, 
         (("--stream", "--solver", "snowball-sgd"), ((), ()), "solver 'snowball-sgd' trains on one process"),
         (("--stream", "--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
         (("--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
+        ((), (("--person", "a"), ()), "process 1 has another column of persons"),
     ],
-    ids=["argument", "schema", "one stream", "solver", "rows of streams", "rows"],
+    ids=["argument", "schema", "one stream", "solver", "rows of streams", "rows", "persons"],
 )
 def test_what_does_not_fit_is_one_line_in_both(start, tmp_path, arguments, own, words):
     for code, out, err in ended(start("--output", tmp_path / "model", *arguments, own=own)):

@@ -98,8 +98,9 @@ def fit_shared_table(
     counts = cluster.exchanged(np.array(data.n))
     if n is not None and n != counts.sum():
         held = ", ".join(f"{count:,}" for count in counts.tolist())
-        raise InputError(f"the files have {held} rows, {counts.sum():,} in all, and not the {n:,} that were declared.")
+        records = "rows" if person is None else "persons"
+        raise InputError(f"the files have {held} {records}, {counts.sum():,} in all, and not the {n:,} that were declared.")
     if stream:
         estimator.fit_stream(data, cluster=cluster)
     else:
-        estimator.fit(data.features, data.target, cluster=cluster)
+        estimator.fit(data.features, data.target, groups=data.groups, cluster=cluster)
