@@ -165,6 +165,24 @@ def test_a_person_in_two_files_is_refused(start, tmp_path, arguments):
     assert not (tmp_path / "model").exists()
 
 
+def test_a_private_test_of_two_files(start, folder, tmp_path):
+    """Each tells how it predicts its own rows that were held out; process 0 alone adds the noise."""
+    first, second = ended(start("--private-test", 0.25, "--output", tmp_path / "model", "--json"))
+    assert (first[0], first[2], second) == (0, "", (0, "", ""))
+    said = json.loads(first[1])["private_test"]
+    model = load_model(tmp_path / "model")
+    test = model.private_test
+    assert test.rows == said["rows"] == 400
+    assert model.certificate.run.n == sum(N) - 400
+    assert abs(test.counts.sum() - 400) < 6.5 * test.deviation * np.sqrt(test.counts.size)
+    right, noise = test.estimates["accuracy"], 2 * test.deviation / 400 * np.sqrt(test.counts.size)
+    assert abs(right.value - model.accuracy(folder / "public.csv")) < 3 * noise + 0.15
+    for certificate in (model.certificate, test.certificate):
+        assert certificate.certifies
+        assert certificate.epsilon <= 1
+        assert {one.count for one in certificate.assumptions if one.name == "processes"} == {2}
+
+
 @pytest.mark.parametrize("whose", [0, 1])
 def test_a_private_file_of_any_process_is_no_public_one(start, tmp_path, whose):
     said = ended(start("--output", tmp_path / "model", own=(("--test", f"part-{whose}.csv"), ())))
@@ -218,8 +236,24 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, 
         (("--stream", "--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
         (("--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
         ((), (("--person", "a"), ()), "process 1 has another column of persons"),
+        ((), (("--private-test", 0.1), ()), "process 1 has another private test"),
+        (("--private-test", 0.1, "--stream"), ((), ()), "private_test does not go with a stream"),
+        (("--private-test", 0.1, "--person", "a"), ((), ()), "private_test does not go with a person's column"),
+        (("--private-test", 0.7), ((), ()), "private_test"),
     ],
-    ids=["argument", "schema", "one stream", "solver", "rows of streams", "rows", "persons"],
+    ids=[
+        "argument",
+        "schema",
+        "one stream",
+        "solver",
+        "rows of streams",
+        "rows",
+        "persons",
+        "test",
+        "test of streams",
+        "test of persons",
+        "share",
+    ],
 )
 def test_what_does_not_fit_is_one_line_in_both(start, tmp_path, arguments, own, words):
     for code, out, err in ended(start("--output", tmp_path / "model", *arguments, own=own)):

@@ -32,9 +32,9 @@ CLASSES = SCHEMA + 'classes = ["no", "yes"]\n'
 NUMBER = SCHEMA + "low = 0\nhigh = 1\n"
 
 
-def planned(rows_of=3_000, share=0.5, epsilon=1.0, delta=1e-5, adjacency="add-remove", seed=0):
-    generator = SecureGenerator(insecure_seed=seed)
-    return planned_test(rows_of, share, epsilon=epsilon, delta=delta, adjacency=adjacency, generator=generator)
+def planned(rows_of=3_000, share=0.5, epsilon=1.0, delta=1e-5, adjacency="add-remove", seed=1):
+    settings = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "insecure_seed": seed - 1}
+    return planned_test(dp.PrivateLogisticRegression(**settings), rows_of, share)
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from two_processes import (  # noqa: E402
     BothOfPersons,
     N,
     Quiet,
+    hold_out,
     of_persons,
     of_whom,
     persons,
@@ -221,6 +222,14 @@ def test_whatever_does_not_fit_is_said_in_every_process():
     assert first["not finite"] == f"process 1: {second['not finite']}"
     assert second["ledger"].startswith("process 0: ")
     assert first["then"] == second["then"] == "nothing"
+
+
+def test_a_test_of_rows_of_two_processes_is_that_of_one():
+    """The same rows are held out, to the last one, and the noise is drawn once: by process 0, from the same key here."""
+    (first, second), alone = answers("hold_out"), hold_out()
+    for part in ("held", "kept"):
+        assert first[part] + [FIRST + one for one in second[part]] == alone[part]
+    assert first["counts"] == second["counts"] == alone["counts"]
 
 
 @pytest.mark.parametrize("killed", [0, 1])

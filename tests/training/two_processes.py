@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dplateau.estimators.logistic_regression import PrivateLogisticRegression
+from dplateau.estimators.private_test import planned_test
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass, train_stream
@@ -319,6 +321,20 @@ def many_rows(cluster):
     return told(
         lambda: train(run, Logistic(), np.ones((count, 2)), np.zeros(count), groups=groups, dtype="float64", cluster=cluster)
     )
+
+
+def hold_out(cluster=None):
+    """A test of rows that are held out: which they are, and the noisy histogram, in which each process fills a cell of its own."""
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1], insecure_seed=4)
+    shared = () if cluster is None else (cluster, np.array([FIRST, N - FIRST]))
+    test = planned_test(model, N, 0.3, *shared)
+    held, cells = test.split.held, np.zeros((2, 2, 1))
+    if cluster is None:
+        cells[:, 0, 0] = (held < FIRST).sum(), (held >= FIRST).sum()
+    else:
+        cells[cluster.index, 0, 0] = len(held)
+    counts = test.released(cells, ("a", "b"), "0" * 64).counts
+    return {"held": held.tolist(), "kept": test.split.kept.tolist(), "counts": counts.tolist()}
 
 
 class Other(Cluster):

@@ -78,8 +78,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             is the mean of the losses of that person's rows, each clipped, and n is the number of persons, wherever it is public.
         cluster : Cluster, optional
             Several processes to train on, see ``dplateau.training.Cluster``. Each calls ``fit`` with rows of its own and equal
-            arguments, and gets the same model; n is the number of the rows of all. With solver noisy-sgd, adp-sgd or
-            pnsgd, and without groups.
+            arguments, and gets the same model; n is the number of the records of all. With solver noisy-sgd, adp-sgd or
+            pnsgd. All rows of a person must be in one process.
 
         Returns
         -------

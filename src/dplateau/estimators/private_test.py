@@ -10,6 +10,7 @@ larger of what the two cost. A record is in one part only, and what the other pa
 Everything else here is computed from the noisy histogram, and costs nothing.
 """
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import json
@@ -31,9 +32,9 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.spec import ContradictionError, FullBatch, InputError, Run
 from dplateau.spec.assumption import Features, HeldOut, PublicSchema
 from dplateau.spec.schedule import real
-from dplateau.training import SecureGenerator, TrainResult
+from dplateau.training import Cluster, SecureGenerator, TrainResult
 from dplateau.training.output_noise import output_noise
-from dplateau.training.result import gradient_assumptions
+from dplateau.training.result import gradient_assumptions, trusted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -194,11 +195,24 @@ def drawn_split(n: int, share: float, generator: SecureGenerator) -> Split:
     InputError
         The share is not in (0, 0.5], or so small or large that a part has no place.
     """
+    chosen = generator.subsets(1, _held_of(n, share), n)[0]
+    return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+
+
+def _shared_split(share: float, generator: SecureGenerator, cluster: Cluster, counts: NDArray[np.int64]) -> Split:
+    """The own part of the split of all places, which process 0 draws: first its own, then those of process 1, and so on."""
+    drawn = cluster.of_first(lambda: drawn_split(int(counts.sum()), share, generator).held.astype(np.int64).tobytes())
+    start, own = int(counts[: cluster.index].sum()), int(counts[cluster.index])
+    held = np.frombuffer(drawn, np.int64) - start
+    held = held[(held >= 0) & (held < own)]
+    return Split(np.setdiff1d(np.arange(own), held), held)
+
+
+def _held_of(n: int, share: float) -> int:
     held = round(n * real("private_test", share, high=LARGEST_SHARE))
     if not 0 < held < n:
         raise InputError(f"private_test {share:g} of {n:,} rows are {held}: expected one row or more, and some to train on.")
-    chosen = generator.subsets(1, held, n)[0]
-    return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+    return held
 
 
 def _noise(run: Run) -> Any:
@@ -234,12 +248,16 @@ def cells_of_numbers(target: NDArray[Any], predicted: NDArray[Any], low: float, 
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """A test before the training: which places are held out, what their histogram costs, and where its noise comes from."""
+    """A test before the training: which places are held out, what their histogram costs, and where its noise comes from.
+
+    With a ``cluster`` the split is that of the own places; process 0 adds the noise to the histogram of all.
+    """
 
     split: Split
     run: Run
     delta: float
     generator: SecureGenerator
+    cluster: Cluster | None = None
 
     @property
     def fact(self) -> HeldOut:
@@ -249,33 +267,51 @@ class PlannedTest:
 
     def released(self, cells: NDArray[np.float64], classes: tuple[str, ...], schema_sha256: str) -> PrivateTest:
         """The histogram with its noise, and its certificate. ``cells`` are private, and are not kept."""
+        cells = cells if self.cluster is None else self.cluster.exchanged(cells).sum(axis=0)
         if float(cells.sum()) != self.run.n:
             raise InputError(f"the histogram counts {cells.sum():,.0f} rows, not {self.run.n:,}. Nothing was released.")
-        counts = _noise(self.run).add(cells, self.generator)
-        held = (*gradient_assumptions(self.run, self.generator), self.fact)
+        counts = self._noisy(cells)
+        processes = 1 if self.cluster is None else self.cluster.processes
+        held = (*gradient_assumptions(self.run, self.generator), *trusted(processes), self.fact)
         result = TrainResult(counts, self.run, held, self.generator.source, "float64")
         made = bound_to(make_certificate(account(self.run, self.delta), result), {COUNTS: counts})
         rests = tuple(PublicSchema() if isinstance(one, Features) else one for one in made.assumptions)
         return PrivateTest(counts, self.run.n, classes, replace(made, assumptions=rests, schema_sha256=schema_sha256))
 
+    def _noisy(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The histogram with its noise, which is drawn once: by process 0 where there are several."""
+        if self.cluster is None:
+            return _noise(self.run).add(cells, self.generator)
+        drawn = self.cluster.of_first(lambda: _noise(self.run).add(cells, self.generator).tobytes())
+        return np.frombuffer(drawn, np.float64).reshape(cells.shape).copy()
 
-def planned_test(n: int, share: float, *, epsilon: float, delta: float, adjacency: str, generator: SecureGenerator) -> PlannedTest:
-    """Hold out a share of n places by lot, and plan their histogram with the least noise for epsilon and delta.
+
+def planned_test(
+    estimator: Any, n: int, share: float, cluster: Cluster | None = None, counts: NDArray[np.int64] | None = None
+) -> PlannedTest:
+    """Hold out a share of n places by lot, and plan their histogram with the least noise for the estimator's epsilon and delta.
+
+    Several processes have ``counts`` of the places. Delta becomes a parameter of the estimator, since it is that of all n.
 
     Raises
     ------
     InputError
         The share is out of range, or the noise is so large that counts and noise have no common grid.
     """
-    split = drawn_split(n, share, generator)
-    run = Run(n=len(split.held), sampling=FullBatch(), steps=1, noise_multiplier=1.0, adjacency=adjacency)
-    made = calibrate(run, epsilon=epsilon, delta=delta)
+    estimator.set_params(delta=estimator._delta(n))
+    generator, delta = estimator._generator(1), estimator.delta
+    run = Run(n=_held_of(n, share), sampling=FullBatch(), steps=1, noise_multiplier=1.0, adjacency=estimator.adjacency)
+    made = calibrate(run, epsilon=estimator.epsilon, delta=delta)
     _noise(made)
-    return PlannedTest(split, made, delta, generator)
+    if cluster is None or counts is None:
+        return PlannedTest(drawn_split(n, share, generator), made, delta, generator)
+    return PlannedTest(_shared_split(share, generator, cluster, counts), made, delta, generator, cluster)
 
 
 def cells_of(estimator: Any, run: Run, features: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
     """The histogram of how a fitted estimator predicts the rows of a run; its classes are 0 to K - 1."""
+    if not len(target):  # One of several processes may hold none of them.
+        return np.zeros(_shape(estimator, run, 0 if isinstance(estimator, PrivateLinearRegression) else len(estimator.classes_)))
     predicted = np.asarray(estimator.predict(features))
     if isinstance(estimator, PrivateLinearRegression):
         return cells_of_numbers(target, predicted, *estimator.target_range)  # type: ignore[misc]

@@ -1,20 +1,16 @@
-"""Estimators on the rows of several processes: each checks its own, all plan for all of them, and process 0 keeps the ledger."""
+"""Estimators on the records of several processes: each checks its own, all plan for all, and process 0 keeps the ledger."""
 
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms import Algorithm
-from dplateau.data import Schema
-from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.base import PrivateLinearModel
 from dplateau.estimators.ready import Ready, Stream
-from dplateau.estimators.table_rows import read_rows, stream_of
 from dplateau.spec import InputError
 from dplateau.spec.promise import warn_if_weak
 from dplateau.spec.schedule import real
@@ -73,34 +69,3 @@ def fit_stream_shared(model: PrivateLinearModel, stream: Stream, cluster: Cluste
 
 def _reserve(model: PrivateLinearModel, made: Algorithm) -> None:
     model._reserve(made.run)
-
-
-def fit_shared_table(
-    estimator: Any,
-    path: str | Path,
-    schema: Schema,
-    cluster: Cluster,
-    *,
-    stream: bool,
-    n: int | None,
-    person: str | None,
-    ledger: object,
-    other: str | None,
-) -> None:
-    """Fit on the rows of every process's own file, ``n`` in all where that is given; ``other`` is what cannot be done there."""
-    agree_on_code(cluster)
-    check_ledger(cluster, ledger)
-    facts = {"schema": schema_digest(schema), "model": type(estimator).__name__, "number of rows": str(n), "option": str(other)}
-    cluster.agree({**facts, "way to read rows": str(stream), "column of persons": str(person)})
-    if other is not None:
-        raise InputError(f"{other} does not go with several processes: train on one, or leave it out.")
-    data: Any = cluster.together(lambda: (stream_of if stream else read_rows)(path, schema, person=person))
-    counts = cluster.exchanged(np.array(data.n))
-    if n is not None and n != counts.sum():
-        held = ", ".join(f"{count:,}" for count in counts.tolist())
-        records = "rows" if person is None else "persons"
-        raise InputError(f"the files have {held} {records}, {counts.sum():,} in all, and not the {n:,} that were declared.")
-    if stream:
-        estimator.fit_stream(data, cluster=cluster)
-    else:
-        estimator.fit(data.features, data.target, groups=data.groups, cluster=cluster)

@@ -31,7 +31,7 @@ from dplateau.estimators.folder import (
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
-from dplateau.estimators.shared import fit_shared_table
+from dplateau.estimators.shared_table import fit_shared_table
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, of_schema, unlike_lots
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, in_memory, names_of, read_rows, stream_of
 from dplateau.losses.named import LOSSES, loss_named
@@ -121,7 +121,7 @@ class TableModel:
             random number is drawn.
         cluster : Cluster, optional
             Several processes to train on. Each calls this with equal arguments and a file of its own, of the same schema; ``n`` is
-            the number of the rows of all, and the ledger is process 0's.
+            the number of the records of all, all rows of a person are in one file, and the ledger is process 0's.
         **options
             Further arguments of the estimator: ``solver``, ``l2``, ``max_iter``, ``adjacency``, ``insecure_seed``, ``verbose``.
 
@@ -131,7 +131,7 @@ class TableModel:
             An argument, the schema or the file is not as expected, or they do not fit each other.
         """
         public = load_schema(schema)
-        if private_test is not None and (other := unlike_lots(stream, ledger, person)):
+        if cluster is None and private_test is not None and (other := unlike_lots(stream, ledger, person)):
             raise InputError(f"private_test does not go with {other}: leave one of the two out.")
         tested: PlannedTest | None = None
         model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
@@ -146,16 +146,14 @@ class TableModel:
         estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
         data: Dataset | None = None
         if cluster is not None:
-            other = None if private_test is None else "a private test"
-            fit_shared_table(estimator, path, public, cluster, stream=stream, n=n, person=person, ledger=ledger, other=other)
+            how: Any = {"stream": stream, "n": n, "person": person, "private_test": private_test, "ledger": ledger}
+            data, tested = fit_shared_table(estimator, path, public, cluster, **how)
         elif stream:
             estimator.fit_stream(stream_of(path, public, n=n, person=person))
         else:
             data = read_rows(path, public, n=n, person=person)
             if private_test is not None:
-                estimator.set_params(delta=estimator._delta(len(data.target)))
-                options = {"epsilon": epsilon, "delta": estimator.delta, "adjacency": estimator.adjacency}
-                tested = planned_test(len(data.target), private_test, generator=estimator._generator(1), **options)
+                tested = planned_test(estimator, len(data.target), private_test)
             kept = slice(None) if tested is None else tested.split.kept
             estimator.fit(data.features[kept], data.target[kept], groups=data.groups)
         estimator.certificate_ = of_schema(estimator.certificate_, public, () if tested is None else (tested.fact,))

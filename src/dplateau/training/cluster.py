@@ -228,6 +228,10 @@ class Cluster:
                 raise InputError(f"process {place}: {message}")
         return found[0]
 
+    def of_first(self, work: Callable[[], bytes]) -> bytes:
+        """What ``work`` returns in process 0, which alone does it, in every process; its error in all of them."""
+        return self.told(self.together(lambda: work() if self.first else b""))
+
     def told(self, content: bytes) -> bytes:
         """What process 0 gives here, in every process."""
         length = int(self.exchanged(np.array(len(content)))[0])

@@ -87,6 +87,9 @@ def train(
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn.
+    cluster : Cluster, optional
+        Several devices or processes to train on, see ``Cluster``. Each process calls ``train`` with records of its own, and gets
+        the same result. All rows of a person must be in one process: labels are compared.
 
     Raises
     ------

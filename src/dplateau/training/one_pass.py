@@ -62,10 +62,10 @@ def train_one_pass(
     progress : callable, optional
         Called with the records done and their total; see ``dplateau.training.progress_bar``.
     cluster : Cluster, optional
-        Several processes to train on, see ``train``. Each gives blocks of rows of its own, and to every batch a part that is as
-        large, compared with those of the others, as its number of rows.
+        Several processes to train on, see ``train``. Each gives blocks of records of its own, and to every batch a part that is as
+        large, compared with those of the others, as its number of records.
     own : int, optional
-        With a cluster: the public number of rows of this process; by default an equal part of ``run.n``.
+        With a cluster: the public number of records of this process; by default an equal part of ``run.n``.
 
     Raises
     ------

@@ -97,6 +97,11 @@ def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGener
     return tuple(found)
 
 
+def trusted(processes: int) -> tuple[Assumption, ...]:
+    """That so many processes are trusted, if they are several."""
+    return (Processes(count=processes),) if processes > 1 else ()
+
+
 def result_of(
     run: Run,
     loss: GeneralisedLinearLoss,
@@ -108,6 +113,5 @@ def result_of(
 ) -> TrainResult:
     """The result of a run of a generalised linear model, with weights and iterates of type ``dtype``."""
     kept = None if iterates is None else iterates.astype(dtype)
-    trusted = (Processes(count=processes),) if processes > 1 else ()
-    found = (*assumptions_of(run, loss, generator), *trusted)
+    found = (*assumptions_of(run, loss, generator), *trusted(processes))
     return TrainResult(weights.astype(dtype), run, found, generator.source, dtype, kept)

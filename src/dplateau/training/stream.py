@@ -78,7 +78,7 @@ def train_stream(
         Called with the records done and their total, every one counted once an epoch; see ``dplateau.training.progress_bar``. Of
         batches it counts their expected sizes.
     cluster, own
-        See ``train_one_pass``. Each process draws the batches of its own rows; ``rows`` are kept in each.
+        See ``train_one_pass``. Each process draws the batches of its own records; ``rows`` are kept in each.
 
     Raises
     ------
