@@ -15,7 +15,7 @@ from dplateau.spec import InputError, Run
 from dplateau.training.chunks import rounded_up, stretched
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
-from dplateau.training.persons import Names, check_most_rows, checked_groups, names_of
+from dplateau.training.persons import Names, check_most_rows, checked_groups, names_of, twice
 from dplateau.training.records import Blocks, Part, Records, Steps
 
 
@@ -71,7 +71,7 @@ class PersonRecords(Records):
             self._whole.clear()
         super().finish()
         self.names = Names(self._named[0].text, np.concatenate([one.numbers for one in self._named]))
-        if len(np.unique(self.names.numbers)) < self._seen:
+        if twice(self.names.numbers):
             raise InputError(
                 "some person's rows do not follow one another: sort the rows by person, in an order that does not depend on what "
                 "they say. Nothing was released."

@@ -73,6 +73,12 @@ class Names(NamedTuple):
     numbers: NDArray[np.int64]
 
 
+def twice(numbers: NDArray[np.int64]) -> bool:
+    """Whether a number occurs more than once."""
+    numbers = np.sort(numbers)
+    return bool((numbers[1:] == numbers[:-1]).any())
+
+
 def names_of(labels: NDArray[Any], key: bytes) -> Names:
     """Checked labels as 64-bit numbers, those of texts by a hash with a ``key`` of 16 bytes.
 

@@ -33,7 +33,7 @@ from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_of, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of
+from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of, twice
 from dplateau.training.result import TrainResult, result_of
 
 LOOKED_AT: Final = 4096
@@ -194,7 +194,7 @@ def check_persons_apart(cluster: Cluster, names: Names) -> None:
     own = np.zeros(counts.max(), np.int64)
     own[: len(names.numbers)] = names.numbers
     everyone = np.concatenate([one[:count] for one, count in zip(cluster.exchanged(own), counts, strict=True)])
-    if len(np.unique(everyone)) < len(everyone):
+    if twice(everyone):
         raise InputError("some person has rows in two processes: give all rows of a person to one. Nothing was released.")
 
 
