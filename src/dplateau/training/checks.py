@@ -11,36 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.columns import Columns
-from dplateau.spec.schedule import largest, real
+from dplateau.spec.schedule import largest
 
-DTYPES: Final = ("float32", "float64")
 _PART: Final = 1 << 14
 _ROUNDING: Final = 1e-6
 _DOUBLE_ROUNDING: Final = 1e-12
-
-
-def check_options(run: Run, dtype: str, momentum: float, average: float, keep_iterates: bool) -> None:
-    """Raise ``InputError`` unless the run allows what is asked for."""
-    if dtype not in DTYPES:
-        raise InputError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
-    if run.step_size is None:
-        raise InputError("the run has no step_size: training needs one.")
-    if run.is_phased:
-        raise InputError(
-            f"the run's update is {run.update!r}: its phases are not gradient steps. Use the algorithm that planned it."
-        )
-    if real("momentum", momentum, inclusive=True) >= 1:
-        raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")
-    real("average", average, inclusive=True, high=1.0)
-    if (momentum or average) and run.update != "post-processed":
-        raise InputError("momentum and averaging are other updates than the run's 'sgd': use a run with update='post-processed'.")
-    if run.is_last_iterate and dtype != "float64":
-        raise InputError(
-            "the run releases the last iterate only, and its bounds count on double precision: use dtype='float64', or "
-            "released='all'."
-        )
-    if keep_iterates and run.released != "all":
-        raise InputError("keep_iterates releases more than the last iterate: use a run with released='all'.")
 
 
 def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) -> tuple[Any, NDArray[np.float64]]:

@@ -13,16 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start, records_of
+from dplateau.training.checks import check_curvature, checked_data, records_of
 from dplateau.training.chunks import chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
-from dplateau.training.loop import Arithmetic, Chunk, State, arithmetic_of, run_chunk
+from dplateau.training.loop import Chunk, State, run_chunk
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.one_pass import train_one_pass
+from dplateau.training.one_pass import in_passes
+from dplateau.training.options import Begun, Options
 from dplateau.training.person_records import kind_of
 from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
+from dplateau.training.records import Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import train_shared
 from dplateau.training.shared_pass import SharedSteps, in_passes_shared
@@ -104,48 +106,35 @@ def train(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
-    options: Any = {
-        "l2": l2,
-        "generator": generator,
-        "dtype": dtype,
-        "momentum": momentum,
-        "average": average,
-        "start": start,
-        "keep_iterates": keep_iterates,
-        "progress": progress,
-        "ledger": ledger,
-    }
+    options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     if cluster is not None and cluster.mesh.size > 1:
         if not run.sampling.once:
-            return train_shared(run, loss, features, target, groups=groups, cluster=cluster, **options)
+            return train_shared(run, loss, features, target, groups, cluster, options)
         whole = (block_of_persons(run, features, target, groups, part=True) for _ in range(1))  # made where errors are told
         opened, own = partial(kind_of(run), whole, run, loss), partial(_own_records, run, loss, features, target, groups)
-        return in_passes_shared(run, loss, opened, SharedSteps, cluster=cluster, own=own, **options)
+        return in_passes_shared(run, loss, opened, SharedSteps, cluster, own, options)
     if run.sampling.once:
-        return train_one_pass(run, loss, [block_of_persons(run, features, target, groups)], **options)
-    check_options(run, dtype, momentum, average, keep_iterates)
+        return in_passes(
+            run, loss, partial(kind_of(run), [block_of_persons(run, features, target, groups)], run, loss), Steps, options
+        )
+    options.check(run)
     rows, labels = checked_data(run, loss, features, target)
     persons = persons_of(run, groups, len(rows))
     if persons is not None and run.is_last_iterate:
         check_most_rows(int(persons.counts.max()))
     n, d = rows.shape
-    shape = loss.weights_shape(d)
-    coefficients = checked_l2(l2, d)
-    first = checked_start(run, start, shape)
-    arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
-    share = float(arithmetic.constants.share)
+    begun = options.begun(run, loss, d)
+    arithmetic, share = begun.arithmetic, float(begun.arithmetic.constants.share)
     block = block_of(d, loss.outputs)
     room = -(-n // block) * block if run.is_full_batch and n > block else n
     sizes = None if persons is None else persons.sizes()
     data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
-    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), coefficients)
-    generator = SecureGenerator() if generator is None else generator
-    parts = chunks(run, shape, arithmetic, average, generator, persons)
-    work = partial(_run_chunks, run, loss, data, first, arithmetic, parts, keep_iterates, progress)
+    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), begun.l2)
+    parts = chunks(run, begun.first.shape, arithmetic, average, begun.generator, persons)
     with charged(ledger, run):
-        weights, iterates = uninterrupted(work)
+        weights, iterates = uninterrupted(partial(_run_chunks, run, loss, data, begun, parts, options))
     arithmetic.check(weights)
-    return result_of(run, loss, generator, weights, iterates, dtype)
+    return result_of(run, loss, begun.generator, weights, iterates, dtype)
 
 
 def _own_records(run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> int:
@@ -159,17 +148,16 @@ def _run_chunks(
     run: Run,
     loss: GeneralisedLinearLoss,
     data: tuple[NDArray[np.int32], ...],
-    first: NDArray[Any],
-    arithmetic: Arithmetic,
+    begun: Begun,
     parts: Iterator[tuple[int, Chunk]],
-    keep: bool,
-    progress: Callable[[int, int], None] | None,
+    options: Options,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept."""
+    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     records, constants = jax.device_put(data), arithmetic.constants
     start = arithmetic.started(first)
     state, done, kept = State(start, np.zeros_like(first), start), 0, [first[None]]
-    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
+    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     try:
         for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
             jax.block_until_ready(state)
@@ -184,4 +172,4 @@ def _run_chunks(
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(done, run.steps)
-    return weights, np.concatenate(kept) if keep else None
+    return weights, np.concatenate(kept) if options.keep else None

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
+from dplateau.training.checks import check_curvature
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import Arithmetic, State, arithmetic_of, run_block
+from dplateau.training.loop import State, run_block
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.options import Begun, Options
 from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
@@ -77,67 +78,33 @@ def train_one_pass(
     """
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
-    options: Any = {
-        "l2": l2,
-        "generator": generator,
-        "dtype": dtype,
-        "momentum": momentum,
-        "average": average,
-        "start": start,
-        "keep_iterates": keep_iterates,
-        "progress": progress,
-        "ledger": ledger,
-    }
+    options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     opened = partial(kind_of(run), blocks, run, loss)
     if cluster is not None and cluster.mesh.size > 1:
-        return in_passes_shared(run, loss, opened, SharedSteps, cluster=cluster, own=own, **options)
-    return in_passes(run, loss, opened, Steps, **options)
+        return in_passes_shared(run, loss, opened, SharedSteps, cluster, own, options)
+    return in_passes(run, loss, opened, Steps, options)
 
 
 def in_passes(
-    run: Run,
-    loss: GeneralisedLinearLoss,
-    opened: Callable[[], Records],
-    kind: type[Steps],
-    *,
-    l2: float | Sequence[float] | NDArray[np.float64],
-    generator: SecureGenerator | None,
-    dtype: str,
-    momentum: float,
-    average: float,
-    start: ArrayLike | None,
-    keep_iterates: bool,
-    progress: Callable[[int, int], None] | None,
-    ledger: Budgeted | None,
+    run: Run, loss: GeneralisedLinearLoss, opened: Callable[[], Records], kind: type[Steps], options: Options
 ) -> TrainResult:
     """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them."""
-    check_options(run, dtype, momentum, average, keep_iterates)
+    options.check(run)
     records = uninterrupted(opened)
-    shape = loss.weights_shape(records.d)
-    coefficients = checked_l2(l2, records.d)
-    first = checked_start(run, start, shape)
-    arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
-    check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
-    generator = SecureGenerator() if generator is None else generator
-    steps = kind(run, records, shape, arithmetic, average, generator)
-    with charged(ledger, run):
-        weights, iterates = uninterrupted(partial(_pass, loss, steps, first, arithmetic, coefficients, keep_iterates, progress))
-    arithmetic.check(weights)
-    return result_of(run, loss, generator, weights, iterates, dtype)
+    begun = options.begun(run, loss, records.d)
+    check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)
+    steps = kind(run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
+    with charged(options.ledger, run):
+        weights, iterates = uninterrupted(partial(_pass, loss, steps, begun, options))
+    begun.arithmetic.check(weights)
+    return result_of(run, loss, begun.generator, weights, iterates, options.dtype)
 
 
-def _pass(
-    loss: GeneralisedLinearLoss,
-    steps: Steps,
-    first: NDArray[Any],
-    arithmetic: Arithmetic,
-    l2: NDArray[np.float64],
-    keep: bool,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
+    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     run, records, constants = steps.run, steps.records, arithmetic.constants
-    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": keep}
+    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     start = arithmetic.started(first)
     state, longest, kept = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]]
 
@@ -147,7 +114,7 @@ def _pass(
                 f"among {records.among(given)} some have features that are not finite numbers: clean or clip them first. "
                 "Nothing was released."
             )
-        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(constants.share)), largest, l2)
+        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(constants.share)), largest, begun.l2)
 
     try:
         for capacity, counts, chunk in steps.chunks():
@@ -174,4 +141,4 @@ def _pass(
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(records.total, records.total)
-    return weights, np.concatenate(kept) if keep else None
+    return weights, np.concatenate(kept) if options.keep else None

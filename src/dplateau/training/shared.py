@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, repeat
@@ -26,13 +26,14 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, batches
 from dplateau.training.charged import Budgeted, Reserved
-from dplateau.training.checks import check_curvature, check_options, checked_data, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, checked_data
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode
-from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, arithmetic_of, run_shared_chunk
+from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of, twice
 from dplateau.training.result import TrainResult, result_of
 
@@ -42,20 +43,13 @@ _APART: Final = PartitionSpec(AXIS)
 
 
 class Prepared(NamedTuple):
-    """What one process has checked by itself; the rows of a person stand next to one another.
-
-    ``each`` is how many rows a record has on average, in all processes.
-    """
+    """What one process has checked by itself; the rows of a person stand next to one another."""
 
     rows: NDArray[Any]
     labels: NDArray[np.float64]
     persons: Persons | None
     groups: NDArray[Any] | None
-    l2: NDArray[np.float64]
-    first: NDArray[np.float64]
-    arithmetic: Arithmetic
-    generator: SecureGenerator
-    each: float = 1.0
+    begun: Begun
 
     @property
     def records(self) -> int:
@@ -76,61 +70,45 @@ def train_shared(
     loss: GeneralisedLinearLoss,
     features: ArrayLike,
     target: ArrayLike,
-    *,
     groups: ArrayLike | None,
     cluster: Cluster,
-    l2: float | Sequence[float] | NDArray[np.float64],
-    generator: SecureGenerator | None,
-    dtype: str,
-    momentum: float,
-    average: float,
-    start: ArrayLike | None,
-    keep_iterates: bool,
-    progress: Callable[[int, int], None] | None,
-    ledger: Budgeted | None,
+    options: Options,
 ) -> TrainResult:
-    """As ``train``, where every process of a cluster calls it with rows of its own, and all get the same result."""
+    """As ``train``, where every process of a cluster calls it with records of its own, and all get the same result."""
 
     def prepare() -> Prepared:
         check_shared(run)
-        check_options(run, dtype, momentum, average, keep_iterates)
+        options.check(run)
         rows, labels = checked_data(run, loss, features, target, part=True)
-        persons = persons_of(run, groups, len(rows), part=True)
-        if persons is not None and run.is_last_iterate:
-            check_most_rows(int(persons.counts.max()))
-        whose = None
+        persons, whose = persons_of(run, groups, len(rows), part=True), None
         if persons is not None and groups is not None:
+            if run.is_last_iterate:
+                check_most_rows(int(persons.counts.max()))
             rows, labels = rows[persons.order], labels[persons.order]
             whose = checked_groups(groups, len(rows))[persons.order[persons.starts[:-1]]]
-        shape = loss.weights_shape(rows.shape[1])
-        coefficients, first = checked_l2(l2, rows.shape[1]), checked_start(run, start, shape)
-        arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
-        source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
-        found = Prepared(rows, labels, persons, whose, coefficients, first, arithmetic, source)
+        found = Prepared(rows, labels, persons, whose, options.begun(run, loss, rows.shape[1], cluster.index))
         if found.records < cluster.own:
             raise InputError(f"there are {found.records} {run.unit}s for {cluster.own} devices: every device needs one at least.")
         return found
 
     agree_on_call(cluster, "train", run)
-    check_ledger(cluster, ledger)
+    check_ledger(cluster, options.ledger)
     found = cluster.together(prepare)
-    found = found._replace(each=int(cluster.exchanged(np.array(len(found.rows))).sum()) / run.n)
-    length = chunk_length(run, found.first.size, found.each)  # machines that round otherwise may find another
-    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), length)
-    agree_on_settings(cluster, loss, settings, found.rows.shape[1], found.generator)
+    begun, each = found.begun, int(cluster.exchanged(np.array(len(found.rows))).sum()) / run.n
+    length = chunk_length(run, begun.first.size, each)  # machines that round otherwise may find another
+    agree_on_settings(cluster, loss, (*options.agreed(begun), length), found.rows.shape[1], begun.generator)
     check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
     if (labels := found.groups) is not None:
         key = cluster.told(secrets.token_bytes(16))
         check_persons_apart(cluster, cluster.together(lambda: names_of(labels, key)))
     data = cluster.together(partial(_encoded, cluster, run, loss, found))
-    reserved = reserve_first(cluster, ledger, run)
-    work = partial(_run_chunks, cluster, run, loss, data, found, average, length, keep_iterates, progress)
+    reserved = reserve_first(cluster, options.ledger, run)
     with cluster.watched():
-        weights, iterates = uninterrupted(work)
+        weights, iterates = uninterrupted(partial(_run_chunks, cluster, run, loss, data, begun, length, each, options))
     if reserved is not None:
         reserved.commit()
-    found.arithmetic.check(weights)
-    return result_of(run, loss, found.generator, weights, iterates, dtype, processes=cluster.processes)
+    begun.arithmetic.check(weights)
+    return result_of(run, loss, begun.generator, weights, iterates, options.dtype, processes=cluster.processes)
 
 
 def agree_on_call(cluster: Cluster, call: str, run: Run) -> None:
@@ -214,7 +192,8 @@ def _encoded(
     cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, found: Prepared
 ) -> tuple[tuple[NDArray[np.int32], ...], list[Held]]:
     """The own rows by devices, each with room for those of the device with most, and what each device has."""
-    arithmetic, share, d = found.arithmetic, float(found.arithmetic.constants.share), found.rows.shape[1]
+    arithmetic, d = found.begun.arithmetic, found.rows.shape[1]
+    share = float(arithmetic.constants.share)
     own = list(_divided(found, cluster.own))
     (room,) = cluster.most(max(one.rows.stop - one.rows.start for one in own))
     block = block_of(d, loss.outputs)
@@ -227,7 +206,7 @@ def _encoded(
 
     parts, norms = zip(*(whole(one.rows, one.persons) for one in own), strict=True)
     longest = max(float(one.max()) for one in norms)
-    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), longest, found.l2)
+    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), longest, found.begun.l2)
     return tuple(part[0][None] if len(part) == 1 else np.stack(part) for part in zip(*parts, strict=True)), own
 
 
@@ -305,28 +284,26 @@ def _run_chunks(
     run: Run,
     loss: GeneralisedLinearLoss,
     data: tuple[tuple[NDArray[np.int32], ...], list[Held]],
-    found: Prepared,
-    average: float,
+    begun: Begun,
     length: int,
-    keep: bool,
-    progress: Callable[[int, int], None] | None,
+    each: float,
+    options: Options,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept."""
-    arithmetic, shape = found.arithmetic, found.first.shape
-    held = found.each * cluster.most(*(one.records for one in data[1]))[0]
+    """The released weights, and all iterates where they are kept; a record has ``each`` rows on average."""
+    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
+    held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(first.shape)
     records = tuple(cluster.put(part, _APART) for part in data[0])
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
-    start = arithmetic.started(found.first)
-    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(found.first), start))
-    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
-    kept = [found.first[None]]
+    start = arithmetic.started(first)
+    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
+    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
+    kept = [first[None]]
     try:
-        width = cluster.slices.size(shape)
-        for part in drawn(run, length, width, arithmetic, data[1], found.generator):  # while the chunk before it runs
+        for part in drawn(run, length, width, arithmetic, data[1], begun.generator):  # while the chunk before it runs
             jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
             if progress is not None:
                 progress(part.begin, run.steps)
-            capacity, chunk = in_global_arrays(cluster, run, average, length, part, held)
+            capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
             state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: part.end - part.begin])
@@ -337,4 +314,4 @@ def _run_chunks(
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(run.steps, run.steps)
-    return weights, np.concatenate(kept) if keep else None
+    return weights, np.concatenate(kept) if options.keep else None

@@ -8,26 +8,25 @@ drew the step.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import jax
 import numpy as np
 from jax.sharding import PartitionSpec
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, window
-from dplateau.training.charged import Budgeted
-from dplateau.training.checks import check_curvature, check_options, checked_l2, checked_start
+from dplateau.training.checks import check_curvature
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import Arithmetic, Block, Chunk, State, arithmetic_of, run_shared_block
-from dplateau.training.noise import SecureGenerator
+from dplateau.training.loop import Block, Chunk, State, run_shared_block
+from dplateau.training.options import Begun, Options
 from dplateau.training.records import BLOCK, Part, Records, Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import (
@@ -42,16 +41,6 @@ from dplateau.training.shared import (
 from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
-
-
-class Prepared(NamedTuple):
-    """What one process has checked by itself."""
-
-    records: Records
-    l2: NDArray[np.float64]
-    first: NDArray[np.float64]
-    arithmetic: Arithmetic
-    generator: SecureGenerator
 
 
 class SharedSteps(Steps):
@@ -92,18 +81,9 @@ def in_passes_shared(
     loss: GeneralisedLinearLoss,
     opened: Callable[..., Records],
     kind: Callable[..., Any],
-    *,
     cluster: Cluster,
     own: int | Callable[[], int] | None,
-    l2: float | Sequence[float] | NDArray[np.float64],
-    generator: SecureGenerator | None,
-    dtype: str,
-    momentum: float,
-    average: float,
-    start: ArrayLike | None,
-    keep_iterates: bool,
-    progress: Callable[[int, int], None] | None,
-    ledger: Budgeted | None,
+    options: Options,
 ) -> TrainResult:
     """As ``in_passes``, where every process of a cluster reads records of its own, and all get the same result.
 
@@ -121,47 +101,40 @@ def in_passes_shared(
             raise InputError(f"{many}: say how many {run.unit}s each has (own).")
         return integer("own", run.n // cluster.processes if own is None else own, low=0)
 
-    def prepare() -> Prepared:
-        check_options(run, dtype, momentum, average, keep_iterates)
+    def prepare() -> tuple[Records, Begun]:
+        options.check(run)
         records = uninterrupted(partial(opened, own=Part(mine, key)))
-        shape = loss.weights_shape(records.d)
-        coefficients, first = checked_l2(l2, records.d), checked_start(run, start, shape)
-        arithmetic = arithmetic_of(run, loss, coefficients, momentum, first)
-        check_curvature(run, loss, run.clip_norm, 0.0, coefficients)
-        source = (SecureGenerator() if generator is None else generator).for_process(cluster.index)
-        return Prepared(records, coefficients, first, arithmetic, source)
+        begun = options.begun(run, loss, records.d, cluster.index)
+        check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)
+        return records, begun
 
     agree_on_call(cluster, run.sampling.kind, run)
-    check_ledger(cluster, ledger)
+    check_ledger(cluster, options.ledger)
     mine = cluster.together(counted)
     held, key = held_by_all(cluster, run, mine), cluster.told(secrets.token_bytes(16))
-    found = cluster.together(prepare)
-    records = found.records
-    lengths = chunk_length(run, found.first.size)  # machines that round otherwise may find another
-    kept = getattr(records, "rows", None)
-    settings = (dtype, momentum, average, keep_iterates, found.l2.tolist(), found.first.tolist(), str(records.dtype), lengths, kept)
-    agree_on_settings(cluster, loss, settings, records.d, found.generator)
+    records, begun = cluster.together(prepare)
+    lengths = chunk_length(run, begun.first.size)  # machines that round otherwise may find another
+    settings = (*options.agreed(begun), str(records.dtype), lengths, getattr(records, "rows", None))
+    agree_on_settings(cluster, loss, settings, records.d, begun.generator)
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     if records.names is not None:
         check_persons_apart(cluster, records.names)
-    reserved = reserve_first(cluster, ledger, run)
-    steps = kind(cluster, held, run, records, found.first.shape, found.arithmetic, average, found.generator)
+    reserved = reserve_first(cluster, options.ledger, run)
+    steps = kind(cluster, held, run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
     with cluster.watched():
-        weights, iterates = uninterrupted(partial(_pass, cluster, loss, steps, found, average, keep_iterates, progress))
+        weights, iterates = uninterrupted(partial(_pass, cluster, loss, steps, begun, options))
     if reserved is not None:
         reserved.commit()
-    found.arithmetic.check(weights)
-    return result_of(run, loss, found.generator, weights, iterates, dtype, processes=cluster.processes)
+    begun.arithmetic.check(weights)
+    return result_of(run, loss, begun.generator, weights, iterates, options.dtype, processes=cluster.processes)
 
 
-def _chunks(
-    steps: Any, cluster: Cluster, run: Run, found: Prepared, average: float
-) -> Iterator[tuple[int, NDArray[np.int32], Chunk]]:
+def _chunks(steps: Any, cluster: Cluster, begun: Begun, average: float) -> Iterator[tuple[int, NDArray[np.int32], Chunk]]:
     """Room for the own part of a batch, the sizes of the parts, and the chunk with the noise of the own slice."""
-    begin, width = 0, cluster.slices.size(found.first.shape)
+    begin, width, run = 0, cluster.slices.size(begun.first.shape), steps.run
     for capacity, counts, length in steps.parts():
         end = begin + len(counts)
-        noise = noise_of(run, found.arithmetic, found.generator, begin, end, width)
+        noise = noise_of(run, begun.arithmetic, begun.generator, begin, end, width)
         yield capacity, counts, in_arrays(run, average, begin, end, length, noise, None, stretched(counts, length))
         begin = end
 
@@ -173,29 +146,24 @@ def _of_one_size(cluster: Cluster, capacity: int, block: Block) -> tuple[int, Bl
 
 
 def _pass(
-    cluster: Cluster,
-    loss: GeneralisedLinearLoss,
-    steps: Any,
-    found: Prepared,
-    average: float,
-    keep: bool,
-    progress: Callable[[int, int], None] | None,
+    cluster: Cluster, loss: GeneralisedLinearLoss, steps: Any, begun: Begun, options: Options
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The released weights, and all iterates where they are kept, after every record of every process was seen."""
-    run, records, arithmetic = steps.run, found.records, found.arithmetic
+    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
+    run, records = steps.run, steps.records
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
-    start = arithmetic.started(found.first)
-    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(found.first), start))
-    longest, kept = cluster.put(np.zeros(())), [found.first[None]]
+    start = arithmetic.started(first)
+    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
+    longest, kept = cluster.put(np.zeros(())), [first[None]]
     steps.idle = lambda: jax.block_until_ready(state)
-    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": keep}
+    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
 
     def check(longest: Any) -> None:
         if not np.isfinite(largest := float(longest)):
             raise InputError(
                 "some records have features that are not finite numbers: clean or clip them first. Nothing was released."
             )
-        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(arithmetic.constants.share)), largest, found.l2)
+        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(arithmetic.constants.share)), largest, begun.l2)
 
     def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk) -> Callable[[], tuple[int, Chunk, Block]]:
         """Read now, and say later what went wrong: other processes are told when none is at work."""
@@ -212,7 +180,7 @@ def _pass(
         return fail
 
     try:
-        for capacity, counts, chunk in _chunks(steps, cluster, run, found, average):
+        for capacity, counts, chunk in _chunks(steps, cluster, begun, options.average):
             taken = read(capacity, counts, chunk)  # while the block before is worked on
             jax.block_until_ready(state)
             capacity, chunk, block = cluster.together(taken)
@@ -249,4 +217,4 @@ def _pass(
     weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(steps.total, steps.total)
-    return weights, np.concatenate(kept) if keep else None
+    return weights, np.concatenate(kept) if options.keep else None

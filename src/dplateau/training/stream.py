@@ -26,6 +26,7 @@ from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
+from dplateau.training.options import Options
 from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks, Part, Records, Steps
 from dplateau.training.result import TrainResult
@@ -91,20 +92,10 @@ def train_stream(
         other = "train_one_pass" if run.sampling.once else "train"
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
     opened = partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows))
-    options: Any = {
-        "l2": l2,
-        "generator": generator,
-        "dtype": dtype,
-        "momentum": momentum,
-        "average": average,
-        "start": start,
-        "keep_iterates": keep_iterates,
-        "progress": progress,
-        "ledger": ledger,
-    }
+    options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     if cluster is not None and cluster.mesh.size > 1:
-        return in_passes_shared(run, loss, opened, _SharedEpochs, cluster=cluster, own=own, **options)
-    return in_passes(run, loss, opened, _Epochs, **options)
+        return in_passes_shared(run, loss, opened, _SharedEpochs, cluster, own, options)
+    return in_passes(run, loss, opened, _Epochs, options)
 
 
 class _Allocated(Records):
