@@ -13,12 +13,13 @@ import optax
 
 from dplateau.networks import Checkpoint, Validation, train_network
 from dplateau.networks.noise import Noise
-from dplateau.spec import Cyclic, FullBatch, InputError, Poisson, RandomAllocation, Run
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import Cluster, ProcessLost, SecureGenerator
 
 N, FIRST, D, HIDDEN = 201, 80, 5, 7
 KINDS = {
     "plain": ({"step_size": 0.3}, {}),
+    "cyclic": ({"step_size": 0.3, "sampling": Cyclic(67)}, {}),
     "adam": ({"update": "post-processed"}, {"optimizer": optax.adam(0.01), "average": 0.4}),
     "frozen": ({"step_size": 0.3}, {"trainable": {"w": True, "b": False, "v": True}}),
 }
@@ -101,7 +102,7 @@ def noise(cluster):
 def batches(cluster):
     """How many records a step uses, times what each adds, without noise: one weight, which is their sum so far."""
     found = {}
-    for sampling in (Poisson(30.0), RandomAllocation(30)):
+    for sampling in (Poisson(30.0), RandomAllocation(30), FixedSize(30), Shuffled(67)):
         rows = np.full((FIRST, 1), 0.5, np.float32) if cluster.first else np.full((N - FIRST, 1), 0.25, np.float32)
         run = run_of(sampling=sampling, steps=210, update="post-processed", clip_norm=1.0)
         seen = []
@@ -163,7 +164,6 @@ def refusals(cluster):
         "every": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/every", 5 if second else 6)}),
         "rows": say(examples=problem(), n=2 * N),
         "not finite": say(examples=bad if second else examples),
-        "order": say(sampling=Cyclic(50)),
         "persons": say(unit="person"),
         "seed and checkpoint": say(options=seeded),
         "no folder": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/none/x")}),

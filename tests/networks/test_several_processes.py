@@ -90,7 +90,7 @@ def test_parts_of_batches_have_the_law_of_a_batch():
     found = answers("batches")
     assert all(one["last"] == other["last"] for one, other in zip(found[0].values(), found[1].values(), strict=True))
     # Process 0 alone computes scores, and all know how many there are. Its records add 1/2, the others 1/4.
-    assert [one["sums"] for one in found[1].values()] == [[], []]
+    assert [one["sums"] for one in found[1].values()] == [[]] * 4
     for kind, rate in (("poisson", 30 / N), ("random-allocation", 1 / 7)):
         seen = found[0][kind]
         assert seen["scores"] == len(seen["sums"]) == 210
@@ -101,6 +101,15 @@ def test_parts_of_batches_have_the_law_of_a_batch():
         if kind == "random-allocation":  # every record is in one batch of an epoch of 7
             whole = sums.reshape(-1, 7).sum(axis=1)
             assert whole == pytest.approx(FIRST / 2 + (N - FIRST) / 4, rel=1e-3)
+    # Of batches of b records, as many are of process 0 as of b drawn without replacement, if all b are of one epoch.
+    for kind, size in (("fixed-size", 30), ("shuffled", 67)):
+        own = np.diff([0.0, *found[0][kind]["sums"]]) * 4 - size
+        assert abs(own - own.round()).max() < 1e-2
+        mean, variance = size * FIRST / N, size * FIRST / N * (1 - FIRST / N) * (N - size) / (N - 1)
+        assert abs(own.mean() - mean) < 6 * math.sqrt(variance / len(own))
+        assert 0.5 < own.var() / variance < 1.8
+        if kind == "shuffled":
+            assert own.reshape(-1, 3).sum(axis=1) == pytest.approx(FIRST)
 
 
 def test_each_process_draws_keys_for_its_own_examples():
@@ -124,7 +133,6 @@ def test_whatever_does_not_fit_is_said_in_every_process(tmp_path):
         "every": "process 1 has another setting",
         "rows": "two processes have the same rows",
         "not finite": "examples",
-        "order": "the run's sampling is cyclic",
         "persons": "person",
         "seed and checkpoint": "leave out one of the two",
         "no folder": "No such file or directory",

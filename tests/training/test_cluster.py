@@ -31,12 +31,14 @@ from two_processes import (  # noqa: E402
     ONE_PASS,
     PERSONS,
     UPDATES,
+    WHOLE,
     Both,
     BothOfPersons,
     N,
     Quiet,
     hold_out,
     of_persons,
+    of_whole_batches,
     of_whom,
     persons,
     problem,
@@ -133,6 +135,13 @@ def test_persons_of_two_processes_have_the_sums_of_one():
         assert len({str(one) for one in alone.values()}) == len(alone)
 
 
+def test_batches_of_all_records_are_those_of_one_process():
+    """Of a fixed size, cyclic and shuffled: both take the own parts of batches that one key of process 0 draws."""
+    found = answers("whole")
+    assert found[0] == found[1] == {name: of_whole_batches(name) for name in WHOLE}
+    assert len({str(one) for one in found[0].values()}) == len(WHOLE)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_shares_of_one_pass_are_those_of_the_order(seed):
     rng = np.random.default_rng(seed)
@@ -201,7 +210,6 @@ def test_whatever_does_not_fit_is_said_in_every_process():
         "same rows": "two processes have the same rows",
         "stream": "two processes have the same rows",
         "readings": "two readings of the records differ",
-        "order": "the run's sampling is cyclic",
         "groups": "groups are given, and a record of the run is a row",
         "groups of one pass": "groups are given, and a record of the run is a row",
         **{f"two persons in {name}": "some person has rows in two processes" for name in ("memory", "pass", "epochs")},

@@ -11,7 +11,7 @@ import numpy as np
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import planned_test
 from dplateau.losses import Logistic, Softmax
-from dplateau.spec import Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass, train_stream
 from dplateau.training.cluster import agree_on_code
 
@@ -128,6 +128,38 @@ def in_epochs(cluster):
     """Random allocation of rows that are read several times."""
     features, target = own(cluster, *problem())
     return stream_of(features, target, lambda: QuietSeeded(insecure_seed=0), cluster=cluster, own=len(target))
+
+
+WHOLE = {
+    "cyclic": ({"sampling": Cyclic(50), "n": 600}, {}),
+    "shuffled": ({"sampling": Shuffled(50), "n": 600, "update": "post-processed"}, {"momentum": 0.5}),
+    "fixed-size": ({"sampling": FixedSize(50), "n": 600, "update": "post-processed"}, {}),
+    "last": ({"sampling": Cyclic(50), "n": 600, **UPDATES["ball"][0]}, {}),
+    "persons": ({"sampling": FixedSize(20), "n": 120, "unit": "person", "update": "post-processed"}, {}),
+}
+"""Batches that are drawn, or taken, of all records at once."""
+
+
+def of_whole_batches(name, cluster=None):
+    """The released weights of such a run without noise, in bits; of one process with the draws that two have in common."""
+    fields, options = WHOLE[name]
+    data, groups = problem(600), None
+    first = slice(0, FIRST) if cluster and cluster.first else slice(FIRST if cluster else 0, None)
+    if "unit" in fields:
+        *data, groups, whose = persons("texts")
+        first = slice(None) if cluster is None else whose if cluster.first else ~whose
+        groups = groups[first]
+    source = QuietSeeded(insecure_seed=0)
+    if cluster is None:
+        source = source.for_process(0)
+        source.mark()
+        source = QuietSeeded.of_key(source.key().tobytes(), insecure=True)
+    options = {"generator": source, "dtype": "float64", "cluster": cluster, "groups": groups, **options}
+    return train(run_of(**fields), Logistic(), *(one[first] for one in data), **options).weights.view(np.int64).tolist()
+
+
+def whole(cluster):
+    return {name: of_whole_batches(name, cluster) for name in WHOLE}
 
 
 class BothOfPersons(Both):
@@ -288,7 +320,6 @@ def refusals(cluster):
         "not finite": say(run_of(), bad if second else features),
         "width": say(run_of(), features[:, :3] if second else features),
         "same rows": told(lambda: train(run_of(n=2 * N), Logistic(), *same, cluster=cluster)),
-        "order": say(run_of(sampling=Cyclic(50))),
         "odd": read(run_of(sampling=OnePass(10), steps=60), features, target),
         "too few": say(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),
         "ends early": read(run_of(n=N - 1, sampling=OnePass(300), steps=2), features[:240], target[:240]),

@@ -26,11 +26,11 @@ from dplateau.networks.trainable import digest_of
 from dplateau.networks.validation import Score
 from dplateau.spec import InputError, Run
 from dplateau.training import SecureGenerator
-from dplateau.training.batches import Batches, batches
+from dplateau.training.batches import Batches, own_batches
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
 from dplateau.training.cluster import AXIS, Cluster, Slices
-from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, check_shared, unlike
+from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, unlike
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -39,7 +39,6 @@ _APART, _SAME = PartitionSpec(AXIS), PartitionSpec()
 
 def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
     """Raise ``InputError`` unless a network's run can be shared by the processes."""
-    check_shared(run)
     if run.unit != "row":
         raise InputError("a record of the run is a person, and whose rows lie in which process is not checked: train on one.")
     if cluster.own != 1:
@@ -121,7 +120,10 @@ class SharedLoop(Loop):
         """Nothing is kept: another process may have gone on, and its steps be seen. They count as lost."""
 
     def _plans(self, length: int, done: int) -> Iterator[Batches] | None:
-        return None if self.run.is_full_batch else batches(self.run, length, self.generator, done, self.own)
+        if self.run.is_full_batch:
+            return None
+        held, key = self.cluster.exchanged(np.array(self.own)), common_key(self.cluster, self.run, self.generator)
+        return own_batches(self.run, length, self.generator, key, int(held[: self.cluster.index].sum()), self.own, done)
 
     def _mean_gradient(
         self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float

@@ -26,13 +26,36 @@ class Batches(NamedTuple):
     records: NDArray[np.int32]
     counts: NDArray[np.int32]
 
+    def among(self, first: int, stop: int) -> Batches:
+        """The parts of the batches that are among records ``first`` to ``stop``, which are numbered from 0."""
+        inside = (self.records >= first) & (self.records < stop)
+        steps = np.repeat(np.arange(len(self.counts)), self.counts)[inside]
+        return Batches(self.records[inside] - np.int32(first), np.bincount(steps, minlength=len(self.counts)).astype(np.int32))
+
+
+def by_record(run: Run) -> bool:
+    """Whether each record is drawn by itself: parts drawn from several generators are then together a batch."""
+    return isinstance(run.sampling, FullBatch | Poisson | RandomAllocation)
+
+
+def own_batches(
+    run: Run, chunk: int, generator: SecureGenerator, key: bytes | None, first: int, own: int, start: int = 0
+) -> Iterator[Batches]:
+    """As ``batches``, but only the parts among so many ``own`` records, ``first`` being the number of the first of them.
+
+    They are drawn from ``generator``, or, with a ``key``, taken from whole batches that all who have it draw alike.
+    """
+    if key is None:
+        return batches(run, chunk, generator, start, own)
+    whole = batches(run, chunk, SecureGenerator.of_key(key, insecure=generator.insecure), start)
+    return (plan.among(first, first + own) for plan in whole)
+
 
 def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0, own: int | None = None) -> Iterator[Batches]:
     """The batches of a run, ``chunk`` steps at a time, drawn as they are asked for.
 
     They begin with step ``start``, which must begin an epoch where the sampling has epochs. With ``own``, only the batches' parts
-    among so many of the n records are drawn, which are numbered from 0: where each record is drawn by itself, parts drawn from
-    several generators are together a batch.
+    among so many of the n records are drawn, which are numbered from 0 (``by_record``).
 
     Raises
     ------
@@ -41,7 +64,7 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0, ow
     """
     if run.n >= 1 << 31:
         raise InputError(f"n is {run.n}: training in memory takes fewer than 2^31 records.")
-    if own is not None and not isinstance(run.sampling, Poisson | RandomAllocation):
+    if own is not None and not by_record(run):
         raise InputError(f"{run.sampling.kind} batches are not drawn record by record: there are no parts to draw.")
     own = run.n if own is None else own
     sizes = (run.sampling.batch_sizes(run.n, begin, min(begin + chunk, run.steps)) for begin in range(start, run.steps, chunk))

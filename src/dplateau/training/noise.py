@@ -85,6 +85,13 @@ class SecureGenerator:
         seed = hashlib.sha256(self._words(4).tobytes() + index.to_bytes(8, "big")).digest()
         return SecureGenerator(insecure_seed=int.from_bytes(seed, "big"))
 
+    @classmethod
+    def of_key(cls, key: bytes, *, insecure: bool) -> SecureGenerator:
+        """The generator of a key of 256 bits, which several processes have: for what all of them must draw alike."""
+        made = cls()
+        made._stream, made._insecure = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor(), insecure
+        return made
+
     def mark(self) -> bytes:
         """The digest of the next 32 bytes, which nothing else uses: generators with equal marks give equal noise."""
         return hashlib.sha256(self._words(4).tobytes()).digest()

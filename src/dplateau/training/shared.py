@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
-from dplateau.training.batches import Batches, batches
+from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, Reserved
 from dplateau.training.checks import check_curvature, checked_data
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
@@ -58,8 +58,11 @@ class Prepared(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What an own device holds: so many records, whose rows theirs are if they are persons, and where these stand."""
+    """What an own device holds: so many records, from number ``first`` of all on, whose rows theirs are if they are persons, and
+    where these stand.
+    """
 
+    first: int
     records: int
     persons: Persons | None
     rows: slice
@@ -77,7 +80,6 @@ def train_shared(
     """As ``train``, where every process of a cluster calls it with records of its own, and all get the same result."""
 
     def prepare() -> Prepared:
-        check_shared(run)
         options.check(run)
         rows, labels = checked_data(run, loss, features, target, part=True)
         persons, whose = persons_of(run, groups, len(rows), part=True), None
@@ -97,11 +99,11 @@ def train_shared(
     begun, each = found.begun, int(cluster.exchanged(np.array(len(found.rows))).sum()) / run.n
     length = chunk_length(run, begun.first.size, each)  # machines that round otherwise may find another
     agree_on_settings(cluster, loss, (*options.agreed(begun), length), found.rows.shape[1], begun.generator)
-    check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
+    counts = check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
     if (labels := found.groups) is not None:
         key = cluster.told(secrets.token_bytes(16))
         check_persons_apart(cluster, cluster.together(lambda: names_of(labels, key)))
-    data = cluster.together(partial(_encoded, cluster, run, loss, found))
+    data = cluster.together(partial(_encoded, cluster, run, loss, found, int(counts[: cluster.index].sum())))
     reserved = reserve_first(cluster, options.ledger, run)
     with cluster.watched():
         weights, iterates = uninterrupted(partial(_run_chunks, cluster, run, loss, data, begun, length, each, options))
@@ -147,22 +149,19 @@ def reserve_first(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Reserv
     return cluster.together(lambda: ledger.reserve(run) if cluster.first and ledger is not None else None)
 
 
-def check_shared(run: Run) -> None:
-    """Raise ``InputError`` unless a run's records can lie in several places."""
-    if run.sampling.kind not in ("full", "poisson", "random-allocation"):
-        raise InputError(
-            f"the run's sampling is {run.sampling.kind}: on several processes or devices batches are full, Poisson, or drawn by"
-            " random allocation, where each record is drawn by itself."
-        )
-
-
-def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
-    """Raise ``InputError`` in every process unless there are ``run.n`` rows, and each process has ``own`` of its own.
+def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """How many records each process has; raises ``InputError`` in every process unless they are ``run.n``, ``own`` here.
 
     By ``sight``, arrays of some of them, processes that hold the same ones are told apart.
     """
-    held_by_all(cluster, run, own)
+    counts = held_by_all(cluster, run, own)
     unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
+    return counts
+
+
+def common_key(cluster: Cluster, run: Run, generator: SecureGenerator) -> bytes | None:
+    """What whole batches are drawn from, alike in all processes; None where each record is drawn by itself."""
+    return None if by_record(run) else cluster.of_first(lambda: generator.key().tobytes())
 
 
 def check_persons_apart(cluster: Cluster, names: Names) -> None:
@@ -189,12 +188,12 @@ def held_by_all(cluster: Cluster, run: Run, own: int) -> NDArray[np.int64]:
 
 
 def _encoded(
-    cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, found: Prepared
+    cluster: Cluster, run: Run, loss: GeneralisedLinearLoss, found: Prepared, first: int
 ) -> tuple[tuple[NDArray[np.int32], ...], list[Held]]:
     """The own rows by devices, each with room for those of the device with most, and what each device has."""
     arithmetic, d = found.begun.arithmetic, found.rows.shape[1]
     share = float(arithmetic.constants.share)
-    own = list(_divided(found, cluster.own))
+    own = list(_divided(found, cluster.own, first))
     (room,) = cluster.most(max(one.rows.stop - one.rows.start for one in own))
     block = block_of(d, loss.outputs)
     if run.is_full_batch and room > block:
@@ -210,14 +209,14 @@ def _encoded(
     return tuple(part[0][None] if len(part) == 1 else np.stack(part) for part in zip(*parts, strict=True)), own
 
 
-def _divided(found: Prepared, devices: int) -> Iterator[Held]:
-    """The own records, in as many parts of about the same size."""
+def _divided(found: Prepared, devices: int, first: int) -> Iterator[Held]:
+    """The own records, which are number ``first`` of all and those after it, in as many parts of about the same size."""
     persons = found.persons
     for a, b in pairwise(np.linspace(0, found.records, devices + 1).astype(int).tolist()):
         if persons is None:
-            yield Held(b - a, None, slice(a, b))
+            yield Held(first + a, b - a, None, slice(a, b))
         else:
-            yield Held(b - a, persons.among(a, b), slice(int(persons.starts[a]), int(persons.starts[b])))
+            yield Held(first + a, b - a, persons.among(a, b), slice(int(persons.starts[a]), int(persons.starts[b])))
 
 
 class Drawn(NamedTuple):
@@ -235,21 +234,21 @@ class Drawn(NamedTuple):
 
 
 def drawn(
-    run: Run, length: int, width: int, arithmetic: Arithmetic, own: list[Held], generator: SecureGenerator
+    run: Run, length: int, width: int, arithmetic: Arithmetic, own: list[Held], generator: SecureGenerator, key: bytes | None
 ) -> Iterator[Drawn]:
     """The own parts of all chunks of ``length`` steps, drawn as they are asked for: batches among the own records, and noise for
     the own slices of ``width`` weights.
     """
-    plans = [repeat(None) if run.is_full_batch else _plans(run, length, one, generator) for one in own]
+    plans = [repeat(None) if run.is_full_batch else _plans(run, length, one, generator, key) for one in own]
     for begin in range(0, run.steps, length):
         end = min(begin + length, run.steps)
         noise = [noise_of(run, arithmetic, generator, begin, end, width) for _ in own]
         yield Drawn(begin, end, [next(plan) for plan in plans], noise)
 
 
-def _plans(run: Run, length: int, own: Held, generator: SecureGenerator) -> Iterator[Batches]:
+def _plans(run: Run, length: int, own: Held, generator: SecureGenerator, key: bytes | None) -> Iterator[Batches]:
     """The rows of the batches of a device, drawn among its records."""
-    plans = batches(run, length, generator, own=own.records)
+    plans = own_batches(run, length, generator, key, own.first, own.records)
     return plans if own.persons is None else map(own.persons.rows_of, plans)
 
 
@@ -292,6 +291,7 @@ def _run_chunks(
     """The released weights, and all iterates where they are kept; a record has ``each`` rows on average."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(first.shape)
+    key = common_key(cluster, run, begun.generator)
     records = tuple(cluster.put(part, _APART) for part in data[0])
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
     start = arithmetic.started(first)
@@ -299,7 +299,7 @@ def _run_chunks(
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     kept = [first[None]]
     try:
-        for part in drawn(run, length, width, arithmetic, data[1], begun.generator):  # while the chunk before it runs
+        for part in drawn(run, length, width, arithmetic, data[1], begun.generator, key):  # while the chunk before it runs
             jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
             if progress is not None:
                 progress(part.begin, run.steps)
