@@ -20,6 +20,7 @@ N, FIRST, D, HIDDEN = 201, 80, 5, 7
 KINDS = {
     "plain": ({"step_size": 0.3}, {}),
     "cyclic": ({"step_size": 0.3, "sampling": Cyclic(67)}, {}),
+    "persons": ({"step_size": 0.2, "unit": "person"}, {}),
     "adam": ({"update": "post-processed"}, {"optimizer": optax.adam(0.01), "average": 0.4}),
     "frozen": ({"step_size": 0.3}, {"trainable": {"w": True, "b": False, "v": True}}),
 }
@@ -77,6 +78,8 @@ def noiseless(cluster):
     with Quiet():
         for kind, (fields, options) in KINDS.items():
             options = {"microbatch": 8, "workers": 1, "cluster": cluster, **options}
+            if "unit" in fields:
+                options["groups"] = [f"{one} of {cluster.index}" for one in range(FIRST if cluster.first else N - FIRST)]
             found[kind] = bits(train_network(run_of(**fields), loss, params(), own(cluster, problem()), **options).params)
     return found
 
@@ -164,7 +167,11 @@ def refusals(cluster):
         "every": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/every", 5 if second else 6)}),
         "rows": say(examples=problem(), n=2 * N),
         "not finite": say(examples=bad if second else examples),
-        "persons": say(unit="person"),
+        "no labels": say(unit="person"),
+        "labels of rows": say(options={"groups": range(len(examples[0]))}),
+        "too few labels": say(unit="person", options={"groups": [1, 2, 3]}),
+        "persons": say(unit="person", options={"groups": range(10 * second, 10 * second + len(examples[0]))}),
+        "one person": say(unit="person", options={"groups": ["x"] * len(examples[0])}),
         "seed and checkpoint": say(options=seeded),
         "no folder": say(options={"checkpoint": Checkpoint(f"{sys.argv[4]}/none/x")}),
         "then": say(),

@@ -133,7 +133,11 @@ def test_whatever_does_not_fit_is_said_in_every_process(tmp_path):
         "every": "process 1 has another setting",
         "rows": "two processes have the same rows",
         "not finite": "examples",
-        "persons": "person",
+        "no labels": "a record of the run is a person: give groups, one label an example",
+        "labels of rows": "groups are for persons as examples on several processes",
+        "too few labels": "groups have shape (3,)",
+        "persons": "some person has rows in two processes",
+        "one person": "two examples have the same label",
         "seed and checkpoint": "leave out one of the two",
         "no folder": "No such file or directory",
     }.items():

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import jax
 import jax.numpy as jnp
 import optax
+from numpy.typing import ArrayLike
 
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import (
@@ -91,6 +92,7 @@ def train_network(
     params: Tree,
     examples: Tree,
     *,
+    groups: ArrayLike | None = None,
     optimizer: optax.GradientTransformation | None = None,
     trainable: Tree = None,
     rng: bool = False,
@@ -124,6 +126,9 @@ def train_network(
     examples : tree of arrays
         The records, each array with n in front; private. For a run with ``unit="person"`` an example is all that belongs to one
         person: what ``by_person`` returns, or a tree of your own.
+    groups : array of shape (n,), optional
+        With a cluster, for a run with ``unit="person"``: whose each example is, a text or a whole number; no two processes may have
+        the same one. Examples of ``by_person`` are in the order of the labels' first rows: ``list(dict.fromkeys(labels))``.
     optimizer : optax.GradientTransformation, optional
         What makes steps of noisy gradients: of optax, or of ``dplateau.networks``.
     trainable : tree of bool, optional
@@ -173,11 +178,13 @@ def train_network(
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
     shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
+    if groups is not None and (shared is None or run.unit != "person"):
+        raise InputError("groups are for persons as examples on several processes: leave them out.")
     prepared = partial(
         _prepared, run, loss, params, examples, optimizer, trainable, rng, average, generator, microbatch, workers, checkpoint,
         validation, progress, shared,
     )  # fmt: skip
-    loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, prepared)
+    loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
@@ -229,7 +236,7 @@ def _prepared(
     state = State(start, first_state, start if average else ())
     kind: Callable[..., Loop] = Loop
     if cluster is not None:
-        check_cluster(run, cluster, checkpoint, generator)
+        check_cluster(cluster, checkpoint, generator)
         kind, generator = partial(SharedLoop, cluster=cluster), generator.for_process(cluster.index)
     return kind(
         run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress

@@ -7,6 +7,7 @@ each process adds the noise of its own slice, and the noisy slices are gathered 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dplateau.networks.checkpoint import Checkpoint
 from dplateau.networks.loop import Loop, Progress, State, T
@@ -30,17 +31,16 @@ from dplateau.training.batches import Batches, own_batches
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
 from dplateau.training.cluster import AXIS, Cluster, Slices
-from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, unlike
+from dplateau.training.persons import Names, checked_groups, names_of, twice
+from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, check_persons_apart, common_key, unlike
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 _APART, _SAME = PartitionSpec(AXIS), PartitionSpec()
 
 
-def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
+def check_cluster(cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
     """Raise ``InputError`` unless a network's run can be shared by the processes."""
-    if run.unit != "row":
-        raise InputError("a record of the run is a person, and whose rows lie in which process is not checked: train on one.")
     if cluster.own != 1:
         raise InputError(
             f"this process has {cluster.own} devices: a network takes one of each process. Start one process a device."
@@ -52,14 +52,14 @@ def check_cluster(run: Run, cluster: Cluster, checkpoint: Checkpoint | None, gen
 
 
 def prepared_together(
-    cluster: Cluster, run: Run, ledger: Budgeted | None, prepared: Callable[[], tuple[Loop, State]]
+    cluster: Cluster, run: Run, ledger: Budgeted | None, groups: ArrayLike | None, prepared: Callable[[], tuple[Loop, State]]
 ) -> tuple[Loop, State]:
     """What ``prepared`` gives, if it went well in all processes, which are about to do the same on records of their own.
 
     Raises
     ------
     InputError
-        In every process: they disagree, or two have the same records or generator.
+        In every process: they disagree, or two have the same records, person or generator.
     """
     agree_on_call(cluster, "train_network", run)
     check_ledger(cluster, ledger)
@@ -80,7 +80,20 @@ def prepared_together(
     )
     unlike(cluster, "generator", loop.generator.mark())
     check_apart(cluster, run, loop.own, [column[:LOOKED_AT] for column in jax.tree.leaves(loop.summed.examples)])
+    if run.unit == "person":
+        key = cluster.told(secrets.token_bytes(16))
+        check_persons_apart(cluster, cluster.together(lambda: _names(groups, loop.own, key)))
     return loop, state
+
+
+def _names(groups: ArrayLike | None, own: int, key: bytes) -> Names:
+    """Whose the examples are."""
+    if groups is None:
+        raise InputError("a record of the run is a person: give groups, one label an example, which the processes compare.")
+    names = names_of(checked_groups(groups, own), key)
+    if twice(names.numbers):
+        raise InputError("two examples have the same label in groups: an example is all that belongs to one person.")
+    return names
 
 
 def _program(traced: Any) -> str:
