@@ -146,7 +146,8 @@ class _Spent:
     """What a candidate costs by its least bound, or, of noise, by the least of those that may be the least.
 
     While the noise is searched a bound is left out where it was far behind at nearly as much noise: it makes certificates no larger
-    to leave it out, and most of the time is spent on it.
+    to leave it out, and most of the time is spent on it. ``said`` is what bounds certified, or hardly lie below, and ``guessed``
+    what they are about; each is told from others of its kind.
     """
 
     def __init__(self, leading: Sequence[Analysis], delta: float, vary: str) -> None:
@@ -194,10 +195,9 @@ class _Spent:
                     read = guarantee.upper(self.delta)
                     by[analysis.name] = read, guarantee
                 best = min(best, read)
-                if about:
-                    said.append((level, math.log(max(read, _LEAST))))
-                if not about or (candidate.steps >= _MANY and read >= _TOLD):
-                    self.said[analysis.name].append((level, math.log(max(read / _UNSURE if about else read, _LEAST))))
+                said.append((level, math.log(max(read, _LEAST))))
+                if about and candidate.steps >= _MANY and read >= _TOLD:
+                    self.said[analysis.name].append((level, math.log(max(read / _UNSURE, _LEAST))))
         if not about:
             self.by[candidate] = by
         return best

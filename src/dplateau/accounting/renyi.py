@@ -115,9 +115,9 @@ def about_epsilon(composition: Composition, delta: float, near: float = _NEAR) -
 
     Look-backs are compared as it is; a search that is confirmed afterwards takes ``near`` = 0.
     """
-    with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-        if near < (value := rough_epsilon(composition, delta)) < math.inf:
-            return value
     with np.errstate(all="ignore"):
+        with suppress(ArithmeticError, ValueError):
+            if near < (value := rough_epsilon(composition, delta)) < math.inf:
+                return value
         least = _search((composition,), _epsilons(delta, classical=False))[1]
     return least if least < _LARGEST else math.inf
