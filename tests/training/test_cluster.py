@@ -273,11 +273,12 @@ alone, shared = (
 assert cluster.mesh.size == 3 and (alone.weights == shared.weights).all()
 assert "processes" not in {one.name for one in shared.assumptions}
 features, target, groups, _ = persons("texts")
-run = run_of(n=PERSONS, unit="person")
-alone, shared = (
-    train(run, Logistic(), features, target, groups=groups, generator=Quiet(), cluster=one) for one in (None, cluster)
-)
-assert (alone.weights == shared.weights).all()
+for sampling in (FullBatch(), Cyclic(20)):
+    run = run_of(n=PERSONS, unit="person", sampling=sampling)
+    alone, shared = (
+        train(run, Logistic(), features, target, groups=groups, generator=Quiet(), cluster=one) for one in (None, cluster)
+    )
+    assert (alone.weights == shared.weights).all()
 run = run_of(sampling=Poisson(50.0), noise_multiplier=1.0)
 print(train(run, Logistic(), *problem(), cluster=cluster).weights.shape)
 """
