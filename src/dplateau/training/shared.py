@@ -1,8 +1,8 @@
-"""``train`` on the rows of several devices or processes, each of which draws its own part of every batch.
+"""``train`` on the records of several devices or processes, each of which sums its own part of every batch.
 
-A step of a run whose records are drawn one by one is the same wherever they lie: each device sums its own records' integers, the
-sums are added and scattered over slices of the weights, each device adds the noise of its own slice, and the noisy slices are
-gathered (``docs/proofs/several-processes.md``).
+Where records are drawn one by one, each draws its own part; else all draw the same batches, from a key of process 0. Each device
+sums its own records' integers, the sums are added and scattered over slices of the weights, each device adds the noise of its own
+slice, and the noisy slices are gathered (``docs/proofs/several-processes.md``).
 """
 
 from __future__ import annotations
