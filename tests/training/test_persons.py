@@ -14,7 +14,7 @@ from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poi
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
 from dplateau.training.batches import Batches
 from dplateau.training.integers import bits_of, cut, encode, integer_sum, unpacked
-from dplateau.training.persons import MOST_ROWS, codes_of, persons_of
+from dplateau.training.persons import MOST_ROWS, checked_groups, codes_of, names_of, persons_of
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.phased_sgd import Data, clipped_sum
 
@@ -376,3 +376,35 @@ def test_rows_that_are_not_of_the_batch_do_not_count_in_phased_sgd():
     mine = Data(rows[2:7], target[2:7], 0.5 * data.largest[2:7])
     np.testing.assert_allclose(found, clipped_sum(Squared(), weights, mine, share[2:7]))
     assert np.linalg.norm(found) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (["a", "b", "a", "\udcff", "ab"], True),
+        (np.array(["a", "b", "a", "z"]), True),
+        (np.array([b"a", b"b", b"a"]), True),
+        ([1, 2, 1, -(2**63), 2**63 - 1], False),
+        (np.array([1, 2, 1, 2**64 - 1], np.uint64), False),
+        (np.array([1.0, 2.0, 1.0]), False),
+        (np.array([True, False, True]), False),
+    ],
+)
+def test_labels_have_one_number_each_whoever_holds_them(labels, text):
+    """Two processes that know the same key have the same numbers, and different labels have different ones."""
+    labels = checked_groups(labels, len(labels))
+    key = bytes(range(16))
+    first, second = names_of(labels, key), names_of(labels[::-1], key)
+    assert first.text is second.text is text
+    assert first.numbers.tolist() == second.numbers.tolist()[::-1]
+    assert len(set(first.numbers.tolist())) == len(set(labels.tolist()))
+    if text:
+        assert not set(first.numbers.tolist()) & set(names_of(labels, bytes(16)).numbers.tolist())
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [(["a", 1], "texts in one place and numbers in another"), ([1, 2**70], "more than 64 bits: use texts")]
+)
+def test_labels_that_have_no_numbers_are_refused(labels, words):
+    with pytest.raises(InputError, match=words):
+        names_of(checked_groups(labels, len(labels)), bytes(16))
