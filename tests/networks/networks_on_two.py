@@ -169,6 +169,7 @@ def refusals(cluster):
         "not finite": say(examples=bad if second else examples),
         "no labels": say(unit="person"),
         "labels of rows": say(options={"groups": range(len(examples[0]))}),
+        "labels of one": say(options={"groups": range(len(examples[0]))} if second else None),
         "too few labels": say(unit="person", options={"groups": [1, 2, 3]}),
         "persons": say(unit="person", options={"groups": range(10 * second, 10 * second + len(examples[0]))}),
         "one person": say(unit="person", options={"groups": ["x"] * len(examples[0])}),

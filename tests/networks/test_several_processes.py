@@ -135,6 +135,7 @@ def test_whatever_does_not_fit_is_said_in_every_process(tmp_path):
         "not finite": "examples",
         "no labels": "a record of the run is a person: give groups, one label an example",
         "labels of rows": "groups are for persons as examples on several processes",
+        "labels of one": "groups are for persons as examples on several processes",
         "too few labels": "groups have shape (3,)",
         "persons": "some person has rows in two processes",
         "one person": "two examples have the same label",

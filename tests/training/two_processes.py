@@ -357,7 +357,7 @@ def many_rows(cluster):
 def hold_out(cluster=None):
     """A test of rows that are held out: which they are, and the noisy histogram, in which each process fills a cell of its own."""
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1], insecure_seed=4)
-    shared = () if cluster is None else (cluster, np.array([FIRST, N - FIRST]))
+    shared = () if cluster is None else (cluster, FIRST if cluster.first else N - FIRST)
     test = planned_test(model, N, 0.3, *shared)
     held, cells = test.split.held, np.zeros((2, 2, 1))
     if cluster is None:

@@ -199,11 +199,10 @@ def drawn_split(n: int, share: float, generator: SecureGenerator) -> Split:
     return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
 
-def _shared_split(share: float, generator: SecureGenerator, cluster: Cluster, counts: NDArray[np.int64]) -> Split:
-    """The own part of the split of all places, which process 0 draws: first its own, then those of process 1, and so on."""
-    drawn = cluster.of_first(lambda: drawn_split(int(counts.sum()), share, generator).held.astype(np.int64).tobytes())
-    start, own = int(counts[: cluster.index].sum()), int(counts[cluster.index])
-    held = np.frombuffer(drawn, np.int64) - start
+def _shared_split(n: int, share: float, generator: SecureGenerator, cluster: Cluster, own: int) -> Split:
+    """The own part of the split of all n places, which process 0 draws: first its own, then those of process 1, and so on."""
+    drawn = cluster.of_first(lambda: drawn_split(n, share, generator).held.astype(np.int64).tobytes())
+    held = np.frombuffer(drawn, np.int64) - cluster.before(own)
     held = held[(held >= 0) & (held < own)]
     return Split(np.setdiff1d(np.arange(own), held), held)
 
@@ -286,12 +285,10 @@ class PlannedTest:
         return np.frombuffer(drawn, np.float64).reshape(cells.shape).copy()
 
 
-def planned_test(
-    estimator: Any, n: int, share: float, cluster: Cluster | None = None, counts: NDArray[np.int64] | None = None
-) -> PlannedTest:
+def planned_test(estimator: Any, n: int, share: float, cluster: Cluster | None = None, own: int = 0) -> PlannedTest:
     """Hold out a share of n places by lot, and plan their histogram with the least noise for the estimator's epsilon and delta.
 
-    Several processes have ``counts`` of the places. Delta becomes a parameter of the estimator, since it is that of all n.
+    Of several processes, this one has ``own`` of the places. Delta becomes a parameter of the estimator, since it is that of all n.
 
     Raises
     ------
@@ -303,9 +300,8 @@ def planned_test(
     run = Run(n=_held_of(n, share), sampling=FullBatch(), steps=1, noise_multiplier=1.0, adjacency=estimator.adjacency)
     made = calibrate(run, epsilon=estimator.epsilon, delta=delta)
     _noise(made)
-    if cluster is None or counts is None:
-        return PlannedTest(drawn_split(n, share, generator), made, delta, generator)
-    return PlannedTest(_shared_split(share, generator, cluster, counts), made, delta, generator, cluster)
+    split = drawn_split(n, share, generator) if cluster is None else _shared_split(n, share, generator, cluster, own)
+    return PlannedTest(split, made, delta, generator, cluster)
 
 
 def cells_of(estimator: Any, run: Run, features: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy as np
 from dplateau.data import Dataset, Schema
 from dplateau.data.schema_digest import schema_digest
 from dplateau.estimators.private_test import PlannedTest, planned_test
-from dplateau.estimators.table_parts import unlike_lots
+from dplateau.estimators.table_parts import check_lots
 from dplateau.estimators.table_rows import read_rows, stream_of
 from dplateau.spec import InputError
 from dplateau.training import Cluster
@@ -43,12 +43,7 @@ def fit_shared_table(
     facts = {"schema": schema_digest(schema), "model": type(estimator).__name__, "number of rows": str(n)}
     said = {"way to read rows": str(stream), "column of persons": str(person), "private test": str(private_test)}
     cluster.agree({**facts, **said})
-
-    def check() -> None:
-        if private_test is not None and (other := unlike_lots(stream, ledger, person)):
-            raise InputError(f"private_test does not go with {other}: leave one of the two out.")
-
-    cluster.together(check)
+    cluster.together(lambda: check_lots(private_test, stream, ledger, person))
     data: Any = cluster.together(lambda: (stream_of if stream else read_rows)(path, schema, person=person))
     counts = cluster.exchanged(np.array(data.n))
     total = int(counts.sum())
@@ -59,7 +54,7 @@ def fit_shared_table(
     if stream:
         estimator.fit_stream(data, cluster=cluster)
         return None, None
-    tested = None if private_test is None else planned_test(estimator, total, private_test, cluster, counts)
+    tested = None if private_test is None else planned_test(estimator, total, private_test, cluster, data.n)
     kept = slice(None) if tested is None else tested.split.kept
     estimator.fit(data.features[kept], data.target[kept], groups=data.groups, cluster=cluster)
     return data, tested

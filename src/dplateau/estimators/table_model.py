@@ -32,7 +32,7 @@ from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
 from dplateau.estimators.shared_table import fit_shared_table
-from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, estimator_for, numbered, of_schema, unlike_lots
+from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, check_lots, estimator_for, numbered, of_schema
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, in_memory, names_of, read_rows, stream_of
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
@@ -131,8 +131,8 @@ class TableModel:
             An argument, the schema or the file is not as expected, or they do not fit each other.
         """
         public = load_schema(schema)
-        if cluster is None and private_test is not None and (other := unlike_lots(stream, ledger, person)):
-            raise InputError(f"private_test does not go with {other}: leave one of the two out.")
+        if cluster is None:
+            check_lots(private_test, stream, ledger, person)
         tested: PlannedTest | None = None
         model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
         loss_named(model, loss, len(public.target.classes) or 2)

@@ -87,10 +87,12 @@ def check_binding(certificate: Certificate, version: int, folder: Path, arrays: 
     check_schema(certificate, folder, schema_digest(schema))
 
 
-def unlike_lots(stream: bool, ledger: object, person: str | None) -> str | None:
-    """What rows that are held out by lot do not go with, if it is asked for."""
-    if stream:
-        return "a stream, since rows are drawn by lot"
-    if ledger is not None:
-        return "a ledger, which knows no parts that are drawn by lot"
-    return None if person is None else "a person's column, since single rows are drawn by lot"
+def check_lots(private_test: float | None, stream: bool, ledger: object, person: str | None) -> None:
+    """Raise ``InputError`` where rows are to be held out by lot, and something is asked for that does not go with it."""
+    others = {
+        "a stream, since rows are drawn by lot": stream,
+        "a ledger, which knows no parts that are drawn by lot": ledger is not None,
+        "a person's column, since single rows are drawn by lot": person is not None,
+    }
+    if private_test is not None and (other := next((name for name, asked in others.items() if asked), None)):
+        raise InputError(f"private_test does not go with {other}: leave one of the two out.")

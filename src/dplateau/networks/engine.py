@@ -31,7 +31,7 @@ from dplateau.networks.loop import Loop, Progress, State
 from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients
 from dplateau.networks.recorded import Loss, record
-from dplateau.networks.shared import SharedLoop, check_cluster, prepared_together
+from dplateau.networks.shared import SharedLoop, check_cluster, check_groups, prepared_together
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
@@ -178,11 +178,9 @@ def train_network(
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
     shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
-    if groups is not None and (shared is None or run.unit != "person"):
-        raise InputError("groups are for persons as examples on several processes: leave them out.")
     prepared = partial(
-        _prepared, run, loss, params, examples, optimizer, trainable, rng, average, generator, microbatch, workers, checkpoint,
-        validation, progress, shared,
+        _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,
+        checkpoint, validation, progress, shared,
     )  # fmt: skip
     loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
     with ExitStack() as stack:
@@ -200,6 +198,7 @@ def _prepared(
     loss: Loss,
     params: Tree,
     examples: Tree,
+    groups: ArrayLike | None,
     optimizer: optax.GradientTransformation | None,
     trainable: Tree,
     rng: bool,
@@ -216,6 +215,7 @@ def _prepared(
     check_parts(optimizer, checkpoint, validation, generator)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
+    check_groups(run, groups, shared=cluster is not None)
     check_loss(loss, rng)
     parts = parts_of(params, trainable)
     leaves, _ = checked_params(parts.start)

@@ -7,7 +7,6 @@ each process adds the noise of its own slice, and the noisy slices are gathered 
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -32,7 +31,7 @@ from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
 from dplateau.training.cluster import AXIS, Cluster, Slices
 from dplateau.training.persons import Names, checked_groups, names_of, twice
-from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, check_persons_apart, common_key, unlike
+from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, compare_labels, unlike
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -81,15 +80,21 @@ def prepared_together(
     unlike(cluster, "generator", loop.generator.mark())
     check_apart(cluster, run, loop.own, [column[:LOOKED_AT] for column in jax.tree.leaves(loop.summed.examples)])
     if run.unit == "person":
-        key = cluster.told(secrets.token_bytes(16))
-        check_persons_apart(cluster, cluster.together(lambda: _names(groups, loop.own, key)))
+        compare_labels(cluster, lambda key: _names(groups, loop.own, key))
     return loop, state
 
 
-def _names(groups: ArrayLike | None, own: int, key: bytes) -> Names:
-    """Whose the examples are."""
-    if groups is None:
+def check_groups(run: Run, groups: object, *, shared: bool) -> None:
+    """Raise ``InputError`` unless there are labels of the examples where several processes compare them, and nowhere else."""
+    wanted = shared and run.unit == "person"
+    if wanted and groups is None:
         raise InputError("a record of the run is a person: give groups, one label an example, which the processes compare.")
+    if groups is not None and not wanted:
+        raise InputError("groups are for persons as examples on several processes: leave them out.")
+
+
+def _names(groups: Any, own: int, key: bytes) -> Names:
+    """Whose the examples are."""
     names = names_of(checked_groups(groups, own), key)
     if twice(names.numbers):
         raise InputError("two examples have the same label in groups: an example is all that belongs to one person.")
@@ -135,8 +140,8 @@ class SharedLoop(Loop):
     def _plans(self, length: int, done: int) -> Iterator[Batches] | None:
         if self.run.is_full_batch:
             return None
-        held, key = self.cluster.exchanged(np.array(self.own)), common_key(self.cluster, self.run, self.generator)
-        return own_batches(self.run, length, self.generator, key, int(held[: self.cluster.index].sum()), self.own, done)
+        key, first = common_key(self.cluster, self.run, self.generator), self.cluster.before(self.own)
+        return own_batches(self.run, length, self.generator, key, first, self.own, done)
 
     def _mean_gradient(
         self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float

@@ -239,6 +239,10 @@ class Cluster:
         with self.watched():
             return np.asarray(multihost_utils.broadcast_one_to_all(own)).astype(np.uint8).tobytes()
 
+    def before(self, own: int) -> int:
+        """How many records the processes before this one have, which has ``own``: the number of its first one."""
+        return int(self.exchanged(np.array(own))[: self.index].sum())
+
     def most(self, *numbers: int) -> list[int]:
         """The largest of each number among the processes."""
         return self.exchanged(np.array(numbers, np.int64)).max(axis=0).tolist()

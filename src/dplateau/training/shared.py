@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, repeat
@@ -99,11 +99,10 @@ def train_shared(
     begun, each = found.begun, int(cluster.exchanged(np.array(len(found.rows))).sum()) / run.n
     length = chunk_length(run, begun.first.size, each)  # machines that round otherwise may find another
     agree_on_settings(cluster, loss, (*options.agreed(begun), length), found.rows.shape[1], begun.generator)
-    counts = check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
+    check_apart(cluster, run, found.records, (found.rows[:LOOKED_AT], found.labels))
     if (labels := found.groups) is not None:
-        key = cluster.told(secrets.token_bytes(16))
-        check_persons_apart(cluster, cluster.together(lambda: names_of(labels, key)))
-    data = cluster.together(partial(_encoded, cluster, run, loss, found, int(counts[: cluster.index].sum())))
+        compare_labels(cluster, lambda key: names_of(labels, key))
+    data = cluster.together(partial(_encoded, cluster, run, loss, found, cluster.before(found.records)))
     reserved = reserve_first(cluster, options.ledger, run)
     with cluster.watched():
         weights, iterates = uninterrupted(partial(_run_chunks, cluster, run, loss, data, begun, length, each, options))
@@ -149,19 +148,24 @@ def reserve_first(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Reserv
     return cluster.together(lambda: ledger.reserve(run) if cluster.first and ledger is not None else None)
 
 
-def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-    """How many records each process has; raises ``InputError`` in every process unless they are ``run.n``, ``own`` here.
+def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
+    """Raise ``InputError`` in every process unless there are ``run.n`` records, and each process has ``own`` of its own.
 
     By ``sight``, arrays of some of them, processes that hold the same ones are told apart.
     """
-    counts = held_by_all(cluster, run, own)
+    held_by_all(cluster, run, own)
     unlike(cluster, "rows", hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in sight)).digest())
-    return counts
 
 
 def common_key(cluster: Cluster, run: Run, generator: SecureGenerator) -> bytes | None:
     """What whole batches are drawn from, alike in all processes; None where each record is drawn by itself."""
     return None if by_record(run) else cluster.of_first(lambda: generator.key().tobytes())
+
+
+def compare_labels(cluster: Cluster, named: Callable[[bytes], Names]) -> None:
+    """``check_persons_apart`` for the names that ``named`` makes of the own persons' labels with a key that all have."""
+    key = cluster.told(secrets.token_bytes(16))
+    check_persons_apart(cluster, cluster.together(lambda: named(key)))
 
 
 def check_persons_apart(cluster: Cluster, names: Names) -> None:
