@@ -22,7 +22,7 @@ from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import is_constant, largest, real, scaled
+from dplateau.spec.schedule import is_constant, largest, real, scaled, smallest
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]
@@ -41,8 +41,8 @@ _ALLOCATED: Final = 1e-4
 """The same under random allocation, whose enclosures are up to so wide."""
 _ROUGH: Final = 1e-3
 """The same of a number that is only shown."""
-_TRUSTED: Final = 0.03
-"""Within this times the root of a tolerance, a search takes the word of a slope that it was told."""
+_TRUSTED: Final = 30.0
+"""Within so many tolerances, a search takes the word of a slope that it was told: such slopes are off by a share of 1/60."""
 _NEARLY: Final = 0.01
 """No secant's word is taken further away than this."""
 _LONG, _SHORT = 200, 12
@@ -63,6 +63,8 @@ _OFF: Final = 1.0
 """The nearest value of such a curve counts if its log is no further from the target's."""
 _MANY, _TOLD, _UNSURE = 300, 0.5, 1.6
 """Of so many steps, what is about so large is less than this factor above what it stands for."""
+_EVEN: Final = 0.01
+"""Of a smaller variance an epoch of random allocation is nearly Gaussian."""
 _LEAST: Final = 1e-12
 """Smaller epsilons are this one."""
 _SAME: Final = 1e-12
@@ -86,6 +88,14 @@ def _closed(run: Run, epsilon: float, delta: float) -> float:
     return math.log(z / largest(run.noise_multiplier))
 
 
+def _spread_of_epoch(run: Run) -> float:
+    """The variance of an epoch's likelihood ratio under random allocation: where it is small, the central limit theorem says nearly
+    all, and Poisson sampling, which may draw a record twice, says less.
+    """
+    mu = sensitivity(run) / smallest(run.noise_multiplier)
+    return math.expm1(min(mu**2, 700.0)) / run.sampling.epoch_length(run.n)
+
+
 def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
     """Where composition costs about ``epsilon``, whatever is assumed of the loss."""
     assumed = {"step_size": None, "smoothness": None, "strong_convexity": None, "l2": 0.0, "diameter": None, "released": "all"}
@@ -104,8 +114,10 @@ def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
     def convolved(x: float) -> float:
         return rough_lattice_epsilon(once(x), delta)
 
-    floor = _floor(run)
-    place = _reached(tilted, epsilon, (_closed(run, epsilon, delta), _SLOPE), _ROUGH, floor, rough=True)
+    floor, closed = _floor(run), _closed(run, epsilon, delta)
+    if run.sampling.allocated and _spread_of_epoch(_louder(run, math.exp(closed))) < _EVEN:
+        return closed, -_NEARLY / (_closed(run, epsilon * math.exp(-_NEARLY), delta) - closed)
+    place = _reached(tilted, epsilon, (closed, _SLOPE), _ROUGH, floor, rough=True)
     if few_draws(once(0.0)) and not run.sampling.allocated:
         with suppress(ArithmeticError, ValueError):
             # To a hundredth: the slope is known, and the last step is a secant's.
@@ -231,7 +243,7 @@ def _reached(curve: Curve, epsilon: float, place: Place, near: float, floor: flo
             break
         slope = change if -50 < change < -0.01 else slope
         # A secant errs by about the product of what its two points missed by; a slope that was told, by some share.
-        trusted = max(_TRUSTED * math.sqrt(near) if told else 0.0, min(near / abs(last[1] or 1.0), _NEARLY))
+        trusted = min(max(_TRUSTED * near if told else 0.0, near / abs(last[1] or 1.0)), _NEARLY)
         if -near <= value <= 0 or (rough and abs(value) <= trusted):
             return x - (value + near / 2) / slope, slope
         best = min(best, (abs(value), x, slope))

@@ -1,4 +1,4 @@
-"""The lattice's convolution, when the transforms err as badly as their theorem allows."""
+"""The lattice's convolution, when the transforms err as badly as their theorem allows, and where it is looked for."""
 
 # pyright: basic
 from __future__ import annotations
@@ -10,9 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dplateau.accounting.dotted import Law
-from dplateau.accounting.lattice import Convolution, convolved
+from dplateau.accounting import compositions
+from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle_delta, saddle_epsilon
+from dplateau.accounting.dotted import Law, dots, steps_of
+from dplateau.accounting.lattice import Convolution, Lattices, convolved
 from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.spec import FixedSize, Run
 
 ULP = 2.0**-52
 H, SIZE, TILT, EDGE = 0.3, 2**17, 0.7, 1_000
@@ -82,3 +85,37 @@ def test_a_convolution_of_too_many_steps_is_refused() -> None:
     law[:2] = 0.5
     with pytest.raises(TooSlowError):
         convolved([(law, 10**11)])
+
+
+def test_a_tilt_before_the_saddle_point_is_shorter_where_moments_explode() -> None:
+    """53 steps of 105 records in batches of four: a rare loss of a step is far beyond what the others make likely."""
+    composition, delta = compositions(Run(n=105, sampling=FixedSize(4), steps=55, noise_multiplier=5.1))[0][0], 6.9e-12
+    lattices = Lattices(steps_of(composition), WIDTH)
+    lattices.aim(math.log(delta))
+    rough = lattices.laws(dots, lattices.coarse)
+    c = saddle_delta(rough.cumulants, math.log(delta))
+    epsilon = saddle_epsilon(c, rough.cumulants(c)[1])
+    assert log_saddle_delta(c, *rough.cumulants(c)) == pytest.approx(math.log(delta), abs=0.2)
+    lattices.tune(rough, c, epsilon, math.log(delta))
+    near, short = lattices.period, lattices.c
+    lattices.exact = False
+    lattices.tune(rough, c, epsilon, math.log(delta))
+    assert short < 0.95 * c == 0.95 * lattices.c
+    assert near < lattices.period / 2
+    # Both lattices are right, and the one with the shorter period says less too much.
+    far = lattices.above(2**15).epsilon(delta)
+    lattices.exact = True
+    lattices.tune(rough, c, epsilon, math.log(delta))
+    assert lattices.below(2**17).epsilon(delta) < lattices.above(2**15).epsilon(delta) < far
+
+
+def test_many_steps_are_tilted_at_the_saddle_point() -> None:
+    """Rounding decides where steps are many, and it is least there."""
+    law = compositions(Run(n=10**7, sampling=FixedSize(1), steps=10**7, noise_multiplier=0.5))[0][0]
+    assert not Lattices(steps_of(law), WIDTH).exact
+    assert Lattices(steps_of(law)[:0], WIDTH).exact
+
+
+def test_a_loss_without_a_spread_has_no_saddle_point() -> None:
+    with pytest.raises(TooSlowError):
+        saddle_delta(lambda c: (0.0, 0.0, 0.0), -1e6)

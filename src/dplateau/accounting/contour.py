@@ -49,6 +49,8 @@ _TINY: Final = 1e-300
 _SHIFTS: Final = (1.0, 0.96, 0.9, 0.8)
 """Lines that are tried, in units of the saddle point, while more nodes than ``_MANY`` seem to be needed."""
 _MANY: Final = 300
+_CLOSE: Final = 1e-2
+"""A saddle point is found to this share of it."""
 _NEWTON, _SETTLED = 30, 1e-9
 """Most steps of a search for a rough epsilon, and the share of it below which a step is the last one."""
 _ROOM: Final = 1.01 * _FURTHER[-1]
@@ -119,13 +121,15 @@ def saddle(f: Callable[[float], float]) -> float:
         if high > 60:
             raise TooSlowError
     try:
-        return math.exp(low) if low == high else math.exp(root(clipped, low, high, xtol=1e-2))
+        return math.exp(low) if low == high else math.exp(root(clipped, low, high, xtol=_CLOSE))
     except ValueError:  # Where f is at the level of rounding, its sign may change from one evaluation to the next.
         raise TooSlowError from None
 
 
-def _saddle_delta(axis: RealAxis, log_delta: float) -> float:
-    """Where the saddle-point approximation of log delta is the one wanted, to about a tenth: a safeguarded Newton search."""
+def saddle_delta(axis: Callable[[float], tuple[float, float, float]], log_delta: float) -> float:
+    """Where the saddle-point approximation of log delta is the one wanted, to about a tenth, or c is known to one per cent: a
+    safeguarded Newton search. ``axis`` says K, K' and K'' at a c.
+    """
     x, low, high = 0.0, -60.0, 60.0
     with suppress(TooSlowError, OverflowError):
         for attempt in range(60):
@@ -135,11 +139,13 @@ def _saddle_delta(axis: RealAxis, log_delta: float) -> float:
             if abs(size + log_delta) < 0.1:
                 return c
             low, high = (x, high) if size < -log_delta else (low, x)
+            if low > -60 and high < 60 and high - low < _CLOSE:
+                return math.exp(low)
             fall = c**2 * curvature + 1 + (c / (1 + c)) ** 2
             # log size is nearly a straight line in log c; where size is not positive, c is far too small.
             change = size / fall * math.log(-log_delta / size) if size > 0.1 else 1.0
             # From far away: a Gaussian loss has log delta of about -c^2 K''/2.
-            x += min(max(change, -2.0), 2.0) if attempt else math.log(-2 * log_delta / curvature) / 2
+            x += min(max(change, -2.0), 2.0) if attempt or not curvature > 0 else math.log(-2 * log_delta / curvature) / 2
             # Where K is about to explode, the tangent helps little.
             if not low < x < high or (attempt % 3 == 2 and high - low < 4):
                 x = (low + high) / 2
@@ -285,7 +291,7 @@ def contour_nodes(composition: Composition, epsilon: float) -> float:
 def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
     axis = RealAxis(composition)
-    c = _saddle_delta(axis, math.log(delta))
+    c = saddle_delta(axis, math.log(delta))
     found = _read(_line(composition, axis, (c, saddle_epsilon(c, axis(c)[1]), math.log(delta)), width), axis, delta, width)
     if found.width > width:
         # The saddle point's epsilon was far from the true one: a line that is made for this one does better.
@@ -331,7 +337,7 @@ def rough_epsilon(composition: Composition, delta: float) -> float:
     It is smooth in the noise; for searches, never reported.
     """
     axis, target = RealAxis(composition), math.log(delta)
-    c = _saddle_delta(axis, target)
+    c = saddle_delta(axis, target)
     k, mean, variance = axis(c)
     tilts, deviation, epsilon = np.array([c, 1 + c]), math.sqrt(variance), saddle_epsilon(c, mean)
     for _ in range(_NEWTON):

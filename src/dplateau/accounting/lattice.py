@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_epsilon
+from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import Law, Step, beyond, dots, steps_of, tangents
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
@@ -34,7 +34,14 @@ _FARTHER, _FARTHEST = 8.0, 32.0
 """No lattice is larger than the one before by more than the first factor, or by the second where no rounding counts."""
 _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
-_FURTHER: Final = (1.05, 1.15, 1.4, 2.0)
+_POINTS, _POINTS_OF_SEARCH = 4096, 1024
+"""Points of the first lattice; of a search's."""
+_MUCH: Final = 0.7
+"""So much shorter a period is worth a tilt that is not the saddle point."""
+_LOGS: Final = 800.0
+"""More than the log of any double."""
+_TILTS, _FURTHER = (1.0, 0.9, 0.8), (0.95, 1.05, 1.15, 1.4, 2.0)
+"""Tilts that are tried, and where Chernoff bounds are, in units of the saddle point."""
 _MOST: Final = 2**22
 _GREATEST: Final = 700.0
 """Largest epsilon that is told apart from infinity: beyond it exp overflows."""
@@ -153,7 +160,7 @@ class Convolution:
             parts.append((np.bincount(at % size, weights=weight / mass, minlength=size), count))
             log_total += count * (top + math.log(mass))
             # Every mass is good to a few roundings of the size of its exponent; a double's log is at most 745.
-            share += 4 * ULP * count * (800 + c * h * float(np.abs(at).max()))
+            share += 4 * ULP * count * (_LOGS + c * h * float(np.abs(at).max()))
         # On the lattice; the losses themselves are larger by the offset of all steps.
         offset = sum(count * law.offset for law, count in self.laws)
         epsilon -= offset
@@ -194,12 +201,17 @@ class Convolution:
 
 
 class Lattices:
-    """Lattices of one composition that are fine enough around a small delta."""
+    """Lattices of one composition that are fine enough around a small delta.
 
-    def __init__(self, steps: list[Step], width: float) -> None:
-        self.steps, self.width = steps, width
+    The first one, which shows where to look, has so many ``points``.
+    """
+
+    def __init__(self, steps: list[Step], width: float, points: int = _POINTS) -> None:
+        self.steps, self.width, self.points = steps, width, points
         self.low = self.high = self.c = self.epsilon = self.period = 0.0
         self.factor = 1.0
+        # The masses' relative error is far below what is aimed at.
+        self.exact = 4 * ULP * _LOGS * sum(step.count for step in steps) < width / 10
 
     def aim(self, target: float) -> None:
         """Choose the range of one step's loss for a log delta of ``target``."""
@@ -222,13 +234,20 @@ class Lattices:
     @property
     def coarse(self) -> float:
         """The step of a lattice that is good enough for a search."""
-        return self.period / _SIZES[0] if self.period else (self.high + self.low) / 4000
+        return self.period / (4 * self.points) if self.period else (self.high + self.low) / self.points
 
     def tune(self, rough: Convolution, c: float, epsilon: float, target: float) -> None:
         """Tilt by c, and choose the period; they decide the effort, not the truth."""
         allowed = target + math.log(self.width * min(c, 1e3) / 50)
-        right, self.factor = min(((rough.cumulants(f * c)[0] - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
-        self.c, self.epsilon, self.period = c, epsilon, 2 * max(right, -allowed / c)
+        rest = [(f * c, rough.cumulants(f * c)[0] - f * c * epsilon - allowed) for f in _FURTHER]
+        # Where K is about to explode, a tilt before the saddle point has a much shorter period, and a little more rounding.
+        self.period = math.inf
+        for tilt in (f * c for f in (_TILTS if self.exact else _TILTS[:1])):
+            right, further = min((more / (further - tilt), further) for further, more in rest if further > tilt)
+            period = 2 * max(right, -allowed / tilt)
+            if period < _MUCH * self.period:
+                self.period, self.c, self.factor = period, tilt, further / tilt
+        self.epsilon = epsilon
 
     def below(self, size: int) -> Tail:
         """The profile from below."""
@@ -253,18 +272,18 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
 @np.errstate(all="ignore")
 def rough_lattice_epsilon(composition: Composition, delta: float) -> float:
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
-    lattices = _tuned(steps_of(composition), delta, WIDTH)
+    lattices = _tuned(steps_of(composition), delta, WIDTH, _POINTS_OF_SEARCH)
     first, second = (lattices.above(size).epsilon(delta) for size in (2 * _FEWEST, 4 * _FEWEST))
     return second - (first - second) / 3
 
 
-def _tuned(steps: list[Step], delta: float, width: float) -> Lattices:
+def _tuned(steps: list[Step], delta: float, width: float, points: int = _POINTS) -> Lattices:
     """Lattices whose tilt and period are found on a coarse one, then on a finer one."""
-    lattices, target = Lattices(steps, width), math.log(delta)
+    lattices, target = Lattices(steps, width, points), math.log(delta)
     lattices.aim(target)
     for _ in range(2):
         rough = lattices.laws(dots, lattices.coarse)
-        c = saddle(lambda x, rough=rough: log_saddle_delta(x, *rough.cumulants(x)) - target)
+        c = saddle_delta(rough.cumulants, target)
         lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
     return lattices
 

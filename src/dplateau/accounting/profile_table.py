@@ -47,7 +47,7 @@ def profile_table(composition: Composition, last: float, least: float) -> Read:
         c = saddle(lambda x, target=target: log_saddle_delta(x, *rough.cumulants(x)) - target)
         epsilon = max(saddle_epsilon(c, rough.cumulants(c)[1]), 0.0)
         lattices.tune(rough, c, epsilon, target)
-        tilts.append((c, epsilon, lattices.factor))
+        tilts.append((lattices.c, epsilon, lattices.factor))
     for size in _SIZES:
         if size * len(lattices.steps) > _MOST:
             break

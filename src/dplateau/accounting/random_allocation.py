@@ -98,7 +98,7 @@ class _Allocated(StepLaw):
         """Relative room for the masses' errors."""
         return (self._ratio.error + 16 * ULP * self._ratio.x.size) * (1 if self.safe else -1)
 
-    @property
+    @cached_property
     def _ratio(self) -> _Ratio:
         return _ratio(self.parts, self.batches, self.fine, safe=self.safe)
 
