@@ -12,16 +12,31 @@ from dplateau.algorithms import SOLVERS as SOLVERS
 from dplateau.algorithms import Algorithm, Budget, Problem, solver_named
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
+from dplateau.algorithms.pnsgd import plan_pnsgd
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import Schedule, entries, integer
+from dplateau.training.errors import TooCoarse
+from dplateau.training.loop import arithmetic_of
 
 MOST_WEIGHTS: Final = 10_000
 """With more weights, rounding would move the last iterate by more than its bounds allow."""
 
 
-def choose(problem: Problem, *, one_pass: bool = False) -> tuple[str, str]:
+def passes_once(problem: Problem, budget: Budget) -> bool:
+    """Whether arithmetic is exact enough to certify the last iterate of a single pass."""
+    if problem.weights > MOST_WEIGHTS or not math.isfinite(problem.smoothness):
+        return False
+    made, first = plan_pnsgd(problem, budget), np.zeros(problem.loss.weights_shape(problem.d))
+    try:
+        arithmetic_of(made.run, made.loss, np.array([made.l2]), 0.0, first)
+    except TooCoarse:
+        return False
+    return True
+
+
+def choose(problem: Problem, budget: Budget, *, one_pass: bool = False) -> tuple[str, str]:
     """The name of the solver for a problem, and why."""
     n, weights, loss = problem.n, problem.weights, problem.loss
     if not math.isfinite(problem.smoothness):
@@ -30,6 +45,8 @@ def choose(problem: Problem, *, one_pass: bool = False) -> tuple[str, str]:
         return "pnsgd", "the records are read once, and falling steps need the least noise for that"
     if n > LARGEST_FULL_BATCH and weights > MOST_WEIGHTS:
         return "noisy-sgd", f"{weights:,} weights (over {MOST_WEIGHTS:,}) are too many to certify the last iterate alone"
+    if n > LARGEST_FULL_BATCH and not passes_once(problem, budget):
+        return "noisy-sgd", f"for so little noise, {weights:,} weights and n = {n:,} are too many to certify the last iterate alone"
     if n > LARGEST_FULL_BATCH:
         return "pnsgd", f"with n = {n:,} (over {LARGEST_FULL_BATCH:,}) many passes would take minutes, and gain little"
     return "noisy-sgd", f"with n = {n:,} (at most {LARGEST_FULL_BATCH:,}) many passes cost seconds, and gain a little accuracy"
@@ -168,7 +185,7 @@ def plan(
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
     problem = Problem(n, d, loss, feature_norm, l2)
     budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
-    solver, why = choose(problem, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
+    solver, why = choose(problem, budget, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")

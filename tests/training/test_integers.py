@@ -226,6 +226,15 @@ def test_bits_are_those_of_the_page(n, d, row, weight, gradient, residual):
     assert residual == gradient - row - -(-(d - 1).bit_length() // 2)
 
 
+def test_bits_are_those_of_a_batch_where_its_size_is_fixed():
+    run = run_of(10**8)
+    batches = run.replace(sampling=OnePass(2**14), steps=10**8 // 2**14)
+    assert (bits_of(run, 100).gradient, bits_of(batches, 100).gradient) == (35, 42)
+    assert bits_of(run.replace(sampling=Poisson(100.0)), 100).gradient == 35  # all may be drawn at once
+    with pytest.raises(InputError, match="batches of up to 1125899906842624 records"):
+        bits_of(run_of(2**50), 100)
+
+
 def test_what_no_bits_are_left_for_is_refused():
     assert bits_of(run_of(10), 100).gradient == 42
     assert bits_of(run_of(2**30), 100).gradient == 32

@@ -7,11 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
+import dplateau as dp
 from dplateau._account import account
 from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.losses import Logistic, Softmax, Squared
+from dplateau.planning import passes_once
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
+from dplateau.training.errors import TooCoarse
 from dplateau.training.integers import bits_of
 from dplateau.training.last_iterate import lattice_of, round_off
 from dplateau.training.loop import _norm, arithmetic_of
@@ -93,12 +96,22 @@ def test_the_noise_can_hide_every_shift():
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic()], ids=repr)
-@pytest.mark.parametrize("changes", [{}, {"diameter": 3.0}, {"sampling": Cyclic(40), "noise_multiplier": 20.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"diameter": 3.0},
+        {"sampling": Cyclic(40), "noise_multiplier": 20.0},
+        {"sampling": OnePass(40), "noise_multiplier": 3e-5},
+    ],
+)
 def test_a_step_misses_the_exact_one_by_less_than_its_bound(loss, changes):
     """Against exact fractions and 40 digits, for rows as they are after the engine cut them."""
     run = run_of(**changes, strong_convexity=0.05, l2=0.05)
     rows, target = problem()
-    unit = 2.0 ** (np.frexp(abs(rows).max(axis=1, keepdims=True))[1] - 20)
+    bits = arithmetic_of(run, loss, np.full(3, 0.05), 0.0, np.zeros(3)).bits
+    assert bits.row == (18 if run.noise_multiplier < 1 else 20)
+    unit = 2.0 ** (np.frexp(abs(rows).max(axis=1, keepdims=True))[1] - bits.row)
     rows = np.trunc(rows / unit) * unit
     start = np.array([0.3, -0.2, 0.1])
     found = train(run, loss, rows, target, l2=0.05, start=start, generator=Noiseless(insecure_seed=0), dtype="float64").weights
@@ -215,6 +228,31 @@ def test_a_norm_of_many_weights_errs_by_a_few_roundings():
         with mpmath.workprec(200):
             wrong = abs(found / mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator) - 1)
         assert wrong <= (size.bit_length() / 2 + 2) * 2.0**-53
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon"),
+    [(10**7, 101, 1.0), (10**7, 1_000, 8.0), (10**8, 100, 8.0), (10**8, 1_000, 1.0), (10**9, 1_000, 1.0), (10**7, 10_000, 1.0)],
+)
+def test_planned_passes_over_many_records_keep_to_the_arithmetic_of_their_bound(n, d, epsilon):
+    """With bits for a sum of all records, and not of a batch, passes over ten million were refused."""
+    plan = SOLVERS["pnsgd"].plan(Problem(n, d, Logistic()), Budget(epsilon, 1 / (10 * n)))
+    constants = arithmetic_of(plan.run, plan.loss, np.zeros(1), 0.0, np.zeros(d)).constants
+    assert constants.box * constants.unit >= 4  # a weight alone may give a score of four
+    assert plan.run.table.size.max() <= 2**15
+    assert passes_once(Problem(n, d, Logistic()), Budget(epsilon, 1 / (10 * n)))
+
+
+def test_what_one_pass_cannot_be_certified_for_is_composed():
+    problem, budget = Problem(10**8, 1_000, Logistic()), Budget(8.0, 1e-9)
+    with pytest.raises(TooCoarse, match="rounding would move"):
+        arithmetic_of(SOLVERS["pnsgd"].plan(problem, budget).run, Logistic(), np.zeros(1), 0.0, np.zeros(1_000))
+    assert not passes_once(problem, budget)
+    plan = dp.plan(10**8, 1_000, 8.0, 1e-9)
+    assert plan.solver == "noisy-sgd"
+    assert "too many to certify the last iterate alone" in plan.reasons[0]
+    arithmetic_of(plan.run, Logistic(), np.zeros(1), 0.0, np.zeros(1_000))
+    assert not passes_once(Problem(10**6, 20_000, Logistic()), budget)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 8.0])

@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 MOST_STEPS: Final = 4096
 """Steps that a schedule of ours takes at most: more help little, and each is a line of the certificate."""
+LARGEST_BATCH: Final = 1 << 15
+"""Records of a batch, but for records so many that this takes more steps: what rounding does to each adds up."""
 LARGEST: Final = 2 - 1e-9
 """Largest ``step_size * smoothness`` of a contraction, with room for rounding."""
 _FLOOR: Final = 1e-6
@@ -102,7 +104,8 @@ def plan_pnsgd(
     - *Step sizes*: falling linearly to zero, from ``step_size`` or from the value that minimises the bound on the excess risk of
       the last iterate at weights ``distance`` from zero. Falling steps are what makes later noise small: each record moves the
       weights less than the one before it, so the noise for it is paid for already.
-    - *Batches*: as many equal ones as it takes for the first step to be ``1/smoothness``, at most 4,096.
+    - *Batches*: as many equal ones as it takes for the first step to be ``1/smoothness``, at most 4,096, or as many as keep
+      a batch below 32,768 records.
 
     Parameters
     ----------
@@ -191,7 +194,7 @@ def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: 
 
 def steps_for(n: int, time: float, smoothness: float) -> int:
     """Steps so that the first of them is ``1 / smoothness``."""
-    return max(1, min(math.ceil(time * smoothness), n, MOST_STEPS))
+    return max(1, min(math.ceil(time * smoothness), n, max(MOST_STEPS, -(-n // LARGEST_BATCH))))
 
 
 def _batch_sizes(n: int, batch_size: int | Sequence[int] | None, steps: int) -> tuple[int, ...]:

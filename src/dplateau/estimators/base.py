@@ -26,7 +26,7 @@ from dplateau.estimators.ready import Weights as Weights
 from dplateau.estimators.saving import save_estimator
 from dplateau.estimators.streamed import blocks_of
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.planning import MOST_WEIGHTS, choose, clipped
+from dplateau.planning import choose, clipped, passes_once
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.promise import usual_delta, warn_if_weak
@@ -120,10 +120,12 @@ class PrivateLinearModel(BaseEstimator):
         shared: bool = False,
     ) -> tuple[Solver, Problem, dict[str, Any]]:
         """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
-        problem = self._problem(n, d, loss, unit)
-        once = stream and problem.weights <= MOST_WEIGHTS
-        chosen = SHARED if shared and not stream else choose(problem, one_pass=once)[0]
-        name = chosen if self.solver == "auto" else self.solver
+        problem, name = self._problem(n, d, loss, unit), self.solver
+        if name == "auto" and shared and not stream:
+            name = SHARED
+        elif name == "auto":
+            budget = self._budget(self._delta(n))
+            name = choose(problem, budget, one_pass=stream and passes_once(problem, budget))[0]
         problem, solver = clipped(problem, name, residual_clip), solver_named(name)
         if shared and not solver.shares:
             raise InputError(f"solver {name!r} trains on one process: on several use {', '.join(SHARING)}.")

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import largest
+from dplateau.spec import ROUND_OFF, InputError, Run
+from dplateau.spec.schedule import largest, smallest
 from dplateau.training.errors import TooCoarse
 from dplateau.training.persons import MOST_ROWS
 
@@ -45,6 +45,11 @@ _WIDEST: Final = 62
 _ROW_BITS: Final = 20
 _GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
 _WEIGHT_BITS: Final = 24
+"""Bits that last iterates leave to a weight, and one more with many features."""
+MANY: Final = 4096
+"""Of more features or weights, roundings add up to more than what is usual."""
+_LOST: Final = ROUND_OFF / 8
+"""What all residuals of a batch may lose, in standard deviations of the noise on one weight times their root."""
 LEAST_BITS: Final = 10
 """Of a residual, and of an entry of a row: below, rounding would be felt."""
 _SMALLEST: Final = 1e-100
@@ -103,6 +108,19 @@ class Bits(NamedTuple):
         return run.clip_norm * share * (1 - 2.0 ** (self.widest(run) + (_bits(d) + 1) // 2 + 1 - self.gradient))
 
 
+def records_that_count(run: Run) -> float:
+    """Most records of a batch whose rounding counts for a last iterate.
+
+    Bounds pay by themselves for batches of random size with which a strongly convex step is no contraction.
+    """
+    size = run.table.size
+    if not run.sampling.random_size:
+        return float(size.max())
+    if run.strong_convexity is None or run.smoothness is None:
+        return run.n
+    return min(run.n, max(float(size.max()), 2 * float((size / run.table.step_size).max()) / run.smoothness))
+
+
 def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     """The bits of a run on d features.
 
@@ -122,16 +140,18 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     """
     if not _SMALLEST <= run.clip_norm <= 1 / _SMALLEST:
         raise InputError(f"clip_norm {run.clip_norm:g} is beyond {_SMALLEST:g} and its inverse: multiply the loss by a constant.")
-    wide = _bits(d)
-    gradient = min(_GRADIENT_BITS, _WIDEST - _bits(run.n))
+    wide, most = _bits(d), run.n if run.sampling.random_size else int(run.table.size.max())
+    gradient = min(_GRADIENT_BITS, _WIDEST - _bits(most))
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
-    if trailing:  # what weights lose counts for every record: leave them bits
-        row = max(LEAST_BITS, min(row, _DOUBLE - wide - _WEIGHT_BITS))
+    if trailing:  # what weights and residuals lose counts for every record of a batch: leave them bits
+        lost = math.log2(math.sqrt(d) * records_that_count(run) / smallest(run.noise_multiplier) / _LOST)
+        to_weights = _DOUBLE - wide - _WEIGHT_BITS - (d > MANY)
+        row = max(LEAST_BITS, min(row, to_weights, math.floor((_GRADIENT_BITS + gradient - lost) / 2)))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
     if gradient - row - -(-wide // 2) < LEAST_BITS or bits.weight < LEAST_BITS:
         raise TooCoarse(
-            f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and n = {run.n}: a residual would keep "
-            f"{max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or records."
+            f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and batches of up to {most} records: a residual "
+            f"would keep {max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or smaller batches."
         )
     return bits
 

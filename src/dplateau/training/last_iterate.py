@@ -19,16 +19,16 @@ from typing import Final
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, Run
 from dplateau.training.errors import TooCoarse
-from dplateau.training.integers import Bits
+from dplateau.training.integers import MANY, Bits, records_that_count
 
 _NOISE_BITS: Final = 30
-"""The least noise of a step is 2 to this power of the unit, where that leaves room for the rest."""
+"""The least noise of a step is 2 to this power of the unit, where that leaves room for the rest; twice that for many weights."""
 _LARGEST_NOISE: Final = 49
 """The largest is not more: 16 standard deviations are exact in a double."""
 _LARGEST_WEIGHT: Final = 60
 """Of the unit: weights are 64-bit integers."""
-_ROOM: Final = 16
-"""Weights that are not projected have room for at least 2 to this power of the largest noise."""
+_ROOM, _SCORE = 16, 8.0
+"""Weights that are not projected have room for at least 2 to this power of the largest noise, and for such a score each."""
 LARGEST_MOVE: Final = 2.0**61
 """A move of the weights is cut off there, in units."""
 _LARGEST_MARGIN: Final = 0.1
@@ -63,8 +63,10 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     """
     noise, step, batch = run.table.noise, run.table.step_size, run.table.size
     size, deviation = math.prod(shape), step * noise * (run.clip_norm / batch)
-    ball = 0.0 if run.diameter is None else run.diameter * 2.0**-_LARGEST_WEIGHT
-    wanted = max(deviation.min() * 2.0**-_NOISE_BITS, deviation.max() * 2.0**-_LARGEST_NOISE, ball)
+    row = math.sqrt(run.smoothness / loss.smoothness(1.0)) if run.smoothness else math.inf
+    room = run.diameter or 2 * start + max(deviation.max() * 2.0**_ROOM, _SCORE / row)
+    finer = _NOISE_BITS + (size > MANY)
+    wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, room * 2.0**-_LARGEST_WEIGHT)
     unit = 2.0 ** math.floor(math.log2(wanted))
     # As far as clipped gradients and noise may take a weight, or as far as rounding allows to follow one.
     far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
@@ -75,7 +77,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
         found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit))
         missed = round_off(run, loss, bits, found, shape, l2)
         fits = found.share >= 1 - _LARGEST_MARGIN and missed <= ROUND_OFF
-        if fits or run.diameter is not None or reach <= 2 * start + deviation.max() * 2.0**_ROOM:
+        if fits or run.diameter is not None or reach <= room:
             break
         reach /= 2
     if not found.share >= 1 - _LARGEST_MARGIN:
@@ -95,7 +97,8 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
 def _arithmetic(run: Run, size: int, l2: float, reach: float) -> float:
     """Most by which the computed move of the weights misses that of the sum, in units of what one record can move them by."""
     batch = float(run.table.size.max())
-    return 2.0**-50 * (run.n + math.sqrt(size) * l2 * reach * batch / run.clip_norm)
+    records = run.n if run.sampling.random_size else batch
+    return 2.0**-50 * (records + math.sqrt(size) * l2 * reach * batch / run.clip_norm)
 
 
 def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattice, shape: tuple[int, ...], l2: float) -> float:
@@ -111,16 +114,10 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     projection = 0.0
     if run.diameter is not None:
         projection = ((size.bit_length() / 2 + 6) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
-    # Batches of random size that are too large for a contraction are paid for by the bounds themselves.
-    largest = float(batch.max())
-    if run.sampling.random_size and run.strong_convexity is None:
-        largest = run.n
-    elif run.sampling.random_size:
-        largest = min(run.n, max(largest, 2 * float((batch / step).max()) / run.smoothness))
     row = math.sqrt(run.smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
     widest = min(reach, lattice.box * lattice.unit)
     scores = row * (widest * math.sqrt(d) * 2.0 ** (-2 * bits.weight) + reach * 2.0**-51)
     residuals = row * (loss.smoothness(1.0) * scores + loss.residual_error) / run.clip_norm
     whole = math.sqrt(size) * 2.0 ** (bits.widest(run) - bits.trailing - bits.gradient) + 2.0**-48
-    gradients = largest * (residuals + whole) + _arithmetic(run, size, l2, reach)
+    gradients = records_that_count(run) * (residuals + whole) + _arithmetic(run, size, l2, reach)
     return grid + projection + gradients / float(noise.min())
