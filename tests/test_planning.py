@@ -1,5 +1,6 @@
 """The planner chooses from public facts alone, says why in three lines, and every solver that it names can be planned and run."""
 
+import itertools
 import math
 import subprocess
 import sys
@@ -10,11 +11,12 @@ import pytest
 
 import dplateau as dp
 from dplateau._account import account
-from dplateau.algorithms import SOLVERS, Budget, Problem
+from dplateau.algorithms import SOLVERS, Budget, Problem, solver_named
 from dplateau.losses import Absolute, Hinge, Huber, Logistic, SmoothedHinge, Softmax
-from dplateau.planning import plan
+from dplateau.planning import choose, passes_once, plan
 from dplateau.spec import InputError, Run
 from dplateau.training import SecureGenerator
+from dplateau.training.loop import arithmetic_of
 
 L2 = {name: 0.1 if solver.needs_l2 else 0.0 for name, solver in SOLVERS.items()}
 
@@ -147,3 +149,15 @@ def test_wrong_facts_are_named(changes, message):
 def test_noisy_sgd_keeps_one_l2_for_each_feature():
     made = SOLVERS["noisy-sgd"].plan(Problem(1_000, 3, Logistic(), l2=(0.1, 0.1, 0.0)), Budget(1.0, 1e-5))
     assert made.l2 == (0.1, 0.1, 0.0)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["table", "stream"])
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
+@pytest.mark.parametrize("n", [100, 10**6, 10**8, 10**9])
+def test_what_is_chosen_can_be_computed(n, epsilon, stream):
+    """Defaults for few records and for very many, few features and many, one class and a hundred."""
+    for loss, d in itertools.product((Logistic(), Softmax(100)), (1, 1_000, 10_000)):
+        problem, budget = Problem(n, d, loss, 1.03, l2=1e-3), Budget(epsilon, min(1e-5, 0.1 / n))
+        solver = solver_named(choose(problem, budget, one_pass=stream and passes_once(problem, budget))[0])
+        made = (solver.plan_stream if stream else solver.plan)(problem, budget, steps=400)
+        arithmetic_of(made.run, loss, np.full(d, 1e-3), 0.0, np.zeros(loss.weights_shape(d)))

@@ -231,6 +231,9 @@ def test_bits_are_those_of_a_batch_where_its_size_is_fixed():
     batches = run.replace(sampling=OnePass(2**14), steps=10**8 // 2**14)
     assert (bits_of(run, 100).gradient, bits_of(batches, 100).gradient) == (35, 42)
     assert bits_of(run.replace(sampling=Poisson(100.0)), 100).gradient == 35  # all may be drawn at once
+    # Rows give way until a residual keeps ten bits as well.
+    assert bits_of(run_of(10**9), 10_000)[:2] == (15, 32)
+    assert bits_of(run_of(10**9), 1_000)[:2] == (16, 32)
     with pytest.raises(InputError, match="batches of up to 1125899906842624 records"):
         bits_of(run_of(2**50), 100)
 

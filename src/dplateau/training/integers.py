@@ -142,16 +142,17 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
         raise InputError(f"clip_norm {run.clip_norm:g} is beyond {_SMALLEST:g} and its inverse: multiply the loss by a constant.")
     wide, most = _bits(d), run.n if run.sampling.random_size else int(run.table.size.max())
     gradient = min(_GRADIENT_BITS, _WIDEST - _bits(most))
-    row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2)
+    least = -(-wide // 2) + LEAST_BITS  # of a gradient, beside a row's bits
+    row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2, max(LEAST_BITS, gradient - least))
     if trailing:  # what weights and residuals lose counts for every record of a batch: leave them bits
         lost = math.log2(math.sqrt(d) * records_that_count(run) / smallest(run.noise_multiplier) / _LOST)
         to_weights = _DOUBLE - wide - _WEIGHT_BITS - (d > MANY)
         row = max(LEAST_BITS, min(row, to_weights, math.floor((_GRADIENT_BITS + gradient - lost) / 2)))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
-    if gradient - row - -(-wide // 2) < LEAST_BITS or bits.weight < LEAST_BITS:
+    if gradient - row < least or bits.weight < LEAST_BITS:
         raise TooCoarse(
             f"whole numbers of {_DOUBLE} bits do not suffice for {d} features and batches of up to {most} records: a residual "
-            f"would keep {max(gradient - row - -(-wide // 2), 0)} bits. Use fewer features or smaller batches."
+            f"would keep {max(gradient - row - least + LEAST_BITS, 0)} bits. Use fewer features or smaller batches."
         )
     return bits
 
