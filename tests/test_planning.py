@@ -151,6 +151,7 @@ def test_noisy_sgd_keeps_one_l2_for_each_feature():
     assert made.l2 == (0.1, 0.1, 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:few rows")
 @pytest.mark.parametrize("stream", [False, True], ids=["table", "stream"])
 @pytest.mark.parametrize("epsilon", [0.1, 8.0])
 @pytest.mark.parametrize("n", [100, 10**6, 10**8, 10**9])

@@ -10,7 +10,7 @@ import pytest
 import dplateau as dp
 from dplateau._account import account
 from dplateau.algorithms import SOLVERS, Budget, Problem
-from dplateau.losses import Logistic, Softmax, Squared
+from dplateau.losses import Absolute, Logistic, Softmax, Squared
 from dplateau.planning import passes_once
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
@@ -241,6 +241,19 @@ def test_planned_passes_over_many_records_keep_to_the_arithmetic_of_their_bound(
     assert constants.box * constants.unit >= 4  # a weight alone may give a score of four
     assert plan.run.table.size.max() <= 2**15
     assert passes_once(Problem(n, d, Logistic()), Budget(epsilon, 1 / (10 * n)))
+
+
+def test_a_loss_without_a_smoothness_has_a_grid_too():
+    run = run_of(n=100)
+    assert arithmetic_of(run, Absolute(), np.zeros(1), 0.0, np.zeros(3)).constants.box > 0
+
+
+def test_falling_steps_have_the_grid_of_their_least_noise():
+    """Room for weights makes it no coarser, but for what a score of eight needs."""
+    steps = tuple(0.5 * 2.0 ** (-t / 100) for t in range(1_600))
+    run = run_of(n=1_600, sampling=OnePass(1), steps=1_600, step_size=steps)
+    unit = arithmetic_of(run, Logistic(), np.zeros(1), 0.0, np.zeros(20)).constants.unit
+    assert unit <= 0.5 * 2.0**-15.9 * 3.0 * 0.6 * 2.0**-30
 
 
 def test_what_one_pass_cannot_be_certified_for_is_composed():

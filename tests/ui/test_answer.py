@@ -17,7 +17,7 @@ from dplateau.cli.main import status
 from dplateau.losses import Logistic
 from dplateau.planning import MOST_WEIGHTS as PLANNED
 from dplateau.report.trade_off import trade_offs
-from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces
+from dplateau.ui.answer import MOST_WEIGHTS, PARTS, WORTH, answer, pieces, warm_up
 from dplateau.ui.curves import _rows
 from dplateau.ui.noise import at_step_size, calibrated, composition, found, rough, step_size_of
 from dplateau.ui.settings import LIPSCHITZ, NUMBERS, PRESETS, RISK_AT_START, SCHEMES, SMOOTHNESS, Settings, SettingsError
@@ -481,3 +481,13 @@ def test_the_training_command_trains(settings, tmp_path, monkeypatch, capsys):
         assert run["steps"] == said["steps"]
     if not small.counts_on_last:
         assert run["noise_multiplier"] == pytest.approx(said["noise"], rel=1e-6)
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError, TypeError])
+def test_a_system_without_the_gnu_c_library_is_served_too(error, monkeypatch):
+    def missing(name):
+        raise error
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    warm_up()
+    assert answer(Settings(), "first")["noise"] > 0

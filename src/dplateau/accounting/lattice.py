@@ -247,6 +247,8 @@ class Lattices:
             period = 2 * max(right, -allowed / tilt)
             if period < _MUCH * self.period:
                 self.period, self.c, self.factor = period, tilt, further / tilt
+        if not self.period < math.inf:
+            raise TooSlowError
         self.epsilon = epsilon
 
     def below(self, size: int) -> Tail:

@@ -63,8 +63,11 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     """
     noise, step, batch = run.table.noise, run.table.step_size, run.table.size
     size, deviation = math.prod(shape), step * noise * (run.clip_norm / batch)
-    row = math.sqrt(run.smoothness / loss.smoothness(1.0)) if run.smoothness else math.inf
-    room = run.diameter or 2 * start + max(deviation.max() * 2.0**_ROOM, _SCORE / row)
+    # A weight that alone gives such a score has room; no row is longer than its smoothness says.
+    curved = loss.smoothness(1.0)
+    room = run.diameter or 2 * start + (
+        _SCORE * math.sqrt(curved / run.smoothness) if run.smoothness and curved < math.inf else 0.0
+    )
     finer = _NOISE_BITS + (size > MANY)
     wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, room * 2.0**-_LARGEST_WEIGHT)
     unit = 2.0 ** math.floor(math.log2(wanted))
@@ -77,7 +80,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
         found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit))
         missed = round_off(run, loss, bits, found, shape, l2)
         fits = found.share >= 1 - _LARGEST_MARGIN and missed <= ROUND_OFF
-        if fits or run.diameter is not None or reach <= room:
+        if fits or run.diameter is not None or reach <= max(room, 2 * start + deviation.max() * 2.0**_ROOM):
             break
         reach /= 2
     if not found.share >= 1 - _LARGEST_MARGIN:
