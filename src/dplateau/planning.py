@@ -43,13 +43,13 @@ def choose(problem: Problem, budget: Budget, *, one_pass: bool = False) -> tuple
         return "phased-erm", f"{type(loss).__name__} is not smooth, and Phased-ERM is the algorithm that does not need it"
     if one_pass:
         return "pnsgd", "the records are read once, and falling steps need the least noise for that"
-    if n > LARGEST_FULL_BATCH and weights > MOST_WEIGHTS:
+    if n <= LARGEST_FULL_BATCH:
+        return "noisy-sgd", f"with n = {n:,} (at most {LARGEST_FULL_BATCH:,}) many passes cost seconds, and gain a little accuracy"
+    if weights > MOST_WEIGHTS:
         return "noisy-sgd", f"{weights:,} weights (over {MOST_WEIGHTS:,}) are too many to certify the last iterate alone"
-    if n > LARGEST_FULL_BATCH and not passes_once(problem, budget):
+    if not passes_once(problem, budget):
         return "noisy-sgd", f"for so little noise, {weights:,} weights and n = {n:,} are too many to certify the last iterate alone"
-    if n > LARGEST_FULL_BATCH:
-        return "pnsgd", f"with n = {n:,} (over {LARGEST_FULL_BATCH:,}) many passes would take minutes, and gain little"
-    return "noisy-sgd", f"with n = {n:,} (at most {LARGEST_FULL_BATCH:,}) many passes cost seconds, and gain a little accuracy"
+    return "pnsgd", f"with n = {n:,} (over {LARGEST_FULL_BATCH:,}) many passes would take minutes, and gain little"
 
 
 def clipped(problem: Problem, solver: str, residual_clip: float | None) -> Problem:

@@ -104,8 +104,8 @@ def plan_pnsgd(
     - *Step sizes*: falling linearly to zero, from ``step_size`` or from the value that minimises the bound on the excess risk of
       the last iterate at weights ``distance`` from zero. Falling steps are what makes later noise small: each record moves the
       weights less than the one before it, so the noise for it is paid for already.
-    - *Batches*: as many equal ones as it takes for the first step to be ``1/smoothness``, at most 4,096, or as many as keep
-      a batch below 32,768 records.
+    - *Batches*: as many equal ones as it takes for the first step to be ``1/smoothness``, at most 4,096, or as many as it
+      takes for batches of at most 32,768 records.
 
     Parameters
     ----------

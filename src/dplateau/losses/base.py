@@ -63,6 +63,10 @@ class GeneralisedLinearLoss(ABC):
     def smoothness(self, row_norm: float) -> float:
         """Largest eigenvalue of a per-example Hessian over rows of norm at most ``row_norm``."""
 
+    def longest_row(self, smoothness: float) -> float:
+        """The norm that no row exceeds, or the smoothness, which grows with its square, would not hold."""
+        return math.sqrt(smoothness / self.smoothness(1.0))
+
     @property
     def at_zero(self) -> float:
         """Largest loss of a record whose scores are all zero, over all legal targets; infinite where there is none."""

@@ -108,16 +108,19 @@ class Bits(NamedTuple):
         return run.clip_norm * share * (1 - 2.0 ** (self.widest(run) + (_bits(d) + 1) // 2 + 1 - self.gradient))
 
 
+def most_records(run: Run) -> int:
+    """Most records that a batch can have: all, where its size is random."""
+    return run.n if run.sampling.random_size else int(run.table.size.max())
+
+
 def records_that_count(run: Run) -> float:
     """Most records of a batch whose rounding counts for a last iterate.
 
     Bounds pay by themselves for batches of random size with which a strongly convex step is no contraction.
     """
     size = run.table.size
-    if not run.sampling.random_size:
-        return float(size.max())
-    if run.strong_convexity is None or run.smoothness is None:
-        return run.n
+    if not run.sampling.random_size or run.strong_convexity is None or run.smoothness is None:
+        return most_records(run)
     return min(run.n, max(float(size.max()), 2 * float((size / run.table.step_size).max()) / run.smoothness))
 
 
@@ -140,7 +143,7 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     """
     if not _SMALLEST <= run.clip_norm <= 1 / _SMALLEST:
         raise InputError(f"clip_norm {run.clip_norm:g} is beyond {_SMALLEST:g} and its inverse: multiply the loss by a constant.")
-    wide, most = _bits(d), run.n if run.sampling.random_size else int(run.table.size.max())
+    wide, most = _bits(d), most_records(run)
     gradient = min(_GRADIENT_BITS, _WIDEST - _bits(most))
     least = -(-wide // 2) + LEAST_BITS  # of a gradient, beside a row's bits
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2, max(LEAST_BITS, gradient - least))

@@ -19,7 +19,7 @@ from typing import Final
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, Run
 from dplateau.training.errors import TooCoarse
-from dplateau.training.integers import MANY, Bits, records_that_count
+from dplateau.training.integers import MANY, Bits, most_records, records_that_count
 
 _NOISE_BITS: Final = 30
 """The least noise of a step is 2 to this power of the unit, where that leaves room for the rest; twice that for many weights."""
@@ -100,8 +100,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
 def _arithmetic(run: Run, size: int, l2: float, reach: float) -> float:
     """Most by which the computed move of the weights misses that of the sum, in units of what one record can move them by."""
     batch = float(run.table.size.max())
-    records = run.n if run.sampling.random_size else batch
-    return 2.0**-50 * (records + math.sqrt(size) * l2 * reach * batch / run.clip_norm)
+    return 2.0**-50 * (most_records(run) + math.sqrt(size) * l2 * reach * batch / run.clip_norm)
 
 
 def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattice, shape: tuple[int, ...], l2: float) -> float:
@@ -117,7 +116,7 @@ def round_off(run: Run, loss: GeneralisedLinearLoss, bits: Bits, lattice: Lattic
     projection = 0.0
     if run.diameter is not None:
         projection = ((size.bit_length() / 2 + 6) * 2.0**-53 * reach + math.sqrt(size) / 2 * lattice.unit) / least
-    row = math.sqrt(run.smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
+    row = loss.longest_row(run.smoothness)
     widest = min(reach, lattice.box * lattice.unit)
     scores = row * (widest * math.sqrt(d) * 2.0 ** (-2 * bits.weight) + reach * 2.0**-51)
     residuals = row * (loss.smoothness(1.0) * scores + loss.residual_error) / run.clip_norm

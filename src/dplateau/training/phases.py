@@ -92,7 +92,7 @@ def gradient_round_off(
     Scores are sums of as many products as there are features and turn into an error of the gradient by the smoothness; residuals
     have the error that their loss states; ``terms`` is the number of additions that a record's gradient goes through.
     """
-    row = math.sqrt(smoothness / loss.smoothness(1.0))  # no row is longer, or the smoothness would not hold
+    row = loss.longest_row(smoothness)
     steepest = loss.lipschitz(row)
     steepest = max(clip_norm, steepest) if math.isfinite(steepest) else clip_norm
     units = (features + 16) * smoothness * (radius + 1 / row) + (terms + loss.outputs + 32) * steepest
