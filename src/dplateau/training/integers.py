@@ -45,9 +45,7 @@ _WIDEST: Final = 62
 _ROW_BITS: Final = 20
 _GRADIENT_BITS: Final = _DOUBLE - BLOCK.bit_length() + 1
 _WEIGHT_BITS: Final = 24
-"""Bits that last iterates leave to a weight, and one more with many features."""
-MANY: Final = 4096
-"""Of more features or weights, roundings add up to more than what is usual."""
+"""Bits that last iterates leave to a weight, or more where what it loses counts for many records."""
 _LOST: Final = ROUND_OFF / 8
 """What all residuals of a batch may lose, in standard deviations of the noise on one weight times their root."""
 LEAST_BITS: Final = 10
@@ -149,8 +147,8 @@ def bits_of(run: Run, d: int, *, trailing: bool = False) -> Bits:
     row = min(_ROW_BITS, (_DOUBLE - wide) // 2, gradient // 2, max(LEAST_BITS, gradient - least))
     if trailing:  # what weights and residuals lose counts for every record of a batch: leave them bits
         lost = math.log2(math.sqrt(d) * records_that_count(run) / smallest(run.noise_multiplier) / _LOST)
-        to_weights = _DOUBLE - wide - _WEIGHT_BITS - (d > MANY)
-        row = max(LEAST_BITS, min(row, to_weights, math.floor((_GRADIENT_BITS + gradient - lost) / 2)))
+        to_weights = max(_WEIGHT_BITS, math.ceil(lost / 2) + 3)
+        row = max(LEAST_BITS, min(row, _DOUBLE - wide - to_weights, math.floor((_GRADIENT_BITS + gradient - lost) / 2)))
     bits = Bits(row, gradient, _DOUBLE - row - wide, _GRADIENT_BITS - row if trailing else 0)
     if gradient - row < least or bits.weight < LEAST_BITS:
         raise TooCoarse(

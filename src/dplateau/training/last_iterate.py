@@ -19,16 +19,20 @@ from typing import Final
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, Run
 from dplateau.training.errors import TooCoarse
-from dplateau.training.integers import MANY, Bits, most_records, records_that_count
+from dplateau.training.integers import Bits, most_records, records_that_count
 
 _NOISE_BITS: Final = 30
 """The least noise of a step is 2 to this power of the unit, where that leaves room for the rest; twice that for many weights."""
+_MANY: Final = 4096
+"""Of more weights, their roundings add up to more than is usual."""
 _LARGEST_NOISE: Final = 49
 """The largest is not more: 16 standard deviations are exact in a double."""
 _LARGEST_WEIGHT: Final = 60
 """Of the unit: weights are 64-bit integers."""
-_ROOM, _SCORE = 16, 8.0
-"""Weights that are not projected have room for at least 2 to this power of the largest noise, and for such a score each."""
+_ROOM, _SCORE = 16, 64.0
+"""Weights that are not projected have room for about 2 to this power of the largest noise, and for such a score each: one pass over
+a million records that one feature tells apart gives a weight of 51.
+"""
 LARGEST_MOVE: Final = 2.0**61
 """A move of the weights is cut off there, in units."""
 _LARGEST_MARGIN: Final = 0.1
@@ -68,8 +72,8 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     room = run.diameter or 2 * start + (
         _SCORE * math.sqrt(curved / run.smoothness) if run.smoothness and curved < math.inf else 0.0
     )
-    finer = _NOISE_BITS + (size > MANY)
-    wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, room * 2.0**-_LARGEST_WEIGHT)
+    finer = _NOISE_BITS + (size > _MANY)
+    wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, 2 * room * 2.0**-_LARGEST_WEIGHT)
     unit = 2.0 ** math.floor(math.log2(wanted))
     # As far as clipped gradients and noise may take a weight, or as far as rounding allows to follow one.
     far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
