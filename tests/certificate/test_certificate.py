@@ -2,7 +2,7 @@ import copy
 import json
 import math
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import jsonschema
 import pytest
@@ -81,6 +81,11 @@ def test_a_seeded_generator_certifies_nothing(seeded, certificate):
     assert seeded.to_dict()["certified"] is False
     assert seeded.insecure_seed
     assert "certifies nothing" in seeded.statement
+    # What the run would cost is rounded up, too.
+    close = replace(seeded, epsilon=0.99999727)
+    assert "cost epsilon 0.999998 at delta" in close.statement
+    assert "cost epsilon 0.999997 at delta" in replace(close, format=1).statement
+    assert "epsilon 0.999998 at delta" in repr(close)
     assert "certifies nothing" in str(seeded)
     assert "certifies nothing" in repr(seeded)
 

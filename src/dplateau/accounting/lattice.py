@@ -36,6 +36,8 @@ _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
 _POINTS, _POINTS_OF_SEARCH = 4096, 1024
 """Points of the first lattice; of a search's."""
+_HALF, _BELOW = 0.5, 0.2
+"""Shares of a window that lie below its epsilon; where it is searched for, it is about there, or looked for again."""
 _MUCH: Final = 0.7
 """So much shorter a period is worth a tilt that is not the saddle point."""
 _LOGS: Final = 800.0
@@ -146,9 +148,9 @@ class Convolution:
             total += count * np.array([top + math.log(mass), mean, float((weight * (e - mean) ** 2).sum()) / mass])
         return float(total[0]), float(total[1]), float(total[2])
 
-    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool) -> Tail:
-        """The profile of the sum, rounded up (``above``) or down. The law is tilted by c and folded to ``size`` points, of which
-        half lie above ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
+    def tail(self, c: float, epsilon: float, size: int, factor: float, *, above: bool, left: float = _HALF) -> Tail:
+        """The profile of the sum, rounded up (``above``) or down. The law is tilted by c and folded to ``size`` points, of which a
+        share ``left`` lies below ``epsilon``; a Chernoff bound at ``factor * c`` covers what is beyond them.
         """
         h, period = self.h, size * self.h
         log_total, parts, share, event, other = 0.0, list[tuple[Array, int]](), 0.0, 0.0, 0.0
@@ -164,7 +166,7 @@ class Convolution:
         # On the lattice; the losses themselves are larger by the offset of all steps.
         offset = sum(count * law.offset for law, count in self.laws)
         epsilon -= offset
-        start = math.floor(epsilon / h) - min(size // 2, math.ceil(600 / (c * h)))
+        start = math.floor(epsilon / h) - min(int(left * size), math.ceil(600 / (c * h)))
         tilted, error = convolved(parts)
         sign = 1.0 if above else -1.0
         # Losses below 0 never count, and those beyond exp(700) count in full above, not at all below.
@@ -203,11 +205,11 @@ class Convolution:
 class Lattices:
     """Lattices of one composition that are fine enough around a small delta.
 
-    The first one, which shows where to look, has so many ``points``.
+    The first one, which shows where to look, has so many ``points``; of the others a share ``left`` lies below epsilon.
     """
 
-    def __init__(self, steps: list[Step], width: float, points: int = _POINTS) -> None:
-        self.steps, self.width, self.points = steps, width, points
+    def __init__(self, steps: list[Step], width: float, points: int = _POINTS, left: float = _HALF) -> None:
+        self.steps, self.width, self.points, self.left = steps, width, points, left
         self.low = self.high = self.c = self.epsilon = self.period = 0.0
         self.factor = 1.0
         # The masses' relative error is far below what is aimed at.
@@ -244,7 +246,7 @@ class Lattices:
         self.period = math.inf
         for tilt in (f * c for f in (_TILTS if self.exact else _TILTS[:1])):
             right, further = min((more / (further - tilt), further) for further, more in rest if further > tilt)
-            period = 2 * max(right, -allowed / tilt)
+            period = max(right / (1 - self.left), -allowed / tilt)
             if period < _MUCH * self.period:
                 self.period, self.c, self.factor = period, tilt, further / tilt
         if not self.period < math.inf:
@@ -253,11 +255,11 @@ class Lattices:
 
     def below(self, size: int) -> Tail:
         """The profile from below."""
-        return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False)
+        return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False, left=self.left)
 
     def above(self, size: int) -> Tail:
         """The profile from above."""
-        return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True)
+        return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True, left=self.left)
 
 
 def around(rough: Convolution, epsilon: float) -> float:
@@ -272,16 +274,17 @@ def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH
 
 @lru_cache(maxsize=32)
 @np.errstate(all="ignore")
-def rough_lattice_epsilon(composition: Composition, delta: float) -> float:
+def rough_lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> float:
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
-    lattices = _tuned(steps_of(composition), delta, WIDTH, _POINTS_OF_SEARCH)
-    first, second = (lattices.above(size).epsilon(delta) for size in (2 * _FEWEST, 4 * _FEWEST))
+    size = _FEWEST if width > WIDTH else 2 * _FEWEST
+    lattices = _tuned(steps_of(composition), delta, width, _POINTS_OF_SEARCH)
+    first, second = (lattices.above(points).epsilon(delta) for points in (size, 2 * size))
     return second - (first - second) / 3
 
 
 def _tuned(steps: list[Step], delta: float, width: float, points: int = _POINTS) -> Lattices:
     """Lattices whose tilt and period are found on a coarse one, then on a finer one."""
-    lattices, target = Lattices(steps, width, points), math.log(delta)
+    lattices, target = Lattices(steps, width, points, _BELOW), math.log(delta)
     lattices.aim(target)
     for _ in range(2):
         rough = lattices.laws(dots, lattices.coarse)
@@ -320,18 +323,19 @@ def _end(
             continue
         gained, best = sign * (best - found), min(best, found) if above else max(best, found)
         # What is missed falls as the square of the size: so much is still to gain, and no more than lies between the ends.
-        left = min(max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0), abs(other - best))
+        more = min(max(gained / ((size / before) ** 2 - 1) if before else math.inf, 0.0), abs(other - best))
         near = _LITTLE * width * max(best, _SMALL)
-        if left <= near:
+        missed = above and best <= lattices.epsilon - 0.9 * lattices.left * lattices.period
+        if more <= near and not missed:
             break
-        if above and best < 0.9 * lattices.epsilon and left < 0.1 * best:
+        if missed or (above and best < 0.9 * lattices.epsilon and more < 0.1 * best):
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
                 rough = lattices.laws(dots, lattices.coarse)
                 lattices.tune(rough, around(rough, best), best, math.log(delta))
         # Not too far at once: where rounding counts a middle size is the best.
         most = _FARTHER if width <= WIDTH else _FARTHEST
-        before, wanted = size, size * min(math.sqrt(left / near), most) if before else 0.0
+        before, wanted = size, size * min(math.sqrt(more / near), most) if before else 0.0
     return best, last
 
 

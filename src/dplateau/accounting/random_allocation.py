@@ -24,8 +24,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dplateau.accounting.convex_order import FINE
+from dplateau.accounting.fourier_sums import log_normal_sum
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
+from dplateau.accounting.mellin import rough_mellin_epsilon
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below
@@ -34,6 +36,8 @@ from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
 from dplateau.spec.steps import on_grid
 
+ABOUT: Final = math.inf
+"""In place of how fine lattices are: the law of S by Fourier transforms, about and faster, for searches."""
 _LEVELS: Final = (48, 24, 12, 8, 4)
 """To how many noise levels a run's are rounded, the first that makes few enough laws."""
 ALLOCATED: Final = 2e-5
@@ -67,11 +71,28 @@ class _Ratio(NamedTuple):
     error: float
 
 
+class _Sum(NamedTuple):
+    """Values in ascending order, their masses, shape (k,), the mass at 0, the mean at infinity, and a bound on relative errors."""
+
+    value: Array
+    mass: Array
+    zero: float = 0.0
+    infinite: float = 0.0
+    error: float = 0.0
+
+
+def _sum(parts: Parts, constant: int, fine: float, *, safe: bool) -> _Sum:
+    """The sum, rounded one way; or about, where it is to search with."""
+    if fine == ABOUT:
+        return _Sum(*log_normal_sum(parts, constant))
+    law = sum_of_log_normals(parts, constant, above=safe, fine=fine)
+    return _Sum(*law.table(), law.zero, law.infinite, law.error)
+
+
 @lru_cache(maxsize=64)
 def _ratio(parts: Parts, batches: int, fine: float, *, safe: bool) -> _Ratio:
-    law = sum_of_log_normals(parts, batches - sum(count for _, count in parts), above=safe, fine=fine)
-    value, mass = law.table()
-    x, zero, infinite = value / batches, law.zero, law.infinite / batches
+    law = _sum(parts, batches - sum(count for _, count in parts), fine, safe=safe)
+    x, mass, zero, infinite = law.value / batches, law.mass, law.zero, law.infinite / batches
     right, left = np.cumsum(mass[::-1])[::-1], zero + np.cumsum(mass)
     gap = np.diff(x)
     above = infinite + np.append(np.cumsum((gap * right[1:])[::-1])[::-1], 0.0)
@@ -307,7 +328,7 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
 
     ``safe`` says whether the result dominates the run, or is dominated by it. A replacement dominates a presence, and the sums of
     its whole epochs' noisy gradients. Of many noise levels both are rounded to few. Coarser lattices than ``fine`` = 1/256 are for
-    searches.
+    searches, and so is ``ABOUT``.
     """
     batches = run.sampling.epoch_length(run.n)
     terms, replacing = _epochs(run, batches, safe=safe), run.adjacency == "replace"
@@ -325,6 +346,18 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
     square = math.fsum(count * gaussian_part(parts) ** 2 for parts, count in whole)
     sums = (Composition((), math.sqrt(square)),) if replacing and square else ()
     return composed(AllocationRemove), composed(AllocationAdd), *sums, *replacement
+
+
+def about_many_epochs(run: Run, delta: float) -> float:
+    """About epsilon at ``delta``, of a record more against without it; it certifies nothing.
+
+    Raises
+    ------
+    TooSlowError
+        The epochs are too few, or their noise is too large.
+    """
+    batches = run.sampling.epoch_length(run.n)
+    return rough_mellin_epsilon(tuple(_epochs(run, batches, safe=True)), batches, delta)
 
 
 def _epochs(run: Run, batches: int, *, safe: bool) -> list[tuple[Parts, int]]:

@@ -11,7 +11,7 @@ from dplateau.accounting.contour import WIDTH
 from dplateau.accounting.convex_order import FINE
 from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
-from dplateau.accounting.random_allocation import ALLOCATED, allocations
+from dplateau.accounting.random_allocation import ABOUT, ALLOCATED, about_many_epochs, allocations
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.terms import Composition
 from dplateau.analyses.base import Analysis
@@ -56,14 +56,20 @@ class ExactCompositionBound(Analysis):
         return ExactComposition(directions, below, ALLOCATED if run.sampling.allocated else WIDTH)
 
     def about(self, run: Run, delta: float) -> float:
-        # Under random allocation with what coarse lattices add, or with what the certified upper ends lie above, both about.
+        # Under random allocation the certified upper ends lie above this, and below what coarse lattices say, by about as much.
         allocated, one = run.sampling.allocated, compositions(drawn(run))[0][0]
         few = few_draws(one)
         if allocated and run.adjacency == "add-remove":
+
+            def composed(fine: float) -> float:
+                return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta, ALLOCATED)
+
             with suppress(ArithmeticError, ValueError):
-                fine = _COARSE if delta > _TINY else FINE
-                about = rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta)
-                return about * (1 - (4.5 if few else 3) * ALLOCATED)
+                return about_many_epochs(run, delta) * (1 + ALLOCATED)
+            with suppress(ArithmeticError, ValueError):
+                return composed(ABOUT) * (1 + ALLOCATED) if delta > _TINY else composed(FINE)
+            with suppress(ArithmeticError, ValueError):
+                return composed(_COARSE) * (1 - 2 * ALLOCATED)
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
             # The lattices of the sums add something with every doubling.

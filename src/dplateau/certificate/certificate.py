@@ -16,7 +16,7 @@ from dplateau.certificate.label import Label
 from dplateau.certificate.parts import pair
 from dplateau.certificate.plain import columns, paragraph
 from dplateau.certificate.strict_json import same, strict_json
-from dplateau.certificate.words import by_whom, run_facts, statement, statement_of_format_1
+from dplateau.certificate.words import by_whom, run_facts, statement, statement_of_format_1, void_statement
 from dplateau.files import write_file
 from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import VOID, Key
@@ -122,10 +122,12 @@ class Certificate:
     @property
     def statement(self) -> str:
         """What is protected, in plain language."""
-        if self.format == 1 and self.void is None:
-            return statement_of_format_1(self.run, self.epsilon, self.delta, self.mu)
-        without = "Otherwise" if self.generator.secure else "With secret noise"
-        return statement(self.run, self.epsilon, self.delta, self.mu, self.void, without)
+        if self.void is not None:
+            # Format 1 rounds to the nearest.
+            shown = f"{self.epsilon:.6g}" if self.format == 1 else rounded_up(self.epsilon)
+            return void_statement(shown, self.delta, self.void, "Otherwise" if self.generator.secure else "With secret noise")
+        said = statement_of_format_1 if self.format == 1 else statement
+        return said(self.run, self.epsilon, self.delta, self.mu)
 
     @property
     def weak(self) -> str | None:
@@ -308,4 +310,4 @@ class Certificate:
 
     def __repr__(self) -> str:
         what = "" if self.certifies else ", certifies nothing"
-        return f"<Certificate: epsilon {self.epsilon:.6g} at delta {self.delta:g}, {self.status}{what}>"
+        return f"<Certificate: epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.status}{what}>"

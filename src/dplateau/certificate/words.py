@@ -132,12 +132,13 @@ def uncertified(delta: float) -> UncertifiedError:
     return UncertifiedError(f"no proved bound gives a finite epsilon at delta {delta:g}: raise delta or the noise multiplier.")
 
 
-def statement(
-    run: Run | Runs, epsilon: float, delta: float, mu: float | None, void: str | None = None, without: str = "Otherwise"
-) -> str:
-    """Two or three sentences for a person who does not know differential privacy; ``void`` says why nothing is certified."""
-    if void is not None:
-        return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon:.6g} at delta {delta:g}."
+def void_statement(epsilon: str, delta: float, void: str, without: str) -> str:
+    """What a certificate that certifies nothing says; ``epsilon`` as it is shown, ``void`` the reason."""
+    return f"This certifies nothing: {void}. {without} the same run would cost epsilon {epsilon} at delta {delta:g}."
+
+
+def statement(run: Run | Runs, epsilon: float, delta: float, mu: float | None) -> str:
+    """Two or three sentences for a person who does not know differential privacy."""
     return (
         f"Anyone who sees {seen(run.released)} and knows {OTHERS[run.unit]} can guess correctly {secret(run)} at most"
         f" {percent_right(epsilon, delta, mu)} of the time, if both answers are equally likely beforehand. A coin toss gets 50 %."
