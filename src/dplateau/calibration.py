@@ -11,10 +11,10 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import Bound, ExactComposition, Guarantee, NotApplicable, compositions, gdp_mu
-from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn, sensitivity
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import about_epsilon
+from dplateau.accounting.sparse import rough_sparse_epsilon
 from dplateau.accounting.terms import Composition
 from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
@@ -112,7 +112,7 @@ def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
         return about_epsilon(once(x), delta, 0.0)
 
     def convolved(x: float) -> float:
-        return rough_lattice_epsilon(once(x), delta)
+        return rough_sparse_epsilon(once(x), delta)
 
     floor, closed = _floor(run), _closed(run, epsilon, delta)
     if run.sampling.allocated and _spread_of_epoch(_louder(run, math.exp(closed))) < _EVEN:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -185,3 +186,32 @@ def test_what_has_no_closed_form_is_refused() -> None:
             sparse_epsilon(Composition((Repeated(law, 100),)), 1e-9, Enclosure(0.0, 5.0))
     with pytest.raises(TooSlowError):
         sparse_delta(Composition((Repeated(PoissonRemove(1e-6, 2.0), 100),), 0.5), 1.0, Enclosure(0.0, 1.0))
+
+
+SELDOM: list[Any] = [
+    (dp.FixedSize(45), 241_019, 5892, 2.08, "replace", 2.4e-11),
+    (dp.FixedSize(45), 241_019, 5892, 2.119, "replace", 2.4e-11),
+    (dp.Poisson(20), 100_000, 10_000, 0.86, "add-remove", 1e-9),
+    (dp.Poisson(30), 100_000, 3000, 1.5, "replace", 1e-12),
+    (dp.Poisson(90), 100_000, 200, 0.7, "add-remove", 1e-8),
+]
+
+
+@pytest.mark.parametrize(("sampling", "n", "steps", "z", "adjacency", "delta"), SELDOM)
+def test_an_upper_end_alone_is_about_that_of_the_enclosure_and_never_below(
+    sampling: Any, n: int, steps: int, z: float, adjacency: Any, delta: float
+) -> None:
+    """Where draws are seldom but not rare, the upper end of the lattice alone was up to 11 % above."""
+    run = dp.Run(n=n, sampling=sampling, steps=steps, noise_multiplier=z, adjacency=adjacency)
+    guarantee = ExactComposition(compositions(run)[0])
+    alone, both = guarantee.upper(delta), guarantee.epsilon(delta)
+    assert both.upper <= alone <= both.upper * (1 + 2e-3)
+
+
+@pytest.mark.parametrize(("sampling", "n", "steps", "z", "adjacency", "delta"), SELDOM)
+def test_noise_of_seldom_draws_is_not_more_than_it_must_be(
+    sampling: Any, n: int, steps: int, z: float, adjacency: Any, delta: float
+) -> None:
+    run = dp.Run(n=n, sampling=sampling, steps=steps, noise_multiplier=z, adjacency=adjacency)
+    found = dp.calibrate(run, epsilon=0.2, delta=delta)
+    assert 0.2 * (1 - 3e-3) <= dp.account(found, delta).epsilon <= 0.2

@@ -19,7 +19,7 @@ from dplateau.accounting.lattice import lattice_at_most, lattice_delta, lattice_
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.profile_table import profile_table
 from dplateau.accounting.roots import root
-from dplateau.accounting.sparse import sparse_delta, sparse_epsilon
+from dplateau.accounting.sparse import NARROW, RARE, sparse_delta, sparse_epsilon, sparse_upper
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 _CLOSED: Final = 1e-10
@@ -29,11 +29,7 @@ _LAWS: Final = 64
 _NODES: Final = 400
 """A contour of so many nodes is not asked again and again."""
 _SPARSE: Final = 1e-6
-"""With small rates an epsilon that is known within this share is not looked at again; with others ``_NARROW`` will do."""
-_RARE: Final = 1e-4
-"""The largest small rate: with larger ones the upper end of the lattice is narrow by itself."""
-_NARROW: Final = 1e-3
-"""A delta that is known within this share is not computed again by the slower method."""
+"""With small rates an epsilon that is known within this share is not looked at again; with others ``NARROW`` will do."""
 
 
 class Guarantee(ABC):
@@ -225,9 +221,9 @@ class ExactComposition(Guarantee):
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
             result = self._both(result, found)
-            if result.width <= _NARROW * result.upper:
+            if result.width <= NARROW * result.upper:
                 break
-        if result.width > _NARROW * result.upper and epsilon > 0 and composition.rate <= _RARE:
+        if result.width > NARROW * result.upper and epsilon > 0 and composition.rate <= RARE:
             with suppress(ArithmeticError, ValueError):
                 result = self._both(result, sparse_delta(composition, epsilon, result, self.width))
         if composition.gaussian:
@@ -287,10 +283,12 @@ class ExactComposition(Guarantee):
                 return result
         with suppress(ArithmeticError, ValueError):
             result = self._both(result, _step_by_step(composition, delta))
-        rare = composition.rate <= _RARE
-        if result.width > (_SPARSE if rare else _NARROW) * result.upper and (rare or not upper):
-            # Where few draws are expected, both methods are wide.
-            with suppress(ArithmeticError, ValueError):
+        rare = composition.rate <= RARE
+        # Where few draws are expected, both methods are wide.
+        with suppress(ArithmeticError, ValueError):
+            if upper and not rare:
+                result = self._both(result, sparse_upper(composition, delta, result, self.width))
+            elif result.width > (_SPARSE if rare else NARROW) * result.upper:
                 result = self._both(result, sparse_epsilon(composition, delta, result, self.width))
         return result
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from dplateau.accounting.dotted import Law, dots, steps_of
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Convolution, Lattices, Tail, around
+from dplateau.accounting.lattice import Convolution, Lattices, Tail, around, rough_lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
@@ -46,6 +47,10 @@ _BETTER: Final = 0.97
 """While the upper end falls by more than that, the lattice is made shorter and tried again."""
 _ROUNDS: Final = 16
 _HALVINGS: Final = 30
+NARROW: Final = 1e-3
+"""What is known within this share is not computed again by this slower method."""
+RARE, _SELDOM = 1e-4, 1e-3
+"""With smaller rates this method always has a word, with larger ones never: other lattices are narrow by themselves."""
 _END: Final = 1.5
 """Where the lattice ends, in units of the upper end that is known."""
 _MARGIN: Final = 1e-3
@@ -252,14 +257,48 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
     best = known
     for size in _SIZES:
         with suppress(ArithmeticError, ValueError):
-            best = _refined(composition, delta, best, size, width)
-        if best.width <= width * min(best.upper, 1.0):
+            sparse, best = _upper(composition, delta, best, size, width)
+            with suppress(ArithmeticError, ValueError):
+                best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
+        # ``sparse_upper`` looks at the first two.
+        if size != _SIZES[0] and best.width <= width * min(best.upper, 1.0):
             break
     return best
 
 
-def _refined(composition: Composition, delta: float, best: Enclosure, size: int, width: float) -> Enclosure:
-    """Both ends on so many points; either is of use without the other."""
+@np.errstate(all="ignore")
+def sparse_upper(composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = 2) -> Enclosure:
+    """An upper end faster, and not below that of ``sparse_epsilon``; ``known`` itself, unless that is well above.
+
+    Raises
+    ------
+    TooSlowError
+        Draws are not seldom, or the laws have no closed forms that are good enough.
+    """
+    if composition.rate > _SELDOM:
+        raise TooSlowError
+    _check(composition)
+    best = known
+    for size in _SIZES[:sizes]:
+        with suppress(ArithmeticError, ValueError):
+            _, best = _upper(composition, delta, best, size, width)
+        if best.upper > (1 - NARROW) * known.upper:
+            return known
+    return best
+
+
+@lru_cache(maxsize=32)
+def rough_sparse_epsilon(composition: Composition, delta: float) -> float:
+    """About epsilon where few draws are expected, for searches: the lower of two that say too much."""
+    known = Enclosure(0.0, rough_lattice_epsilon(composition, delta))
+    if composition.rate > RARE:  # Rarer ones need more points.
+        with suppress(ArithmeticError, ValueError):
+            return sparse_upper(composition, delta, known, sizes=1).upper
+    return known.upper
+
+
+def _upper(composition: Composition, delta: float, best: Enclosure, size: int, width: float) -> tuple[_Sparse, Enclosure]:
+    """The upper end on so many points, and the lattices it is from."""
     while True:
         before = best.upper
         sparse = _Sparse(composition, _END * before, width)
@@ -267,10 +306,7 @@ def _refined(composition: Composition, delta: float, best: Enclosure, size: int,
         with suppress(ArithmeticError, ValueError):
             best = Enclosure(best.lower, min(before, max(sparse.tail(size, above=True).epsilon(delta), 0.0)))
         if not 0 < best.upper < _BETTER * before:
-            break  # The lattice ends where it should.
-    with suppress(ArithmeticError, ValueError):
-        best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
-    return best
+            return sparse, best  # The lattice ends where it should.
 
 
 @np.errstate(all="ignore")

@@ -13,6 +13,7 @@ from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
 from dplateau.accounting.random_allocation import ABOUT, ALLOCATED, about_many_epochs, allocations
 from dplateau.accounting.renyi import about_epsilon
+from dplateau.accounting.sparse import rough_sparse_epsilon
 from dplateau.accounting.terms import Composition
 from dplateau.analyses.base import Analysis
 from dplateau.spec import Run
@@ -76,5 +77,5 @@ class ExactCompositionBound(Analysis):
             return about * (1 + (11 if few else 1.25 + 0.35 * math.log2(run.sampling.epoch_length(run.n))) * ALLOCATED)
         with suppress(ArithmeticError, ValueError):
             if few:
-                return rough_lattice_epsilon(one, delta)
+                return rough_sparse_epsilon(one, delta)
         return about_epsilon(one, delta, 0.0)
