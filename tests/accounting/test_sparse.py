@@ -194,18 +194,25 @@ SELDOM: list[Any] = [
     (dp.Poisson(20), 100_000, 10_000, 0.86, "add-remove", 1e-9),
     (dp.Poisson(30), 100_000, 3000, 1.5, "replace", 1e-12),
     (dp.Poisson(90), 100_000, 200, 0.7, "add-remove", 1e-8),
+    (dp.FixedSize(112), 1_000_000, 184_341, 2.171, "add-remove", 5e-14),
+]
+RARE: list[Any] = [
+    (dp.Poisson(58), 1_000_000, 10_287, 1.876, "add-remove", 1.8e-8),
+    (dp.Poisson(48), 1_000_000, 56_718, 1.537, "add-remove", 8.5e-6),
+    (dp.FixedSize(62), 1_000_000, 331_682, 2.385, "add-remove", 2.5e-13),
+    (dp.FixedSize(58), 1_000_000, 224_261, 2.284, "replace", 1.3e-14),
 ]
 
 
-@pytest.mark.parametrize(("sampling", "n", "steps", "z", "adjacency", "delta"), SELDOM)
+@pytest.mark.parametrize(("sampling", "n", "steps", "z", "adjacency", "delta"), [*SELDOM, *RARE])
 def test_an_upper_end_alone_is_about_that_of_the_enclosure_and_never_below(
     sampling: Any, n: int, steps: int, z: float, adjacency: Any, delta: float
 ) -> None:
-    """Where draws are seldom but not rare, the upper end of the lattice alone was up to 11 % above."""
+    """The upper end alone was up to 37 % above where draws are seldom, and up to a millionth below where they are rare."""
     run = dp.Run(n=n, sampling=sampling, steps=steps, noise_multiplier=z, adjacency=adjacency)
     guarantee = ExactComposition(compositions(run)[0])
     alone, both = guarantee.upper(delta), guarantee.epsilon(delta)
-    assert both.upper <= alone <= both.upper * (1 + 2e-3)
+    assert both.upper <= alone <= both.upper * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(("sampling", "n", "steps", "z", "adjacency", "delta"), SELDOM)
@@ -214,4 +221,4 @@ def test_noise_of_seldom_draws_is_not_more_than_it_must_be(
 ) -> None:
     run = dp.Run(n=n, sampling=sampling, steps=steps, noise_multiplier=z, adjacency=adjacency)
     found = dp.calibrate(run, epsilon=0.2, delta=delta)
-    assert 0.2 * (1 - 3e-3) <= dp.account(found, delta).epsilon <= 0.2
+    assert 0.2 * (1 - 5e-3) <= dp.account(found, delta).epsilon <= 0.2

@@ -283,13 +283,15 @@ class ExactComposition(Guarantee):
                 return result
         with suppress(ArithmeticError, ValueError):
             result = self._both(result, _step_by_step(composition, delta))
-        rare = composition.rate <= RARE
         # Where few draws are expected, both methods are wide.
+        share = _SPARSE if composition.rate <= RARE else NARROW
         with suppress(ArithmeticError, ValueError):
-            if upper and not rare:
-                result = self._both(result, sparse_upper(composition, delta, result, self.width))
-            elif result.width > (_SPARSE if rare else NARROW) * result.upper:
-                result = self._both(result, sparse_epsilon(composition, delta, result, self.width))
+            if upper:
+                found = self._both(result, sparse_upper(composition, delta, result, self.width))
+                # An enclosure that is no wider than this is not looked at again.
+                return found if result.upper - found.upper > max(self.width, share * result.upper) else result
+            if result.width > share * result.upper:
+                return self._both(result, sparse_epsilon(composition, delta, result, self.width))
         return result
 
     def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:

@@ -260,15 +260,14 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
             sparse, best = _upper(composition, delta, best, size, width)
             with suppress(ArithmeticError, ValueError):
                 best = Enclosure(max(best.lower, sparse.tail(size, above=False).epsilon(delta)), best.upper)
-        # ``sparse_upper`` looks at the first two.
-        if size != _SIZES[0] and best.width <= width * min(best.upper, 1.0):
+        if best.width <= width * min(best.upper, 1.0):
             break
     return best
 
 
 @np.errstate(all="ignore")
-def sparse_upper(composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = 2) -> Enclosure:
-    """An upper end faster, and not below that of ``sparse_epsilon``; ``known`` itself, unless that is well above.
+def sparse_upper(composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = 3) -> Enclosure:
+    """The upper end alone, faster, and not below that of ``sparse_epsilon``.
 
     Raises
     ------
@@ -278,13 +277,14 @@ def sparse_upper(composition: Composition, delta: float, known: Enclosure, width
     if composition.rate > _SELDOM:
         raise TooSlowError
     _check(composition)
-    best = known
+    found = [known]
     for size in _SIZES[:sizes]:
         with suppress(ArithmeticError, ValueError):
-            _, best = _upper(composition, delta, best, size, width)
-        if best.upper > (1 - NARROW) * known.upper:
-            return known
-    return best
+            found.append(_upper(composition, delta, found[-1], size, width)[1])
+        if composition.rate > RARE and len(found) > 2 and found[-1].upper > (1 - NARROW) * known.upper:
+            break  # The lattice does as well.
+    # An enclosure that was narrow enough by then was not looked at again.
+    return next(one for one in found[1:] or found if one.upper - found[-1].upper <= width * min(one.upper, 1.0))
 
 
 @lru_cache(maxsize=32)
