@@ -13,8 +13,10 @@ import pytest
 from dplateau.accounting import compositions
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import Law, dots, steps_of
+from dplateau.accounting.gaussian import gdp_delta
 from dplateau.accounting.lattice import Convolution, Lattices, convolved
 from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.terms import Composition
 from dplateau.spec import FixedSize, Run
 
 ULP = 2.0**-52
@@ -119,3 +121,26 @@ def test_many_steps_are_tilted_at_the_saddle_point() -> None:
 def test_a_loss_without_a_spread_has_no_saddle_point() -> None:
     with pytest.raises(TooSlowError):
         saddle_delta(lambda c: (0.0, 0.0, 0.0), -1e6)
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.5, 0.35, 0.25])
+@pytest.mark.parametrize("left", [0.5, 0.2])
+def test_both_sides_hold_far_from_where_a_lattice_is_tilted_whatever_the_period(mu: float, share: float, left: float) -> None:
+    """What wraps around from above was bounded at the tilt's epsilon alone: below it, the lower side was up to twice the truth."""
+    seen = 0
+    for delta in (1e-3, 1e-6, 1e-10):
+        lattices, target = Lattices(steps_of(Composition((), mu)), 1e-6, left=left), math.log(delta)
+        lattices.aim(target)
+        for _ in range(2):
+            rough = lattices.laws(dots, lattices.coarse)
+            c = saddle_delta(rough.cumulants, target)
+            lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
+        lattices.period *= share
+        below, above = lattices.below(2**13), lattices.above(2**13)
+        for epsilon in np.linspace(max(float(below.e[1]), 0.01), lattices.epsilon, 25).tolist():
+            truth = gdp_delta(mu, epsilon)
+            assert below.delta(epsilon) <= truth * (1 + 1e-9), (delta, epsilon)
+            assert truth * (1 - 1e-9) <= above.delta(epsilon), (delta, epsilon)
+            seen += below.delta(epsilon) > 0
+    assert seen > 3 or share < 0.5  # or a period is too short to show anything

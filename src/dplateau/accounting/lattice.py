@@ -177,17 +177,18 @@ class Convolution:
         p = np.maximum(np.roll(tilted, -(start % size))[first:], 0.0) * mass * (1 + sign * share)
         far, k = factor * c, self.cumulants(factor * c)[0]
         if above:
-            constant = min(1.0, sum(count * law.infinite for law, count in self.laws))
+            constant = np.full(e.size, min(1.0, sum(count * law.infinite for law, count in self.laws)))
             constant += math.exp(min(k - far * (start + size - 1) * h, 0.0))
         else:
-            wrapped = math.exp(min(k - far * (epsilon + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
+            # What wraps around from above, and counts there, lies a period and more beyond each point.
+            wrapped = np.exp(np.minimum(k - far * (e + period) + c * period, 700.0)) / -math.expm1(-(far - c) * period)
             constant = -1 / math.expm1(min(c * period, 700.0)) - 2 * wrapped
             # That the event happens in some step is a test of its own.
             event, other = (-math.expm1(sum(n * math.log1p(-law.event[i]) for law, n in self.laws)) for i in (0, 1))
         e = e + offset + sign * 4 * ULP * abs(offset)
         last = int(np.searchsorted(e, _GREATEST, "right"))
         beyond = float(p[last:].sum() + error * _norm(mass[last:])) if above else 0.0
-        e, p, mass = e[:last], p[:last], mass[:last]
+        e, p, mass, constant = e[:last], p[:last], mass[:last], constant[:last]
         if not e.size:
             raise TooSlowError
         s1 = np.cumsum(p[::-1])[::-1] + beyond
@@ -196,7 +197,8 @@ class Convolution:
         s1 = s1 + constant + event * (1 - 8 * ULP) + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
         # The transforms' error counts with weights from 0 to the masses: at most the product of the 2-norms (Cauchy-Schwarz).
         s1 = s1 + sign * error * (1 + share) * np.sqrt(np.cumsum((mass**2)[::-1])[::-1])
-        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], beyond + constant + event - math.exp(float(e[-1])) * other)
+        end = beyond + constant[-1] + event - math.exp(float(e[-1])) * other
+        at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], end)
         if not np.isfinite(at_points).all():
             raise TooSlowError
         return Tail(e, s1, s2, at_points, sign)
