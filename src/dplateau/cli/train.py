@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from dplateau.accounting.enclosure import rounded_up
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.distributed import PLACE, distributed
@@ -349,6 +348,8 @@ def show_model(
 
 def private_line(found: PrivateTest) -> str:
     """What a noisy histogram of private rows says, in a sentence; ± is about 95 %."""
+    from dplateau.accounting.enclosure import rounded_up
+
     about, own = found.estimates, found.certificate
     cost = f"epsilon {rounded_up(own.epsilon)}, for these rows and no others" if own.certifies else own.standing
     rows = f"{found.rows:,} private rows that were held out; {cost}"
