@@ -7,6 +7,7 @@ are tilted to the right, the left half from variables tilted to the left: so rou
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from operator import mul
 from typing import Final
@@ -31,13 +32,12 @@ _TILT, _MOST = 5.0, 10.0
 """Standard deviations by which a sum is tilted, and the greatest exponent beside its mean."""
 
 
-def _power(z: Array, count: int) -> Array:
-    """``z ** count`` by squares, faster than logarithms of complex numbers."""
-    found = z if count % 2 else np.ones_like(z)
-    while count := count // 2:
-        z = z * z
-        found = found * z if count % 2 else found
-    return found
+def repeated(one: Array, count: int, times: Callable[[Array, Array], Array]) -> Array:
+    """The product of ``count`` >= 1 copies by squares: of complex numbers faster than by logarithms."""
+    if count == 1:
+        return one
+    even = repeated(times(one, one), count // 2, times)
+    return times(even, one) if count % 2 else even
 
 
 def _furthest(mu: float) -> float:
@@ -89,7 +89,8 @@ def log_normal_sum(parts: tuple[tuple[float, int], ...], constant: int) -> tuple
             at = np.arange(-1, law.size - 1)
             tilted = law * np.exp(tilt * (at - 1 / spacing))
             log_total += many * math.log(tilted.sum())
-            transforms.append(_power(np.fft.rfft(np.bincount(at % size, tilted / tilted.sum(), size)), many))
+            transform = np.fft.rfft(np.bincount(at % size, tilted / tilted.sum(), size))
+            transforms.append(repeated(transform, many, mul))
         folded = np.fft.irfft(reduce(mul, transforms), size)
         return np.roll(folded, -(start % size))[here] * np.exp(log_total - tilt * (place[here] - count / spacing))
 

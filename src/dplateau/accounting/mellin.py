@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, loggamma, polygamma
 
 from dplateau.accounting.contour import log_saddle_delta, saddle_delta, saddle_epsilon
+from dplateau.accounting.fourier_sums import repeated
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.replaced_epoch import Parts
@@ -72,11 +73,8 @@ class _Mean:
             g = np.arange(-_REACH, _REACH + _ORDER * mu, _STEP_G)
             x, mass = np.exp(mu * g - mu**2 / 2) / batches, _STEP_G / math.sqrt(2 * math.pi) * np.exp(-(g**2) / 2)
             # Not by inner products: they wait for threads where a machine is busy.
-            one, left = np.einsum("kg,gs->ks", mass * x**powers / _FACTORIALS, np.exp(-np.outer(x, s))), count
-            while left:
-                total = _times(total, one) if left % 2 else total
-                left //= 2
-                one = _times(one, one) if left else one
+            one = np.einsum("kg,gs->ks", mass * x**powers / _FACTORIALS, np.exp(-np.outer(x, s)))
+            total = _times(total, repeated(one, count, _times))
         self.log_weight = np.log(total[-1]) + math.log(_STEP_S * math.factorial(_ORDER))
 
     def cumulants(self, c: float) -> Array:

@@ -266,7 +266,9 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
 
 
 @np.errstate(all="ignore")
-def sparse_upper(composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = 3) -> Enclosure:
+def sparse_upper(
+    composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = len(_SIZES)
+) -> Enclosure:
     """The upper end alone, faster, and not below that of ``sparse_epsilon``.
 
     Raises
