@@ -12,6 +12,9 @@ alternate, so that a busy machine slows all. Opacus is timed with each of its wa
 compared by the fastest. JAX without privacy takes the gradient of the mean loss of as many rows, drawn with replacement. Memory
 is the peak of a process of its own that trains a few steps, less that of one that only imports and holds the rows; beside the
 first of the batches.
+
+Where JAX has an accelerator, everybody computes on it: the rows lie in its memory, and batches are taken there (Opacus is handed
+Poisson batches by a loop, as a data loader would take most of its time). Times are until all steps have ended; memory is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +50,8 @@ class Setting(NamedTuple):
 
     def steps(self, who: str, batch: int) -> int:
         """Steps of a repeat."""
+        if accelerated():
+            return 40 if who in MODES else min(2_000, (self.examples << 6) // batch)
         return max(4, (self.peer_examples if who in MODES else self.examples) // batch)
 
 
@@ -157,15 +162,25 @@ def wide_loss(params: Any, example: tuple[Any, Any]) -> Any:
     return -jax.nn.log_softmax(jax.nn.relu(x @ first["w"] + first["b"]) @ second["w"] + second["b"])[y]
 
 
+def accelerated() -> bool:
+    """Whether JAX has an accelerator."""
+    import jax
+
+    return jax.default_backend() != "cpu"
+
+
 def without_privacy(name: str, batch: int, steps: int) -> Callable[[], object]:
     """The same steps on the mean loss of a batch, in JAX."""
     import jax
 
     params, loss = network(name)
     rows, classes = data(name)
+    if accelerated():
+        placed = jax.device_put((rows, classes))
 
     @jax.jit
     def step(params: Any, batch: Any) -> Any:
+        batch = jax.tree.map(lambda column: column[batch], placed) if accelerated() else batch
         gradient = jax.grad(lambda p: jax.vmap(lambda example: loss(p, example))(batch).mean())(params)
         return jax.tree.map(lambda w, g: w - STEP_SIZE * g, params, gradient)
 
@@ -173,7 +188,7 @@ def without_privacy(name: str, batch: int, steps: int) -> Callable[[], object]:
         rng, now = np.random.default_rng(0), params
         for _ in range(steps):
             index = rng.integers(0, len(rows), batch)
-            now = step(now, (rows[index], classes[index]))
+            now = step(now, index if accelerated() else (rows[index], classes[index]))
         jax.block_until_ready(now)
 
     return once
@@ -214,7 +229,10 @@ def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]
         first = [nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1)]
         second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1)]
         model = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10))
-    dataset = torch.utils.data.TensorDataset(torch.from_numpy(rows), torch.from_numpy(classes.astype(np.int64)))
+    features, target = torch.from_numpy(rows), torch.from_numpy(classes.astype(np.int64))
+    where = "cuda" if accelerated() else "cpu"
+    model, features, target = model.to(where), features.to(where), target.to(where)
+    dataset = torch.utils.data.TensorDataset(features, target)
     loss = nn.CrossEntropyLoss()
     found = opacus.PrivacyEngine().make_private(
         module=model,
@@ -230,16 +248,25 @@ def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]
     if mode == "ghost":  # Gradients are clipped by norms that a loss of Opacus's own finds in a pass before.
         loss = found[2]
 
+    def batches() -> Iterator[Any]:
+        if where == "cpu":
+            yield from loader
+        else:
+            index = torch.nonzero(torch.rand(len(features), device=where) < batch / len(features))[:, 0]
+            yield features[index], target[index]
+
     def once() -> None:
         done = 0
         while done < steps:
-            for batch, target in loader:
+            for some, classes in batches():
                 optimizer.zero_grad()
-                loss(model(batch), target).backward()
+                loss(model(some), classes).backward()
                 optimizer.step()
                 done += 1
                 if done == steps:
                     break
+        if where != "cpu":
+            torch.cuda.synchronize()
 
     return once
 
@@ -280,7 +307,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="alternating repeats of each (default 5)")
     parser.add_argument("--networks", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--batches", nargs="+", type=int, default=None)
-    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES, help="Opacus's ways (default: all)")
+    parser.add_argument("--modes", nargs="*", default=list(MODES), choices=MODES, help="Opacus's ways (default: all)")
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
@@ -288,6 +315,10 @@ def main() -> None:
         memory(name, who, int(steps))
         return
     print(about("jax", "numpy", "opacus", "torch"))
+    if accelerated():
+        import jax
+
+        print(f"accelerator: {jax.local_devices()[0].device_kind}\n")
     lines = [line for name in options.networks for line in all_batches(name, options)]
     print(table(["network", "batch", "", "step, median", "least", "memory", "time, ours = 1"], lines))
 
@@ -305,7 +336,7 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
         "dplateau": ours(name, batch, setting.steps("dplateau", batch)),
         WITHOUT: without_privacy(name, batch, setting.steps(WITHOUT, batch)),
     }
-    for mode in options.modes if peer("opacus") is not None else ():
+    for mode in options.modes if options.modes and peer("opacus") is not None else ():
         train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode))
         contestants |= {} if train is None else {mode: train}
     each = {
@@ -315,7 +346,8 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
     best = min((who for who in each if who in MODES), key=lambda who: statistics.median(each[who]), default=None)
     lines = []
     for who, found in each.items():
-        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if first and who != WITHOUT else ""
+        measured = first and who != WITHOUT and not accelerated()
+        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if measured else ""
         label = f"Opacus ({who})" + ", fastest" * (who == best) if who in MODES else who
         ratio = f"{median_ratio(found, each['dplateau']):.2f}"
         lines.append([name, f"{batch:,}", label, f"{statistics.median(found):.2f} ms", f"{min(found):.2f} ms", room, ratio])

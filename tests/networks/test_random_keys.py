@@ -74,16 +74,16 @@ class Watching(SecureGenerator):
 @pytest.mark.parametrize("sampling", [Poisson(6.0), Cyclic(10), FullBatch()], ids=lambda s: s.kind)
 def test_keys_are_fresh_in_every_step_and_made_of_words_that_nothing_else_is_made_of(sampling, monkeypatch):
     seen = []
-    called = ClippedSums.leaves
+    called = ClippedSums.noisy_mean
 
-    def watched(self, params, batch, keys=None, noise=None):
+    def watched(self, params, batch, keys, noise, scale):
         assert keys is not None
         assert keys.shape == (len(batch), 2)
         assert keys.dtype == np.uint32
         seen.append(keys.copy())
-        return called(self, params, batch, keys, noise)
+        return called(self, params, batch, keys, noise, scale)
 
-    monkeypatch.setattr(ClippedSums, "leaves", watched)
+    monkeypatch.setattr(ClippedSums, "noisy_mean", watched)
     generator = Watching()
     train_network(run_of(sampling=sampling, steps=12), dropped, start(), data(), rng=True, generator=generator)
     keys = np.concatenate(seen)

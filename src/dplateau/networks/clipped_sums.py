@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.networks.device import accelerated, largest_microbatch, repeatable
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
@@ -28,6 +29,7 @@ from dplateau.spec.schedule import largest
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
+Contributions: TypeAlias = tuple[list[Gradient], Array, list[Multipliers]]
 
 _CACHED: Final = 1 << 21
 """Numbers of a microbatch of a few examples that fit a processor's cache."""
@@ -58,38 +60,53 @@ class ClippedSums:
         own = run.n if own is None else own
         expected = largest(run.sampling.divisors(run.n)) * own / run.n
         likely = min(own, run.sampling.largest_likely(expected))
-        cpu = jax.default_backend() == "cpu"
+        cpu = not accelerated()
         footprint = max(1, recorded.footprint)
         weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
-        usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
-        share = -(-usual // self._workers)
-        fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else likely
-        fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint)
+        self.usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
+        share = -(-self.usual // self._workers)
+        fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else largest_microbatch(footprint)
+        fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint) if cpu else fits
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
-        self.recorded, self._lattice, self.examples, self._frozen = recorded, lattice, examples, tuple(frozen)
-        self._x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
-        self.compiled = (self.micro, self._x64, lattice)
+        self.recorded, self.lattice, self.examples, self.frozen = recorded, lattice, examples, tuple(frozen)
+        self.x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        self.way = 0
+
+    @property
+    def compiled(self) -> tuple[Any, ...]:
+        """What distinguishes the compiled functions for one loss."""
+        return self.micro, self.x64, self.lattice, self.way
 
     def __call__(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it, with its key where the loss takes one."""
         return np.concatenate(self.leaves(params, batch, keys))
 
-    def leaves(
-        self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None, noise: Halves | None = None
-    ) -> list[Array]:
-        """The same, each leaf in a row of its own, the last one of the count; with noise in units, a number for each of theirs."""
+    def leaves(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> list[Array]:
+        """The same, each leaf in a row of its own, the last one of the count."""
+        with jax.enable_x64(True):
+            return _whole(self._parts(params, batch, keys), recorded=self.recorded)
+
+    def noisy_mean(
+        self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
+    ) -> tuple[list[Array], Array]:
+        """The sum with noise in units, a number for each of its own, times ``scale``, in the precision of the weights, each leaf in
+        one row; and the noisy count, which is not scaled.
+        """
+        with jax.enable_x64(True):
+            return _noisy_mean(self._parts(params, batch, keys), noise, scale, recorded=self.recorded, dtype=self.dtype)
+
+    def _parts(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None) -> list[list[Array]]:
+        """The sums that make up that over a batch, one of each thread."""
         micros = [batch[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         drawn = [None if keys is None else keys[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         shares = (slice(k, None, self._workers) for k in range(self._workers))
         mapped = self._pool.map if self._pool and len(micros) > 1 else map
         parts = [part for part in mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)) if part]
-        with jax.enable_x64(True):
-            parts = parts or [[jnp.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [jnp.zeros(1)]]
-            return _whole(parts, noise, recorded=self.recorded)
+        return parts or [[np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]]
 
     def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
         """The sum over some microbatches, by one thread; nothing where there are none."""
@@ -102,22 +119,21 @@ class ClippedSums:
             rows = rows if keys is None else (rows, self._filled(keys))
             gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
-                totals = _added(totals, gradients, found, valid, lattice=self._lattice)
+                totals = _added(totals, gradients, found, valid, lattice=self.lattice)
         return totals
 
     def _filled(self, some: NDArray[Any]) -> NDArray[Any]:
         """As many as a microbatch has, with zeros at the end."""
         return np.concatenate([some, np.zeros((self.micro - len(some), *some.shape[1:]), some.dtype)])
 
-    def contributions(
-        self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
-    ) -> tuple[list[Gradient], Array, list[Multipliers]]:
+    def contributions(self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None) -> Contributions:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
         used = np.ones(self.micro, bool) if used is None else used
-        with jax.enable_x64(self._x64):  # Every thread has to be told.
-            gradients = _gradients(params, rows, self._frozen, recorded=self.recorded)
+        with jax.enable_x64(self.x64):  # Every thread has to be told.
+            compiled = repeatable(_gradients, "recorded", way=self.way)
+            gradients = compiled(params, rows, self.frozen, recorded=self.recorded)
         with jax.enable_x64(True):
-            found, valid = _multipliers(gradients, used, lattice=self._lattice)
+            found, valid = _multipliers(gradients, used, lattice=self.lattice)
         return gradients, valid, found
 
     def close(self) -> None:
@@ -126,7 +142,6 @@ class ClippedSums:
             self._pool.shutdown()
 
 
-@partial(jax.jit, static_argnames="recorded")
 def _gradients(params: Tree, rows: Tree, frozen: Sequence[Array], *, recorded: RecordedLoss) -> list[Gradient]:
     return recorded.gradients(params, rows, frozen)
 
@@ -144,16 +159,31 @@ def _added(
 
 
 @partial(jax.jit, static_argnames="recorded")
-def _whole(parts: list[list[Array]], noise: Halves | None, *, recorded: RecordedLoss) -> list[Array]:
-    """The sum of parts and noise. All are integers, so no order of the additions matters."""
+def _whole(parts: list[list[Array]], *, recorded: RecordedLoss) -> list[Array]:
+    """The sum of parts. All are integers, so no order of the additions matters."""
     first, *others = parts
     for other in others:
         first = [total + one for total, one in zip(first, other, strict=True)]
-    rows, begin = [*recorded.arranged(first[:-1]), first[-1]], 0
-    for k, row in enumerate(rows if noise else []):
-        rows[k] = row + _between(noise, begin, begin + row.size)  # type: ignore[arg-type]
-        begin += row.size
-    return rows
+    return [*recorded.arranged(first[:-1]), first[-1]]
+
+
+@partial(jax.jit, static_argnames=("recorded", "dtype"))
+def _noisy_mean(
+    parts: list[list[Array]], noise: Halves, scale: Array, *, recorded: RecordedLoss, dtype: Any
+) -> tuple[list[Array], Array]:
+    return with_noise(_whole(parts, recorded=recorded), noise, scale, dtype)
+
+
+def with_noise(sums: Sequence[Array], noise: Halves, scale: Array, dtype: Any) -> tuple[list[Array], Array]:
+    """The sums but for the last one with noise, times ``scale``, as numbers of type ``dtype``; and the last one, a count, with
+    noise.
+    """
+    rows: list[Array] = []
+    begin = 0
+    for one in sums:
+        rows.append(one + _between(noise, begin, begin + one.size))
+        begin += one.size
+    return [(row * scale).astype(dtype) for row in rows[:-1]], rows[-1][0]
 
 
 def _between(halves: Halves, begin: int, end: int) -> Array:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 from numpy.typing import ArrayLike
 
+from dplateau.networks.accelerated import AcceleratedLoop
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import (
     check_loss,
@@ -25,11 +26,12 @@ from dplateau.networks.checks import (
     checked_start,
 )
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.device import accelerated
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, Progress, State
 from dplateau.networks.persons import PersonExamples
-from dplateau.networks.probes import check_gradients
+from dplateau.networks.probes import check_gradients, check_loop
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.shared import SharedLoop, check_cluster, check_groups, prepared_together
 from dplateau.networks.trainable import parts_of
@@ -232,15 +234,17 @@ def _prepared(
     start = jax.tree.map(jnp.asarray, parts.start)
     first_state = () if optimizer is None else checked_start(optimizer, start)
     summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, own)
-    check_gradients(summed, start, records, rng)
     state = State(start, first_state, start if average else ())
-    kind: Callable[..., Loop] = Loop
+    kind: Callable[..., Loop] = AcceleratedLoop if accelerated() else Loop
     if cluster is not None:
         check_cluster(cluster, checkpoint, generator)
         kind, generator = partial(SharedLoop, cluster=cluster), generator.for_process(cluster.index)
-    return kind(
-        run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress
-    ), state  # fmt: skip
+    loop = kind(run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
+    if isinstance(loop, AcceleratedLoop):
+        check_loop(loop, state)
+    else:
+        check_gradients(summed, start, records, rng)
+    return loop, state
 
 
 def _result(loop: Loop, reached: Progress) -> NetworkResult:

@@ -57,6 +57,20 @@ class Progress(NamedTuple):
     drawn: int
 
 
+class Schedule(NamedTuple):
+    """What differs between the steps of a chunk, but for their batches.
+
+    Deviations of the noise in units, expected batch sizes, what noisy sums are multiplied with, step sizes, and the weights of new
+    iterates in the mean of iterates.
+    """
+
+    deviations: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    step_sizes: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
 @partial(jax.jit, static_argnames="optimizer")
 def stepped(
     state: State, rows: list[Array], step_size: Array, weight: Array, *, optimizer: optax.GradientTransformation | None
@@ -71,12 +85,6 @@ def stepped(
         params = optax.apply_updates(state.params, steps)
     mean = state.mean if not jax.tree.leaves(state.mean) else jax.tree.map(_towards(weight), state.mean, params)
     return State(params, inner, mean)
-
-
-@partial(jax.jit, static_argnames="dtype")
-def _mean(noisy: list[Array], scale: Array, *, dtype: Any) -> tuple[list[Array], Array]:
-    """The noisy mean gradient, in the precision of the weights, and the noisy count, from their noisy sum in units."""
-    return [(leaf * scale).astype(dtype) for leaf in noisy[:-1]], noisy[-1][0]
 
 
 def _towards(weight: Array) -> Callable[[Array, Array], Array]:
@@ -106,6 +114,11 @@ class Loop:
     def noise(self) -> Noise:
         """Where the noise of the steps comes from."""
         return Noise(self.generator, self.weights + 1)
+
+    @cached_property
+    def room(self) -> int:
+        """The most steps of a chunk."""
+        return chunk_length(self.run, self.weights)
 
     @property
     def processes(self) -> int:
@@ -169,7 +182,7 @@ class Loop:
         done, run = reached.ledger.done, self.run
         # It divides ``done`` too: a run may go on with other intervals than it had, and must still meet all their multiples.
         common = math.gcd(every or 0, self.validation.every if self.validation else 0, done)
-        length = _divisor(common, chunk_length(run, self.weights))
+        length = divisor(common, self.room)
         plans: Iterator[Any] | None = None
         reached = self._scored(reached)
         while self.goes_on(reached):
@@ -194,9 +207,18 @@ class Loop:
         self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
     ) -> tuple[list[Array], Array]:
         """The noisy sum of a batch's gradients times ``scale``, each leaf in one row, and the noisy count."""
-        noisy = self.summed.leaves(params, records, keys, noise)
-        with jax.enable_x64(True):
-            return _mean(noisy, scale, dtype=self.summed.dtype)
+        return self.summed.noisy_mean(params, records, keys, noise, scale)
+
+    def schedule(self, begin: int, end: int) -> Schedule:
+        """That of steps ``begin`` to ``end``."""
+        run = self.run
+        return Schedule(
+            deviations=self.lattice.deviations(window(run.noise_multiplier, begin, end)),
+            sizes=run.sampling.batch_sizes(run.n, begin, end),
+            scales=self.lattice.unit / window(run.sampling.divisors(run.n), begin, end),
+            step_sizes=window(run.step_size or 0.0, begin, end),
+            weights=1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1),
+        )
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         """Steps up to ``end``."""
@@ -206,25 +228,25 @@ class Loop:
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
-        multipliers, sizes = window(run.noise_multiplier, begin, end), run.sampling.batch_sizes(run.n, begin, end)
-        deviations = self.lattice.deviations(multipliers)
-        noise = self.noise.steps(deviations)
-        divisors = window(run.sampling.divisors(run.n), begin, end)
-        step_sizes = window(run.step_size or 0.0, begin, end)
-        weights = 1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1)
-        dtype, each = self.summed.dtype, self.lattice.tally
+        how, dtype, each = self.schedule(begin, end), self.summed.dtype, self.lattice.tally
+        noise = self.noise.steps(how.deviations)
         for k in range(end - begin):
             drawn = next(noise)
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
             keys = draw_keys(self.generator, len(records[k])) if self.keyed else None
-            mean, count = self._mean_gradient(state.params, records[k], keys, drawn, self.lattice.unit / divisors[k])
-            self.finite.add(float(count) / each, deviations[k] / each, sizes[k])
-            state = stepped(state, mean, step_sizes[k].astype(dtype), weights[k].astype(dtype), optimizer=self.optimizer)
+            mean, count = self._mean_gradient(state.params, records[k], keys, drawn, how.scales[k])
+            self.finite.add(float(count) / each, how.deviations[k] / each, how.sizes[k])
+            step_size, weight = how.step_sizes[k].astype(dtype), how.weights[k].astype(dtype)
+            state = stepped(state, mean, step_size, weight, optimizer=self.optimizer)
+        self.check(state, end)
+        return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), self.generator.drawn)
+
+    def check(self, state: State, end: int) -> None:
+        """Raise ``TrainingDiverged`` where the parameters are not finite, or gradients were not."""
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         self.finite.check(end)
-        return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), self.generator.drawn)
 
     def _scored(self, reached: Progress) -> Progress:
         """With the score of the iterate, where one is due and there is none."""
@@ -291,6 +313,6 @@ class Loop:
         return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 
-def _divisor(number: int, most: int) -> int:
+def divisor(number: int, most: int) -> int:
     """The largest divisor of ``number`` that is at most ``most``; 0 is divisible by everything."""
     return next(k for k in range(min(number or most, most), 0, -1) if not number or number % k == 0)

@@ -1,7 +1,7 @@
 """The noise of a network's steps, in whole units of its lattice.
 
 On processors the random words come from ``SecureGenerator``. An accelerator makes them itself, by ChaCha20: the generator gives a
-fresh key for every chunk of steps, and the number of the step in its chunk is the nonce.
+fresh key for every chunk of steps, and the number of the step in its chunk is the nonce, or that of the first of all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
+from dplateau.networks.device import accelerated
 from dplateau.spec import Generator
 from dplateau.training import SecureGenerator
 from dplateau.training.chacha20 import random_words
@@ -32,7 +34,7 @@ class Noise:
 
     def __init__(self, generator: SecureGenerator, entries: int) -> None:
         self._generator, self._entries = generator, entries
-        self._on_device = jax.default_backend() != "cpu"
+        self._on_device = accelerated()
         self._memory = generator.memory_for(entries)
 
     @property
@@ -48,13 +50,23 @@ class Noise:
         """
         key = self._generator.key() if self._on_device else None
         for number, deviation in enumerate(deviations):
-            with jax.enable_x64(True):
-                if key is None:
+            if key is not None:
+                first, second = self._drawn(key, number, np.array([deviation]))
+                yield first[0], second[0]
+            else:
+                with jax.enable_x64(True):
                     noise = jax.block_until_ready(_rounded(self._generator.normal_words(self._entries, self._memory), deviation))
-                else:
-                    words = _drawn(key, np.array([number, 0, 0], np.uint32), pairs=-(-self._entries // 2))
-                    noise = _rounded(words, deviation)
-            yield noise
+                yield noise
+
+    def rows(self, deviations: NDArray[np.float64]) -> Halves:
+        """The noise of all steps of a chunk, drawn by an accelerator: a row for each step."""
+        return self._drawn(self._generator.key(), 0, deviations)
+
+    def _drawn(self, key: NDArray[np.uint32], number: int, deviations: NDArray[np.float64]) -> Halves:
+        pairs = -(-self._entries // 2)
+        with jax.enable_x64(True):
+            words = _words(key, np.array([number, 0, 0], np.uint32), pairs=pairs * len(deviations))
+            return _rounded(words.reshape(WORDS, len(deviations), pairs), deviations[:, None])
 
 
 @jax.jit
@@ -64,6 +76,6 @@ def _rounded(words: Array, deviation: Array) -> Halves:
 
 
 @partial(jax.jit, static_argnames="pairs")
-def _drawn(key: Array, nonce: Array, *, pairs: int) -> Array:
+def _words(key: Array, nonce: Array, *, pairs: int) -> Array:
     """Random words, shape (3, pairs); a function of its own, so that no compiler makes them where they are used, several times."""
     return random_words(key, nonce, WORDS * pairs).reshape(WORDS, pairs)

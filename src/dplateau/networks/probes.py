@@ -9,17 +9,23 @@ for the examples that were tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.networks.clipped_sums import ClippedSums
-from dplateau.networks.rounded import Factors
+from dplateau.networks.accelerated import AcceleratedLoop
+from dplateau.networks.clipped_sums import ClippedSums, Contributions
+from dplateau.networks.device import accelerated, ways
+from dplateau.networks.loop import State
+from dplateau.networks.rounded import Factors, Gradient, product
 from dplateau.spec import InputError
 
+Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
 _ORDERS: Final = 4
@@ -45,35 +51,123 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
         Whether each has a random key.
     """
     rng = np.random.default_rng(0)
+    count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
+    where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
+    places = np.arange(summed.micro)
+    orders = _orders(places, rng)
+    halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
+    tries = [*((order, np.ones(len(order), bool)) for order in orders), *halves]
+
+    def same() -> bool:
+        """Whether examples contribute the same everywhere."""
+        alone = summed.contributions(where, rows)
+        for order, kept in tries:
+            mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
+            with jax.enable_x64(True):
+                if _differ(alone, summed.contributions(where, mixed), order, kept):
+                    return False
+        return True
+
+    _find_way(summed, (), same)
+    if accelerated():
+        _check_products(summed.contributions(where, rows)[0])
+
+
+def check_loop(loop: AcceleratedLoop, state: State) -> None:
+    """The same for the compiled loop of an accelerator.
+
+    Its gradients are not to be seen, but sums of what examples contribute are whole numbers. So those of two parts of the examples
+    add up to that of all, in whatever places they are, and whatever is beside them.
+    """
+    rng, summed, tally = np.random.default_rng(0), loop.summed, loop.lattice.tally
+    places = np.arange(min(loop.own, summed.micro), dtype=np.int32)
+
+    def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
+        return loop.sums_of(state._replace(params=where), rows, index, used)
+
+    count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // tally)  # noqa: E731
+    where, rows, others = _made(count, state.params, summed.examples, len(places), loop.keyed, rng)
+    orders, half = _orders(places, rng), len(places) // 2
+
+    def same() -> bool:
+        """Whether examples contribute the same everywhere."""
+        everybody = sums(where, rows, places, len(places))
+        for order in orders:
+            kept = np.isin(places, order[:half])
+            mixed = jax.tree.map(lambda a, b, kept=kept: np.where(_like(kept, a), a, b), rows, others)
+            one, other = sums(where, rows, order, half), sums(where, rows, np.roll(order, -half), len(places) - half)
+            found = (
+                sums(where, rows, order, len(places)) - everybody,
+                one + other - everybody,
+                one - sums(where, mixed, order, half),
+            )
+            if any(difference.any() for difference in found):
+                return False
+        return True
+
+    _find_way(summed, (loop.optimizer, loop.room, loop.own), same)
+    _check_products(loop.shapes(where, rows))
+
+
+def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], bool]) -> None:
+    """Choose the first way to compile in which examples contribute the ``same`` everywhere.
+
+    Raises ``InputError`` if there is none; ``more`` distinguishes the compiled functions, too.
+    """
+    for summed.way in range(ways()):
+        compiled = (*summed.compiled, *more)
+        if compiled in summed.recorded.tested or same():
+            summed.recorded.tested.add(compiled)
+            return
+    raise InputError(
+        f"on this machine the gradient of an example depends on its place in a microbatch of {summed.micro}, or on the others: "
+        "what one record contributes has no bound. Pass another microbatch; 1 works on each example alone."
+    )
+
+
+def _made(
+    count: Callable[[Tree, Tree], int], params: Tree, examples: Tree, number: int, keyed: bool, rng: np.random.Generator
+) -> tuple[Tree, Tree, Tree]:
+    """Parameters and ``number`` made-up examples of which most have a finite gradient, by ``count``, and as many others."""
     near = jax.tree.map(lambda leaf: np.asarray(leaf + 0.1 * rng.normal(size=leaf.shape), leaf.dtype), params)
-    made = [_rows(rng, kind, examples, summed.micro) for kind in _KINDS]
+    made = [_rows(rng, kind, examples, number) for kind in _KINDS]
     if keyed:
-        made = [(rows, rng.integers(0, 1 << 32, (summed.micro, 2), dtype=np.uint32)) for rows in made]
-    found = {
-        (at, kind): int(np.sum(summed.contributions(where, rows)[1]))
-        for at, where in enumerate((near, params))
-        for kind, rows in enumerate(made)
-    }
+        made = [(rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) for rows in made]
+    found = {(at, kind): count(where, rows) for at, where in enumerate((near, params)) for kind, rows in enumerate(made)}
     at, kind = max(found, key=lambda key: found[key])
     if not found[at, kind]:
         raise InputError(
             "the loss has no finite gradient at any of the made-up examples (normal numbers, numbers from 0 to 1, zeros): it may "
             "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
         )
-    if summed.compiled in summed.recorded.tested:
-        return
-    where, rows, others = (near, params)[at], made[kind], made[kind - 1]
-    alone, places = _bits(summed, where, rows), np.arange(summed.micro)
-    orders = [places, np.roll(places, 1), places[::-1], *(rng.permutation(places) for _ in range(_ORDERS))]
-    halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
-    for order, kept in [*((order, np.ones(len(order), bool)) for order in orders), *halves]:
-        mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
-        if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
+    return (near, params)[at], made[kind], made[kind - 1]
+
+
+def _orders(places: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:
+    return [places, np.roll(places, 1), places[::-1], *(rng.permutation(places) for _ in range(_ORDERS))]
+
+
+def _check_products(gradients: Sequence[Gradient]) -> None:
+    """Raise ``InputError`` unless an accelerator's products of whole numbers in double precision are those of 64-bit integers.
+
+    They come from libraries that can be told to make them of less than double precision. Only the shapes of ``gradients`` are used.
+    """
+    rng = np.random.default_rng(0)
+    for inputs, values in {(one.inputs.shape, one.values.shape) for one in gradients if isinstance(one, Factors)}:
+        bits = 52 - math.ceil(math.log2(values[0]))  # that double precision can add up
+        large = (rng.integers(-(1 << size), 1 << size, shape) for size, shape in ((bits // 2, inputs), (bits - bits // 2, values)))
+        with jax.enable_x64(True):
+            exact = bool(_exact(*large))
+        if not exact:
             raise InputError(
-                f"on this machine the gradient of an example depends on its place in a microbatch of {summed.micro}, or on the "
-                "others: what one record contributes has no bound. Pass another microbatch; 1 works on each example alone."
+                "this accelerator does not add up whole numbers exactly in double precision, and the guarantee rests on that: its "
+                "libraries may be set to emulate it (CUBLAS_EMULATE_DOUBLE_PRECISION). Switch that off, or train on processors."
             )
-    summed.recorded.tested.add(summed.compiled)
+
+
+@jax.jit
+def _exact(inputs: Array, values: Array) -> Array:
+    return jnp.all(product(inputs.astype(float), values.astype(float)) == jnp.matmul(inputs, values))
 
 
 def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], examples: Tree, count: int) -> Tree:
@@ -86,14 +180,23 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
     return jax.tree.map(column, examples)
 
 
-def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
-    """All that the sum is made of, for each example, NaN equal to NaN."""
-    gradients, valid, found = summed.contributions(params, rows)
+@jax.jit
+def _differ(alone: Contributions, mixed: Contributions, order: Array, kept: Array) -> Array:
+    """Whether some ``kept`` example has other bits in the place that ``order`` gives it, of all that the sum is made of."""
+    found = [
+        jnp.any(_like(kept, b) & (a[order] != b) & ~(jnp.isnan(a) & jnp.isnan(b)))
+        for a, b in zip(_each(alone), _each(mixed), strict=True)
+    ]
+    return jnp.any(jnp.stack(found))
+
+
+def _each(contributions: Contributions) -> list[Array]:
+    """Arrays with a row for each example."""
+    gradients, valid, found = contributions
     turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
     multipliers = [how if how.inputs is None else how._replace(inputs=how.inputs.T) for how in found]
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, valid, multipliers))]
-    return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
+    return jax.tree.leaves((turned, valid, multipliers))
 
 
-def _like(kept: NDArray[np.bool], column: NDArray[Any]) -> NDArray[np.bool]:
+def _like(kept: Any, column: Any) -> Any:
     return kept.reshape(-1, *(1 for _ in column.shape[1:]))

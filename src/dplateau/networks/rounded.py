@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from dplateau.networks.device import accelerated
 from dplateau.networks.lattice import Lattice
 
 Array: TypeAlias = Any
@@ -116,14 +117,24 @@ def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
     match gradient:
         case Factors():
             assert how.inputs is not None
-            return jnp.matmul(how.inputs, integers, precision="highest")
+            return product(how.inputs, integers)
         case Rows(height=height):
             width = integers.shape[-1]
-            table = jnp.zeros((height, width), jnp.float64)
-            return table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width), mode="promise_in_bounds")
+            # Accelerators add integers in any order as they come; of other numbers they would have to find an order first.
+            whole = jnp.int64 if accelerated() else jnp.float64
+            table = jnp.zeros((height, width), whole)
+            added = table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width).astype(whole), mode="promise_in_bounds")
+            return added.astype(jnp.float64)
         case Formed():
-            # A product is faster than a sum over examples, and as exact.
-            return jnp.matmul(jnp.ones(len(integers)), _flat(integers), precision="highest")
+            if accelerated():
+                return jnp.sum(_flat(integers), axis=0)
+            # On processors a product is faster than a sum over examples, and as exact.
+            return product(jnp.ones(len(integers)), _flat(integers))
+
+
+def product(left: Array, right: Array) -> Array:
+    """The matrix product of whole numbers, exact where no sum has more than 53 bits."""
+    return jnp.matmul(left, right, precision="highest")
 
 
 def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dplateau.networks.device import accelerated
 from dplateau.networks.patches import Patches, patches_of
 from dplateau.networks.rounded import Factors, Formed, Gradient, Rows
 
@@ -143,11 +144,11 @@ class LookUp:
         return product.reshape(*self.places, -1)
 
     def footprint(self, places: int, outputs: int) -> int:
-        return places * (1 + 3 * outputs)
+        return places * (1 + 3 * outputs + accelerated() * places)
 
     def gradients(self, kept: Array, derivatives: Array) -> Gradient:
-        """The numbers, sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
-        return Rows(*jax.vmap(_added_up)(kept, derivatives), self.shape[0])
+        """The numbers, perhaps sorted, and the sum of the derivatives of each at its first place; zeros at the others."""
+        return Rows(*jax.vmap(_compared if accelerated() else _added_up)(kept, derivatives), self.shape[0])
 
     def arranged(self, total: Array) -> Array:
         return total
@@ -161,6 +162,13 @@ def _added_up(numbers: Array, derivatives: Array) -> tuple[Array, Array]:
     part = jnp.cumsum(first) - 1
     sums = jax.ops.segment_sum(derivatives[order], part, len(numbers), indices_are_sorted=True)
     return numbers, jnp.where(first[:, None], sums[part], 0)
+
+
+def _compared(numbers: Array, derivatives: Array) -> tuple[Array, Array]:
+    """The same by comparing all numbers: on GPUs the order of a sum by number depends on other examples, or on chance."""
+    equal = numbers[:, None] == numbers
+    first = jnp.argmax(equal, axis=1) == jnp.arange(len(numbers))
+    return numbers, jnp.matmul((equal & first[:, None]).astype(derivatives.dtype), derivatives, precision="highest")
 
 
 def _product(params: Any, shapes: list[tuple[int, ...]], position: int) -> Product | None:

@@ -45,10 +45,10 @@ def chunks(
         yield capacity, chunk_of(run, shape, arithmetic, average, generator, begin, end, length, records, counts)
 
 
-def chunk_length(run: Run, weights: int, each: float = 1.0) -> int:
+def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMBERS, products: int = _PRODUCTS) -> int:
     """Steps of a chunk: as many as fit the memory and the patience that a chunk may take, with ``each`` rows a record."""
     likely = math.ceil(each * run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
-    return max(1, min(_STEPS, _NUMBERS // (weights + likely), _PRODUCTS // (weights * likely), 1 << (run.steps - 1).bit_length()))
+    return max(1, min(_STEPS, numbers // (weights + likely), products // (weights * likely), 1 << (run.steps - 1).bit_length()))
 
 
 def chunk_of(

@@ -1,0 +1,262 @@
+"""The steps of a network on an accelerator: a chunk of them is one compiled call.
+
+To be called takes an accelerator as long as a step of a small network. So the records lie in its memory where they fit, and a loop
+that it has compiled goes through the microbatches of a chunk. An iteration adds up the gradients that the one before has computed,
+makes the step where they complete a batch, and computes the next ones. Thus gradients are arrays in memory before anything reads
+them, as between the functions of ``clipped_sums.py``: norm and sum are those of the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from dplateau.networks.checkpoint import interval
+from dplateau.networks.clipped_sums import with_noise
+from dplateau.networks.device import memory, repeatable
+from dplateau.networks.keys import draw_keys
+from dplateau.networks.lattice import Lattice
+from dplateau.networks.loop import Loop, Progress, Schedule, State, divisor, stepped
+from dplateau.networks.noise import Halves
+from dplateau.networks.recorded import RecordedLoss
+from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
+from dplateau.training.batches import Batches
+from dplateau.training.chunks import chunk_length, rounded_up, stretched
+
+Array: TypeAlias = Any
+Tree: TypeAlias = Any
+
+_NUMBERS, _PRODUCTS = 1 << 25, 1 << 36
+"""Numbers of noise that are drawn at once, and multiplications between two looks at the keyboard."""
+_RECORDS: Final = 0.4
+"""Part of the memory for records: they are there once more while made-up ones are tried."""
+_MORE: Final = 16
+"""One more microbatch in so many steps, for batches that are larger than most."""
+
+_FEW: Final = 16
+
+
+class Kind(NamedTuple):
+    """What distinguishes compiled loops."""
+
+    recorded: RecordedLoss
+    optimizer: optax.GradientTransformation | None
+    lattice: Lattice
+    dtype: Any
+    x64: bool
+
+
+class Plan(NamedTuple):
+    """The microbatches of a chunk, one after the other, with unused entries at the end.
+
+    There are ``count``. Microbatch k has the examples with the numbers ``records[rows[k]]`` and, where the loss takes them, the
+    keys ``keys[rows[k]]``. What is known of it when it is added up stands at k + 1, after one that has no example: ``used``, how
+    many of the examples count; ``steps``, the step of the chunk that it belongs to; whether it ``begins`` and ``ends`` it.
+    """
+
+    count: Any
+    records: Array
+    keys: Array | None
+    rows: Array
+    used: Array
+    steps: Array
+    begins: Array
+    ends: Array
+
+
+class Carry(NamedTuple):
+    """What an iteration hands to the next: sums in units, and the noisy number of finite gradients of the steps so far."""
+
+    state: State
+    gradients: list[Gradient]
+    sums: list[Array]
+    finite: Array
+
+
+def _run_chunk(
+    state: State, examples: Tree, frozen: Sequence[Array], plan: Plan, schedule: Schedule, noise: Halves, *, kind: Kind
+) -> tuple[State, list[Array], Array]:
+    """The state after the steps of a chunk, the sums of the last one without noise, and the noisy count of finite gradients.
+
+    ``noise`` has a row for each step, of each half. To be traced with 64 bits.
+    """
+    recorded, optimizer, lattice, dtype, x64 = kind
+    micro = plan.records.shape[1]
+
+    def gradients(params: Tree, k: Array) -> list[Gradient]:
+        index = plan.records[plan.rows[k]]
+        rows = jax.tree.map(lambda column: column.at[index].get(mode="promise_in_bounds"), examples)
+        with jax.enable_x64(x64):
+            return recorded.gradients(params, rows if plan.keys is None else (rows, plan.keys[plan.rows[k]]), frozen)
+
+    def body(k: Array, carry: Carry) -> Carry:
+        found, valid = multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
+        one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
+        one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
+        sums = [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
+        step = plan.steps[k]
+        drawn = (noise[0][step], noise[1][step])
+        mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, schedule.scales[step], dtype)
+        with jax.enable_x64(x64):
+            new = stepped(carry.state, mean, schedule.step_sizes[step], schedule.weights[step], optimizer=optimizer)
+        ends = plan.ends[k]
+        state = jax.tree.map(lambda after, before: jnp.where(ends, after, before), new, carry.state)
+        return Carry(state, gradients(state.params, k), sums, carry.finite + jnp.where(ends, count, 0.0))
+
+    none = jax.eval_shape(lambda: gradients(state.params, jnp.int32(0)))
+    leaves = jax.tree.leaves(state.params)
+    first = Carry(
+        state,
+        jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), none),
+        [*(jnp.zeros(leaf.size) for leaf in leaves), jnp.zeros(1)],
+        jnp.zeros(()),
+    )
+    last = jax.lax.fori_loop(0, plan.count + 1, body, first)
+    return last.state, last.sums, last.finite
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratedLoop(Loop):
+    """The loop of one process that has an accelerator."""
+
+    ahead: list[Plan] = field(default_factory=list[Plan])
+
+    @cached_property
+    def held(self) -> Tree | None:
+        """The records in the accelerator's memory; None where they are taken from the host's, a chunk at a time."""
+        columns = jax.tree.leaves(self.summed.examples)
+        fits = sum(column.nbytes for column in columns) <= memory() * _RECORDS
+        return jax.device_put(self.summed.examples) if fits else None
+
+    @cached_property
+    def room(self) -> int:
+        every = self.checkpoint and interval(self.run, self.checkpoint.every)
+        most = chunk_length(self.run, self.weights, numbers=_NUMBERS, products=_PRODUCTS)
+        if self.held is None:
+            batch = self.summed.micro * sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
+            most = max(1, min(most, int(memory() * _RECORDS / 2 / (2 * batch))))
+        return divisor(math.gcd(every or 0, self.validation.every if self.validation else 0), most)
+
+    @property
+    def kind(self) -> Kind:
+        """That of the compiled loop."""
+        summed = self.summed
+        return Kind(summed.recorded, self.optimizer, self.lattice, summed.dtype, summed.x64)
+
+    def sums_of(self, state: State, examples: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
+        """What the compiled loop adds up for the first ``used`` of a microbatch of made-up examples, as many as there are records.
+
+        With keys, ``examples`` are pairs of examples and keys.
+        """
+        examples, keys = examples if self.keyed else (examples, None)
+        plan = self._packed(Batches(index, np.array([len(index)], np.int32)), None if keys is None else keys[index])
+        plan = plan._replace(used=np.minimum(plan.used, np.int32(used)))
+        examples, plan = self._gathered(examples, plan) if self.held is None else (_repeated(examples, count=self.own), plan)
+        schedule = self._stretched(Schedule(*(np.zeros(1) for _ in Schedule._fields)))
+        with jax.enable_x64(True):
+            nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
+            sums = self._compiled(state, examples, plan, schedule, (nothing, nothing))[1]
+        return np.concatenate(jax.device_get(sums))
+
+    def shapes(self, params: Tree, examples: Tree) -> list[Gradient]:
+        """Gradients of which only shapes and types are known."""
+        summed = self.summed
+        return jax.eval_shape(lambda: summed.recorded.gradients(params, examples, summed.frozen))
+
+    def _compiled(self, state: State, examples: Tree, plan: Plan, schedule: Schedule, noise: Halves) -> Any:
+        run = repeatable(_run_chunk, "kind", way=self.summed.way)
+        return run(state, examples, self.summed.frozen, plan, schedule, noise, kind=self.kind)
+
+    def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
+        run, begin = self.run, reached.ledger.done
+        if self.progress is not None:
+            self.progress(begin, run.steps)
+        plan = self.ahead.pop() if self.ahead else self._next(plans, begin, end)
+        how = self.schedule(begin, end)
+        schedule, examples = self._stretched(how), self.held
+        noise = self.noise.rows(schedule.deviations)
+        if examples is None:
+            examples, plan = self._gathered(self.summed.examples, plan)
+        with jax.enable_x64(True):
+            state, _, found = self._compiled(reached.state, examples, plan, schedule, noise)
+        drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
+        if after > end:  # while the accelerator is at work
+            self.ahead.append(self._next(plans, end, after))
+        each = self.lattice.tally
+        self.finite.add(float(found) / each, math.sqrt((how.deviations**2).sum()) / each, float(how.sizes.sum()))
+        self.check(state, end)
+        return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), drawn)
+
+    def _stretched(self, schedule: Schedule) -> Schedule:
+        """In arrays of the largest size, and of the types in which steps multiply with them."""
+        longer = Schedule(*(stretched(one, self.room) for one in schedule))
+        dtype = self.summed.dtype
+        return longer._replace(step_sizes=longer.step_sizes.astype(dtype), weights=longer.weights.astype(dtype))
+
+    def _next(self, plans: Iterator[Batches] | None, begin: int, end: int) -> Plan:
+        """The microbatches of the next chunk, and their keys."""
+        if plans is not None:
+            batch = next(plans)
+        else:  # One list for all steps, unless their keys differ.
+            everybody = np.arange(self.own, dtype=np.int32)
+            records = np.tile(everybody, end - begin) if self.keyed else everybody
+            batch = Batches(records, np.full(end - begin, self.own, np.int32))
+        return self._packed(batch, draw_keys(self.generator, int(batch.counts.sum())) if self.keyed else None)
+
+    def _packed(self, batch: Batches, keys: NDArray[np.uint32] | None) -> Plan:
+        """Batches as rows of microbatches."""
+        micro, counts = self.summed.micro, batch.counts
+        parts = np.maximum(1, -(-counts // micro))
+        firsts, count, usual = np.cumsum(parts) - parts, int(parts.sum()), -(-self.summed.usual // micro)
+        steps = np.repeat(np.arange(len(counts), dtype=np.int32), parts)
+        number = np.arange(count) - firsts[steps]  # of a microbatch in its batch
+        length = _rounded_up(max(count, self.room * usual + self.room // _MORE))
+        if self.run.is_full_batch and keys is None:
+            rows, height, places = number, usual, np.arange(len(batch.records))
+        else:
+            rows, height = np.arange(count), length
+            places = np.arange(len(batch.records)) + np.repeat(firsts * micro - (np.cumsum(counts) - counts), counts)
+
+        def filled(values: NDArray[Any]) -> NDArray[Any]:
+            room = np.zeros((height * micro, *values.shape[1:]), values.dtype)
+            room[places] = values
+            return room.reshape(height, micro, *values.shape[1:])
+
+        def late(values: NDArray[Any]) -> NDArray[Any]:
+            return stretched(np.append(np.zeros(1, values.dtype), values), length + 1)
+
+        return Plan(
+            count=np.int32(count),
+            records=filled(batch.records),
+            keys=None if keys is None else filled(keys),
+            rows=stretched(rows.astype(np.int32), length + 1),
+            used=late(np.clip(counts[steps] - number * micro, 0, micro).astype(np.int32)),
+            steps=late(steps),
+            begins=late(number == 0),
+            ends=late(number == parts[steps] - 1),
+        )
+
+    def _gathered(self, examples: Tree, plan: Plan) -> tuple[Tree, Plan]:
+        """The examples of a chunk, in the order in which it takes them."""
+        index = plan.records.reshape(-1)
+        own = np.arange(index.size, dtype=np.int32).reshape(plan.records.shape)
+        return jax.tree.map(lambda column: column.take(index, 0), examples), plan._replace(records=own)
+
+
+@partial(jax.jit, static_argnames="count")
+def _repeated(examples: Tree, *, count: int) -> Tree:
+    return jax.tree.map(lambda column: column[jnp.arange(count) % len(column)], examples)
+
+
+def _rounded_up(size: int) -> int:
+    """One of few sizes, so that few loops are compiled."""
+    return 1 << (size - 1).bit_length() if size < _FEW else rounded_up(size)

@@ -1,0 +1,53 @@
+"""What is different where the gradients are computed by an accelerator, and not by the processors of the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import jax
+
+_MICROBATCH: Final = 0.25
+"""Part of an accelerator's memory for what a microbatch is turned into."""
+_BYTES: Final = 16
+"""Of each number of a microbatch: in the precision of the weights, twice, and as a whole number."""
+
+_REPEATABLE: Final = {"xla_gpu_exclude_nondeterministic_ops": True}
+"""GPUs have operations whose result depends on the order in which their threads end; these are left out."""
+_WAYS: Final = (
+    _REPEATABLE,
+    {**_REPEATABLE, "xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0},
+    {**_REPEATABLE, "xla_gpu_triton_gemm_any": True, "xla_gpu_cublas_fallback": False},
+)
+"""Ways to compile matrix products: the fastest, or all by one library. Each may split the sum of some places of a large product."""
+
+
+def accelerated() -> bool:
+    """Whether an accelerator computes."""
+    return jax.default_backend() != "cpu"
+
+
+def memory() -> float:
+    """Bytes of the accelerator that this process may use; infinite where it does not tell."""
+    stats = jax.local_devices()[0].memory_stats()
+    return float((stats or {}).get("bytes_limit", math.inf))
+
+
+def largest_microbatch(footprint: int) -> int:
+    """Examples of so many numbers each for which an accelerator has the memory."""
+    room = memory() * _MICROBATCH / (_BYTES * footprint)
+    return 1 << 31 if math.isinf(room) else max(1, int(room))
+
+
+def ways() -> int:
+    """In how many ways functions of examples can be compiled."""
+    return len(_WAYS) if jax.default_backend() == "gpu" else 1
+
+
+@cache
+def repeatable(function: Callable[..., Any], *static: str, way: int = 0) -> Callable[..., Any]:
+    """The compiled function, which gives the same bits every time that it is called with the same arguments."""
+    options = _WAYS[way] if jax.default_backend() == "gpu" else None
+    return jax.jit(function, static_argnames=static, compiler_options=options)

@@ -1,0 +1,269 @@
+"""What is done otherwise where an accelerator computes, run on processors that pass for one.
+
+On a machine that has one, most tests of this folder use it.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from dplateau.networks import Checkpoint, Validation, accelerated, device, probes, train_network
+from dplateau.networks.accelerated import AcceleratedLoop
+from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.engine import _prepared
+from dplateau.networks.lattice import lattice_of
+from dplateau.networks.noise import Noise
+from dplateau.networks.recorded import record
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
+from dplateau.training import TrainingDiverged
+
+from .small import N, data, flat, loss, run_of, run_with_optimizer, seeded, start
+
+SAMPLINGS = (Poisson(6.0), FixedSize(7), RandomAllocation(6.5), Cyclic((5, 15, 20)), Shuffled(9), OnePass(1), FullBatch())
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """Without noise, so that an accelerator's training can be compared with that of processors. No library can be asked for it."""
+    monkeypatch.setattr(Noise, "steps", lambda self, deviations: iter([_none(self)] * len(deviations)))
+    monkeypatch.setattr(Noise, "rows", lambda self, deviations: tuple(np.stack([one] * len(deviations)) for one in _none(self)))
+
+
+def _none(noise):
+    return (np.zeros(-(-noise._entries // 2)),) * 2
+
+
+def trained(monkeypatch, where, *arguments, **options):
+    """What is released by a training there, from batches that are the same everywhere."""
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: where)
+        batches = []
+        called = accelerated.AcceleratedLoop._packed
+        patch.setattr(AcceleratedLoop, "_packed", lambda self, *given: batches.append(given[0]) or called(self, *given))
+        result = train_network(*arguments, generator=seeded(), **options)
+        assert bool(batches) == (where == "gpu")
+        return result
+
+
+def words_loss(params, example):
+    words, x = example
+    return jnp.sum(params["table"][words] @ params["w"] * x)
+
+
+def words_data():
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 3, (N, 7)).astype(np.int32), rng.normal(size=N).astype(np.float32)
+
+
+def words_start():
+    rng = np.random.default_rng(2)
+    return {"table": rng.normal(size=(5, 4)).astype(np.float32), "w": rng.normal(size=(4, 2)).astype(np.float32)}
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("microbatch", [None, 4])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.kind)
+def test_the_compiled_loop_takes_the_steps_of_the_other_loop(sampling, microbatch, monkeypatch):
+    rng = np.random.default_rng(3)
+    run = run_of(sampling=sampling, step_size=rng.uniform(0.01, 0.4, 24), noise_multiplier=rng.uniform(1, 3, 24))
+    # Batches are drawn between the noise of one step and the next: with full batches nothing else is drawn.
+    there, here = (trained(monkeypatch, where, run, loss, start(), data(), microbatch=microbatch) for where in ("gpu", "cpu"))
+    np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(flat(here.params), flat(start()), atol=1e-2)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("microbatch", [None, 3])
+def test_optimizers_averages_tables_and_frozen_leaves(microbatch, monkeypatch):
+    run = run_with_optimizer(sampling=Poisson(6.0))
+    options = {"optimizer": optax.adam(0.05), "average": 0.5, "microbatch": microbatch}
+    for trainable in (None, {"table": True, "w": False}):
+        there, here = (
+            trained(monkeypatch, where, run, words_loss, words_start(), words_data(), trainable=trainable, **options)
+            for where in ("gpu", "cpu")
+        )
+        np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(flat(there.last), flat(here.last), rtol=1e-3, atol=1e-4)
+        assert not np.allclose(flat(there.params), flat(there.last))
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("sampling", [Poisson(6.0), FullBatch()], ids=lambda s: s.kind)
+def test_random_keys_belong_to_their_examples(sampling, monkeypatch):
+    dropped = lambda p, e, key: loss(p, (e[0] * jax.random.bernoulli(key, 0.5, e[0].shape), e[1]))  # noqa: E731
+    run = run_of(sampling=sampling, steps=1)
+    there, here = (trained(monkeypatch, where, run, dropped, start(), data(), rng=True, microbatch=4) for where in ("gpu", "cpu"))
+    np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_the_noise_is_chacha20s_and_has_the_scale_that_the_run_states():
+    rng = np.random.default_rng(4)
+    silent = lambda params, example: jnp.sum(params["w"]) * jnp.sum(example)  # noqa: E731
+    params = {"w": np.zeros((40, 50), np.float32)}
+    run = run_of(steps=12, noise_multiplier=rng.uniform(0.5, 5, 12), step_size=rng.uniform(0.1, 1, 12))
+    seen = [flat(params)]
+    watch = Validation(lambda params: seen.append(flat(params)) or 0.0, 4, "no data")
+    result = train_network(run, silent, params, np.zeros(N, np.float32), generator=seeded(5), validation=watch)
+    scale = np.sqrt(np.add.reduceat((np.asarray(run.step_size) * np.asarray(run.noise_multiplier)) ** 2, [0, 4, 8]))
+    noise = np.diff(np.array(seen, np.float64), axis=0) / (scale * run.clip_norm / 6.0)[:, None]
+    assert result.generator.algorithm == "ChaCha20"
+    np.testing.assert_allclose(noise.std(axis=1), 1, atol=6 / np.sqrt(2 * 2_000))
+    assert abs(np.corrcoef(noise) - np.eye(3)).max() < 6.5 / np.sqrt(2_000)
+
+
+@pytest.mark.usefixtures("accelerator", "quiet")
+def test_records_that_do_not_fit_its_memory_are_taken_a_chunk_at_a_time(monkeypatch):
+    run = run_of(steps=40, sampling=Cyclic(9))  # chunks of other lengths draw other random batches
+    whole = train_network(run, loss, start(), data(), generator=seeded())
+    size = sum(column.nbytes for column in data())
+    monkeypatch.setattr(device, "memory", lambda: (size - 1) / accelerated._RECORDS)
+    monkeypatch.setattr(accelerated, "memory", device.memory)
+    parts = train_network(run, loss, start(), data(), generator=seeded(), microbatch=8)
+    assert loop_of(run).held is None
+    assert loop_of(run).room < 40
+    np.testing.assert_allclose(flat(parts.params), flat(whole.params), rtol=1e-4, atol=1e-5)
+
+
+def loop_of(run, **changes):
+    nothing = dict.fromkeys(
+        (
+            "groups",
+            "optimizer",
+            "trainable",
+            "generator",
+            "microbatch",
+            "workers",
+            "checkpoint",
+            "validation",
+            "progress",
+            "cluster",
+        )
+    )
+    given = {"run": run, "loss": loss, "params": start(), "examples": data(run.n), "rng": False, "average": 0.0, **nothing}
+    return _prepared(**{**given, **changes})[0]
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_a_microbatch_fits_its_memory(monkeypatch):
+    run = run_of(n=2_000, sampling=FullBatch())
+    loop = loop_of(run)
+    assert loop.summed.micro == 2_000
+    size = device._BYTES * loop.summed.recorded.footprint * 100 / device._MICROBATCH
+    monkeypatch.setattr(device, "memory", lambda: size)
+    assert 64 <= loop_of(run).summed.micro <= 104
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(tmp_path):
+    """Batches of the next chunk are drawn while the steps of one are taken: the checkpoint must not count them."""
+    run, path = run_of(steps=24), tmp_path / "run.checkpoint"
+    whole = train_network(run, loss, start(), data(), generator=seeded(), validation=Validation(lambda _: 0.0, 4, "no data"))
+
+    def killed(params):
+        killed.left -= 1
+        if not killed.left:
+            raise OSError
+        return 0.0
+
+    killed.left = 4
+    with pytest.raises(OSError):
+        train_network(
+            run,
+            loss,
+            start(),
+            data(),
+            generator=seeded(),
+            checkpoint=Checkpoint(path, 4),
+            validation=Validation(killed, 4, "no data"),
+        )
+    again = train_network(
+        run,
+        loss,
+        start(),
+        data(),
+        generator=seeded(),
+        checkpoint=Checkpoint(path, 4),
+        validation=Validation(lambda _: 0.0, 4, "no data"),
+    )
+    np.testing.assert_array_equal(flat(again.params), flat(whole.params))
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_gradients_that_are_never_finite_end_the_run():
+    broken = lambda params, example: loss(params, example) * jnp.where(example[1] > -9.0, jnp.inf, 1.0)  # noqa: E731
+    with pytest.raises((TrainingDiverged, InputError), match="finite"):
+        train_network(run_of(n=2_000, sampling=FullBatch(), steps=60), broken, start(), data(2_000))
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("wrong", ["place", "neighbours"])
+def test_contributions_that_depend_on_others_are_refused_before_the_first_step(wrong, monkeypatch):
+    exact = accelerated.multipliers
+
+    def bent(gradients, used, lattice):
+        found, valid = exact(gradients, used, lattice)
+        by = jnp.arange(len(used)) if wrong == "place" else 1000 * jnp.sum(gradients[0].values) % 1
+        return [one._replace(values=one.values * (1 - 2.0**-20 * by)) for one in found], valid
+
+    monkeypatch.setattr(accelerated, "multipliers", bent)
+    assert device.ways() > 1
+    with pytest.raises(InputError, match="depends on its place"):
+        train_network(run_of(n=39), lambda p, e: loss(p, e), start(), data(39))
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert train_network(run_of(n=39), lambda p, e: loss(p, e), start(), data(39)).steps == 24
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
+    monkeypatch.setattr(probes, "product", lambda a, b: a @ b * (1 + 2.0**-50))
+    probes._exact.clear_cache()
+    with pytest.raises(InputError, match="does not add up whole numbers exactly"):
+        train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38))
+    monkeypatch.undo()
+    probes._exact.clear_cache()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38)).steps == 24
+
+
+def test_sums_by_number_are_the_same_by_comparison(monkeypatch):
+    params = jax.tree.map(jnp.asarray, words_start())
+    run = run_of()
+    batch = np.random.default_rng(3).permutation(N)[:29].astype(np.int32)
+
+    def found():
+        traced = record(lambda p, e: words_loss(p, e), params, jax.tree.map(lambda column: column[0], words_data()))
+        return ClippedSums(run, traced, params, words_data(), lattice_of(run, 28), 8, 1)(params, batch)
+
+    here = found()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    there = found()
+    assert there[-1] == here[-1]
+    np.testing.assert_allclose(there, here, rtol=0, atol=29 * 2.0**7)  # sums of equal words are rounded otherwise
+    assert abs(here).max() > 2.0**26
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_place(monkeypatch):
+    used, called = [], AcceleratedLoop.sums_of
+
+    def bent(self, state, examples, index, count):
+        used.append(self.summed.way)
+        found = called(self, state, examples, index, count)
+        return found + (self.summed.way == 0) * (index[0] == 0)
+
+    monkeypatch.setattr(AcceleratedLoop, "sums_of", bent)
+    loop = loop_of(run_of(n=36))
+    assert loop.summed.way == 1
+    assert {0, 1} <= set(used)
+    assert loop_of(run_of(n=36)).summed.way == 1  # known
