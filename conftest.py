@@ -11,6 +11,8 @@ import pytest
 
 # Libraries read these when they are imported. Tests run side by side already: threads of linear algebra would wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Many tests compare bits, noise and precision with what processors give. JAX_PLATFORMS=cuda runs them on a GPU all the same.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # What JAX has compiled is kept for the next time, and for processes that tests start. Delete the folder to compile again.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -105,6 +105,15 @@ def test_random_keys_belong_to_their_examples(sampling, monkeypatch):
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("quiet")
+def test_double_precision(monkeypatch):
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), (start(), data()))
+        there, here = (trained(monkeypatch, where, run_of(), loss, *wide) for where in ("gpu", "cpu"))
+        np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-6, atol=1e-7)
+    assert there.dtype == "float64"
+
+
 @pytest.mark.usefixtures("accelerator")
 def test_the_noise_is_chacha20s_and_has_the_scale_that_the_run_states():
     rng = np.random.default_rng(4)

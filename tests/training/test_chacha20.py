@@ -88,6 +88,30 @@ def test_an_accelerator_draws_by_chacha20_with_a_fresh_key_for_every_chunk():
 
 
 @pytest.mark.usefixtures("on_an_accelerator")
+def test_the_noise_of_a_whole_chunk_has_a_row_of_fresh_numbers_for_each_step():
+    generator, deviations = SecureGenerator(), 2.0 ** np.array([20, 28, 0])
+    noise = Noise(generator, 2001)
+    rows = [np.asarray(half) for _ in range(2) for half in noise.rows(deviations)]
+    assert generator.drawn == 8  # two keys of four words
+    assert all((half.shape, half.dtype) == ((3, 1001), np.float64) for half in rows)
+    numbers = np.stack(rows)
+    assert (numbers == np.rint(numbers)).all()
+    assert (numbers % 2 == 1).any()
+    assert (numbers[:, 1] % 2 == 1).mean() > 0.4  # single precision would round numbers of 2^28 to multiples of 16
+    np.testing.assert_allclose(numbers.std(axis=(0, 2)) / deviations, [1, 1, np.sqrt(13 / 12)], atol=6 / np.sqrt(2 * 4004))
+    large = numbers[:, 1].ravel()
+    assert np.unique(large).size > large.size - 5
+
+
+@pytest.mark.usefixtures("on_an_accelerator")
+def test_steps_drawn_one_by_one_and_together_have_numbers_in_double_precision():
+    for halves in Noise(SecureGenerator(), 2001).steps(np.full(2, 2.0**28)):
+        numbers = np.concatenate(halves)
+        assert numbers.dtype == np.float64
+        assert (numbers % 2 == 1).mean() > 0.4
+
+
+@pytest.mark.usefixtures("on_an_accelerator")
 def test_a_seeded_accelerator_is_the_same_again_and_says_that_its_key_is_fixed():
     found = [np.stack(next(Noise(SecureGenerator(insecure_seed=3), 99).steps([1e6]))) for _ in range(2)]
     np.testing.assert_array_equal(*found)

@@ -37,12 +37,12 @@ Tree: TypeAlias = Any
 
 _NUMBERS, _PRODUCTS = 1 << 25, 1 << 36
 """Numbers of noise that are drawn at once, and multiplications between two looks at the keyboard."""
-_RECORDS: Final = 0.4
+_RECORDS: Final = 0.3
 """Part of the memory for records: they are there once more while made-up ones are tried."""
 _MORE: Final = 16
 """One more microbatch in so many steps, for batches that are larger than most."""
-
 _FEW: Final = 16
+"""Microbatches below which sizes of chunks are powers of two."""
 
 
 class Kind(NamedTuple):
@@ -126,7 +126,7 @@ def _run_chunk(
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedLoop(Loop):
-    """The loop of one process that has an accelerator."""
+    """The loop of one process that has an accelerator; ``ahead`` has the next microbatches, if they are drawn already."""
 
     ahead: list[Plan] = field(default_factory=list[Plan])
 
@@ -189,7 +189,7 @@ class AcceleratedLoop(Loop):
         with jax.enable_x64(True):
             state, _, found = self._compiled(reached.state, examples, plan, schedule, noise)
         drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
-        if after > end:  # while the accelerator is at work
+        if after > end:  # While the accelerator is at work. These are no numbers that anybody sees, as those of the noise are.
             self.ahead.append(self._next(plans, end, after))
         each = self.lattice.tally
         self.finite.add(float(found) / each, math.sqrt((how.deviations**2).sum()) / each, float(how.sizes.sum()))
@@ -254,6 +254,7 @@ class AcceleratedLoop(Loop):
 
 @partial(jax.jit, static_argnames="count")
 def _repeated(examples: Tree, *, count: int) -> Tree:
+    """``count`` examples, the same ones again and again."""
     return jax.tree.map(lambda column: column[jnp.arange(count) % len(column)], examples)
 
 

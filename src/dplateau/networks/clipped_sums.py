@@ -29,7 +29,6 @@ from dplateau.spec.schedule import largest
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
-Contributions: TypeAlias = tuple[list[Gradient], Array, list[Multipliers]]
 
 _CACHED: Final = 1 << 21
 """Numbers of a microbatch of a few examples that fit a processor's cache."""
@@ -66,8 +65,11 @@ class ClippedSums:
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
         self.usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
         share = -(-self.usual // self._workers)
-        fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST) if cpu else largest_microbatch(footprint)
-        fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint) if cpu else fits
+        if cpu:
+            fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST)
+            fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint)
+        else:
+            fits = largest_microbatch(footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
@@ -126,7 +128,9 @@ class ClippedSums:
         """As many as a microbatch has, with zeros at the end."""
         return np.concatenate([some, np.zeros((self.micro - len(some), *some.shape[1:]), some.dtype)])
 
-    def contributions(self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None) -> Contributions:
+    def contributions(
+        self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
+    ) -> tuple[list[Gradient], Array, list[Multipliers]]:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
         used = np.ones(self.micro, bool) if used is None else used
         with jax.enable_x64(self.x64):  # Every thread has to be told.

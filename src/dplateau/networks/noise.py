@@ -1,7 +1,7 @@
 """The noise of a network's steps, in whole units of its lattice.
 
 On processors the random words come from ``SecureGenerator``. An accelerator makes them itself, by ChaCha20: the generator gives a
-fresh key for every chunk of steps, and the number of the step in its chunk is the nonce, or that of the first of all.
+fresh key for every chunk of steps, and the number of the step in its chunk is the nonce, or 0 where all are drawn at once.
 """
 
 from __future__ import annotations
@@ -50,23 +50,22 @@ class Noise:
         """
         key = self._generator.key() if self._on_device else None
         for number, deviation in enumerate(deviations):
-            if key is not None:
-                first, second = self._drawn(key, number, np.array([deviation]))
-                yield first[0], second[0]
-            else:
-                with jax.enable_x64(True):
+            with jax.enable_x64(True):
+                if key is None:
                     noise = jax.block_until_ready(_rounded(self._generator.normal_words(self._entries, self._memory), deviation))
-                yield noise
+                else:
+                    noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), pairs=self._pairs), deviation)
+            yield noise
 
     def rows(self, deviations: NDArray[np.float64]) -> Halves:
-        """The noise of all steps of a chunk, drawn by an accelerator: a row for each step."""
-        return self._drawn(self._generator.key(), 0, deviations)
-
-    def _drawn(self, key: NDArray[np.uint32], number: int, deviations: NDArray[np.float64]) -> Halves:
-        pairs = -(-self._entries // 2)
+        """The noise of all steps of a chunk, drawn by an accelerator at once: a row for each step in each half."""
         with jax.enable_x64(True):
-            words = _words(key, np.array([number, 0, 0], np.uint32), pairs=pairs * len(deviations))
-            return _rounded(words.reshape(WORDS, len(deviations), pairs), deviations[:, None])
+            words = _drawn(self._generator.key(), np.zeros(3, np.uint32), pairs=self._pairs * len(deviations))
+            return _rounded_rows(words, deviations)
+
+    @property
+    def _pairs(self) -> int:
+        return -(-self._entries // 2)
 
 
 @jax.jit
@@ -75,7 +74,13 @@ def _rounded(words: Array, deviation: Array) -> Halves:
     return jnp.rint(first * deviation), jnp.rint(second * deviation)
 
 
+@jax.jit
+def _rounded_rows(words: Array, deviations: Array) -> Halves:
+    first, second = (half.reshape(len(deviations), -1) for half in normals(words))
+    return jnp.rint(first * deviations[:, None]), jnp.rint(second * deviations[:, None])
+
+
 @partial(jax.jit, static_argnames="pairs")
-def _words(key: Array, nonce: Array, *, pairs: int) -> Array:
+def _drawn(key: Array, nonce: Array, *, pairs: int) -> Array:
     """Random words, shape (3, pairs); a function of its own, so that no compiler makes them where they are used, several times."""
     return random_words(key, nonce, WORDS * pairs).reshape(WORDS, pairs)

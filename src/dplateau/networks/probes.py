@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.networks.accelerated import AcceleratedLoop
-from dplateau.networks.clipped_sums import ClippedSums, Contributions
+from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.device import accelerated, ways
 from dplateau.networks.loop import State
 from dplateau.networks.rounded import Factors, Gradient, product
@@ -60,12 +60,11 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
-        alone = summed.contributions(where, rows)
+        alone = _bits(summed, where, rows)
         for order, kept in tries:
             mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
-            with jax.enable_x64(True):
-                if _differ(alone, summed.contributions(where, mixed), order, kept):
-                    return False
+            if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
+                return False
         return True
 
     _find_way(summed, (), same)
@@ -180,23 +179,14 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
     return jax.tree.map(column, examples)
 
 
-@jax.jit
-def _differ(alone: Contributions, mixed: Contributions, order: Array, kept: Array) -> Array:
-    """Whether some ``kept`` example has other bits in the place that ``order`` gives it, of all that the sum is made of."""
-    found = [
-        jnp.any(_like(kept, b) & (a[order] != b) & ~(jnp.isnan(a) & jnp.isnan(b)))
-        for a, b in zip(_each(alone), _each(mixed), strict=True)
-    ]
-    return jnp.any(jnp.stack(found))
-
-
-def _each(contributions: Contributions) -> list[Array]:
-    """Arrays with a row for each example."""
-    gradients, valid, found = contributions
+def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
+    """All that the sum is made of, for each example, NaN equal to NaN."""
+    gradients, valid, found = summed.contributions(params, rows)
     turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
     multipliers = [how if how.inputs is None else how._replace(inputs=how.inputs.T) for how in found]
-    return jax.tree.leaves((turned, valid, multipliers))
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, valid, multipliers))]
+    return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
 
 
-def _like(kept: Any, column: Any) -> Any:
+def _like(kept: NDArray[np.bool], column: NDArray[Any]) -> NDArray[np.bool]:
     return kept.reshape(-1, *(1 for _ in column.shape[1:]))
