@@ -16,6 +16,7 @@ from dplateau.networks.accelerated import AcceleratedLoop
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.engine import _prepared
 from dplateau.networks.lattice import lattice_of
+from dplateau.networks.loop import State
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
@@ -97,12 +98,42 @@ def test_optimizers_averages_tables_and_frozen_leaves(microbatch, monkeypatch):
 
 
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("sampling", [Poisson(6.0), FullBatch()], ids=lambda s: s.kind)
-def test_random_keys_belong_to_their_examples(sampling, monkeypatch):
+@pytest.mark.parametrize(("sampling", "steps"), [(Poisson(6.0), 1), (Cyclic(9), 5), (FullBatch(), 5)], ids=str)
+def test_random_keys_belong_to_their_examples(sampling, steps, monkeypatch):
     dropped = lambda p, e, key: loss(p, (e[0] * jax.random.bernoulli(key, 0.5, e[0].shape), e[1]))  # noqa: E731
-    run = run_of(sampling=sampling, steps=1)
+    run = run_of(sampling=sampling, steps=steps)
     there, here = (trained(monkeypatch, where, run, dropped, start(), data(), rng=True, microbatch=4) for where in ("gpu", "cpu"))
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
+
+
+HARD = np.array([1.0, 1e-30, 1e-38, 1e18, 1e38, np.inf, np.nan, 0.0, -1.0, 3e5])
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", ["dense", "words"])
+def test_removing_any_record_moves_the_sum_of_the_compiled_loop_by_at_most_the_clip_norm(case, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        params, examples = (start(), data()) if case == "dense" else (words_start(), words_data())
+        params = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), params)
+        examples = jax.tree.map(lambda one: one.astype(dtype) if one.dtype == np.float32 else one, examples)
+        run = run_of(sampling=FullBatch(), clip_norm=0.3)
+        loop = loop_of(run, loss=loss if case == "dense" else words_loss, params=params, examples=examples)
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = examples[0] if case == "dense" else examples[1]
+            numbers[: len(HARD)] = (numbers[: len(HARD)].T * HARD.astype(dtype)).T
+        state, everybody = State(params, (), ()), np.arange(N, dtype=np.int32)
+        rng, whole, lengths = np.random.default_rng(5), loop.sums_of(State(params, (), ()), examples, everybody, N), []
+        assert (whole == np.rint(whole)).all()
+        for record in range(N):
+            order = np.append(rng.permutation(np.delete(everybody, record)), record).astype(np.int32)
+            moved = whole - loop.sums_of(state, examples, order, N - 1)
+            lengths.append(sum(int(entry) ** 2 for entry in moved))  # Exact: Python's integers.
+            np.testing.assert_array_equal(moved, loop.sums_of(state, examples, np.roll(order, 1), 1))
+        assert max(lengths) <= 4**loop.lattice.bits
+        assert max(lengths) > 0.99 * 4**loop.lattice.bits
+        assert lengths[5] == lengths[6] == 0  # Not finite.
+        assert lengths[7] >= loop.lattice.tally**2  # Zeros: finite, and counted.
 
 
 @pytest.mark.usefixtures("quiet")

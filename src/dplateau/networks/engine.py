@@ -149,13 +149,13 @@ def train_network(
         Examples at a time; memory grows with it, the result does not depend on it but for the rounding of gradients. By default as
         many as fit a processor's cache.
     workers : int, optional
-        Threads that share a batch; by default as many as there are processors and work for them, and one on accelerators.
+        Threads that share a batch; by default as many as there are processors and work for them. Accelerators have none.
     checkpoint : Checkpoint, optional
         Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on.
     validation : Validation, optional
         Scores on public data.
     progress : callable, optional
-        Called with the steps done and their total.
+        Called with the steps done and their total: before each step, on accelerators before each of their calls.
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
