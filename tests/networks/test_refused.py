@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +15,12 @@ import optax
 import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.extend.core import Primitive
 
 from dplateau.networks import clipped_sums, train_network
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.lattice import lattice_of
+from dplateau.networks.primitives import check_primitives
 from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError, Poisson
 from dplateau.training import TrainingDiverged
@@ -108,6 +112,16 @@ def test_ordinary_losses_are_not_refused():
         return jax.scipy.special.logsumexp(x) - jax.nn.log_softmax(x)[0] + jax.scipy.special.gammaln(x**2 + 1).sum()
 
     assert record(ordinary, W, E4).unused == ()
+
+
+def test_operations_that_jax_numpy_makes_for_itself_are_allowed_and_those_of_others_are_not():
+    theirs = type("SearchSorted", (), {"__module__": "jax._src.numpy.hijax"})()
+    others = type("SearchSorted", (), {"__module__": "somebody.numpy"})()
+    for made, allowed in ((theirs, True), (others, False)):
+        primitive = Primitive("call_hi_primitive")
+        equation = SimpleNamespace(primitive=primitive, effects=(), params={"_prim": made}, invars=(), outvars=())
+        with nullcontext() if allowed else pytest.raises(InputError, match="call_hi_primitive"):
+            check_primitives(SimpleNamespace(eqns=[equation]))
 
 
 RUNNING = """
