@@ -11,7 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from dplateau.networks import Checkpoint, Validation, accelerated, device, probes, train_network
+from dplateau import PrivateLogisticRegression
+from dplateau.networks import Checkpoint, Validation, accelerated, device, train_network
 from dplateau.networks.accelerated import AcceleratedLoop
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.engine import _prepared
@@ -20,7 +21,7 @@ from dplateau.networks.loop import State
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
-from dplateau.training import TrainingDiverged
+from dplateau.training import TrainingDiverged, exact_products
 
 from .small import N, data, flat, loss, run_of, run_with_optimizer, seeded, start
 
@@ -266,12 +267,14 @@ def test_contributions_that_depend_on_others_are_refused_before_the_first_step(w
 
 @pytest.mark.usefixtures("accelerator")
 def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
-    monkeypatch.setattr(probes, "product", lambda a, b: a @ b * (1 + 2.0**-50))
-    probes._exact.clear_cache()
+    monkeypatch.setattr(exact_products, "product", lambda a, b: a @ b * (1 + 2.0**-50))
+    exact_products._exact.clear_cache()
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
         train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38))
+    with pytest.raises(InputError, match="does not add up whole numbers exactly"):
+        PrivateLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(np.eye(50, 3), np.arange(50) % 2)
     monkeypatch.undo()
-    probes._exact.clear_cache()
+    exact_products._exact.clear_cache()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38)).steps == 24
 

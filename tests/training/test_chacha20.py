@@ -83,7 +83,7 @@ def test_an_accelerator_draws_by_chacha20_with_a_fresh_key_for_every_chunk():
     assert all(row.shape == (2002,) for row in found)
     numbers = np.concatenate(found)
     assert (numbers == np.rint(numbers)).all()
-    assert np.unique(numbers).size > numbers.size - 30  # of 12,012 numbers among 2^22: no step repeats another
+    assert np.unique(numbers).size > numbers.size - 100  # 19 are equal by chance; a step that repeats another has 2,002
     assert abs(numbers.std() / 2.0**20 - 1) < 6 / np.sqrt(2 * numbers.size)
 
 

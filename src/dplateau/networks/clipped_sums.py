@@ -19,13 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.networks.device import accelerated, largest_microbatch, repeatable
+from dplateau.networks.device import largest_microbatch, repeatable
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
 from dplateau.spec.schedule import largest
+from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any

@@ -20,11 +20,6 @@ _WAYS: Final = (_REPEATABLE, {**_REPEATABLE, "xla_gpu_enable_triton_gemm": False
 """The second one leaves matrix products to cuBLAS: those that XLA makes itself may add up some rows in another order."""
 
 
-def accelerated() -> bool:
-    """Whether an accelerator computes."""
-    return jax.default_backend() != "cpu"
-
-
 def memory() -> float:
     """Bytes of the accelerator that this process may use; infinite where it does not tell."""
     stats = jax.local_devices()[0].memory_stats()

@@ -26,7 +26,6 @@ from dplateau.networks.checks import (
     checked_start,
 )
 from dplateau.networks.clipped_sums import ClippedSums
-from dplateau.networks.device import accelerated
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, Progress, State
@@ -42,6 +41,7 @@ from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster
+from dplateau.training.exact_products import accelerated
 from dplateau.training.result import gradient_assumptions
 
 Tree: TypeAlias = Any

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.networks.device import accelerated
 from dplateau.spec import Generator
 from dplateau.training import SecureGenerator
 from dplateau.training.chacha20 import random_words
+from dplateau.training.exact_products import accelerated
 from dplateau.training.normals import WORDS, normals
 
 Array: TypeAlias = Any

@@ -9,23 +9,21 @@ for the examples that were tried.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.networks.accelerated import AcceleratedLoop
 from dplateau.networks.clipped_sums import ClippedSums
-from dplateau.networks.device import accelerated, ways
+from dplateau.networks.device import ways
 from dplateau.networks.loop import State
-from dplateau.networks.rounded import Factors, Gradient, product
+from dplateau.networks.rounded import Factors, Gradient
 from dplateau.spec import InputError
+from dplateau.training.exact_products import accelerated, check_products
 
-Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
 _ORDERS: Final = 4
@@ -147,26 +145,8 @@ def _orders(places: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]
 
 
 def _check_products(gradients: Sequence[Gradient]) -> None:
-    """Raise ``InputError`` unless an accelerator's products of whole numbers in double precision are those of 64-bit integers.
-
-    They come from libraries that can be told to make them of less than double precision. Only the shapes of ``gradients`` are used.
-    """
-    rng = np.random.default_rng(0)
-    for inputs, values in {(one.inputs.shape, one.values.shape) for one in gradients if isinstance(one, Factors)}:
-        bits = 52 - math.ceil(math.log2(values[0]))  # that double precision can add up
-        large = (rng.integers(-(1 << size), 1 << size, shape) for size, shape in ((bits // 2, inputs), (bits - bits // 2, values)))
-        with jax.enable_x64(True):
-            exact = bool(_exact(*large))
-        if not exact:
-            raise InputError(
-                "this accelerator does not add up whole numbers exactly in double precision, and the guarantee rests on that: its "
-                "libraries may be set to emulate it (CUBLAS_EMULATE_DOUBLE_PRECISION). Switch that off, or train on processors."
-            )
-
-
-@jax.jit
-def _exact(inputs: Array, values: Array) -> Array:
-    return jnp.all(product(inputs.astype(float), values.astype(float)) == jnp.matmul(inputs, values))
+    """``check_products`` for those of these gradients, of which only shapes are used."""
+    check_products({(one.inputs.shape, one.values.shape) for one in gradients if isinstance(one, Factors)})
 
 
 def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], examples: Tree, count: int) -> Tree:

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from dplateau.networks.device import accelerated
 from dplateau.networks.lattice import Lattice
+from dplateau.training.exact_products import accelerated, product
 
 Array: TypeAlias = Any
 
@@ -130,11 +130,6 @@ def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
                 return jnp.sum(_flat(integers), axis=0)
             # On processors a product is faster than a sum over examples, and as exact.
             return product(jnp.ones(len(integers)), _flat(integers))
-
-
-def product(left: Array, right: Array) -> Array:
-    """The matrix product of whole numbers, exact where no sum has more than 53 bits."""
-    return jnp.matmul(left, right, precision="highest")
 
 
 def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dplateau.networks.device import accelerated
 from dplateau.networks.patches import Patches, patches_of
 from dplateau.networks.rounded import Factors, Formed, Gradient, Rows
+from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
 

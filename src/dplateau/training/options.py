@@ -13,6 +13,8 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import checked_l2, checked_start
+from dplateau.training.exact_products import check_products
+from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, arithmetic_of
 from dplateau.training.noise import SecureGenerator
 
@@ -68,6 +70,8 @@ class Options(NamedTuple):
 
     def begun(self, run: Run, loss: GeneralisedLinearLoss, d: int, process: int | None = None) -> Begun:
         """What d features make of it; one of several processes draws from a key of its own."""
+        block = block_of(d, loss.outputs)
+        check_products({((block, d), (d, loss.outputs)), ((loss.outputs, block), (block, d))})
         l2, first = checked_l2(self.l2, d), checked_start(run, self.start, loss.weights_shape(d))
         source = SecureGenerator() if self.generator is None else self.generator
         source = source if process is None else source.for_process(process)

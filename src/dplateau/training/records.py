@@ -17,6 +17,7 @@ from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
 from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
+from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
 from dplateau.training.noise import SecureGenerator
@@ -161,7 +162,7 @@ class Records:
 
     def _plain(self, count: int) -> bool:
         """Whether the next ``count`` records are all columns of plain numbers, encoded in the same way; on accelerators never."""
-        if self._shared or jax.default_backend() != "cpu":  # their compilers may leave out the rounding on which the proof rests
+        if self._shared or accelerated():  # their compilers may leave out the rounding on which the proof rests
             return False
         first = self._pieces[0][0]
         for features, target in self._pieces:

@@ -1,0 +1,49 @@
+"""Matrix products of whole numbers in double precision, which must be exact where they are computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dplateau.spec import InputError
+
+Array: TypeAlias = Any
+Shape: TypeAlias = tuple[int, ...]
+
+
+def accelerated() -> bool:
+    """Whether an accelerator computes, and not the processors of the host."""
+    return jax.default_backend() != "cpu"
+
+
+def product(left: Array, right: Array) -> Array:
+    """The matrix product of whole numbers, exact where no sum has more than 53 bits."""
+    return jnp.matmul(left, right, precision="highest")
+
+
+def check_products(shapes: Iterable[tuple[Shape, Shape]]) -> None:
+    """Raise ``InputError`` unless an accelerator's products of matrices of these shapes are those of 64-bit integers.
+
+    They come from libraries that can be told to make them of less than double precision. On processors nothing is done.
+    """
+    rng = np.random.default_rng(0)
+    for left, right in shapes if accelerated() else ():
+        bits = 52 - math.ceil(math.log2(right[0]))  # of a product, so that double precision can add up all
+        sizes = (bits // 2, left), (bits - bits // 2, right)
+        with jax.enable_x64(True):
+            exact = bool(_exact(*(rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)))
+        if not exact:
+            raise InputError(
+                "this accelerator does not add up whole numbers exactly in double precision, and the guarantee rests on that: its "
+                "libraries may be set to emulate it (CUBLAS_EMULATE_DOUBLE_PRECISION). Switch that off, or train on processors."
+            )
+
+
+@jax.jit
+def _exact(left: Array, right: Array) -> Array:
+    return jnp.all(product(left.astype(float), right.astype(float)) == jnp.matmul(left, right))
