@@ -310,3 +310,31 @@ def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_plac
     assert loop.summed.way == 1
     assert {0, 1} <= set(used)
     assert loop_of(run_of(n=36)).summed.way == 1  # known
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_every_compiled_loop_is_tested_and_none_twice(monkeypatch):
+    tested, called = [], AcceleratedLoop.sums_of
+    monkeypatch.setattr(AcceleratedLoop, "sums_of", lambda *given: tested.append(1) or called(*given))
+
+    def one(**changes):
+        before = len(tested)
+        loop_of(**{"run": run_of(n=34), "loss": words_loss, "params": words_start(), "examples": short, **changes})
+        return len(tested) - before
+
+    short = jax.tree.map(lambda column: column[:34], words_data())
+    first, again = one(), one()
+    assert first > again  # Whether there are finite gradients is asked every time.
+    averaged = run_of(n=34, update="post-processed")
+    adam = optax.adam(0.1)
+    for changes in (
+        {"average": 0.5, "run": averaged},
+        {"optimizer": adam, "run": run_with_optimizer(n=34)},
+        {"optimizer": adam, "run": run_with_optimizer(n=34), "average": 0.5},
+        {"run": run_of(n=34, sampling=FullBatch()), "microbatch": 8},
+        {"run": run_of(n=34), "microbatch": 8},
+        {"run": run_of(n=34, sampling=Poisson(20.0)), "microbatch": 8},
+        {"run": run_of(n=34, steps=200)},
+    ):
+        assert one(**changes) == first
+        assert one(**changes) == again

@@ -152,6 +152,11 @@ class AcceleratedLoop(Loop):
         summed = self.summed
         return Kind(summed.recorded, self.optimizer, self.lattice, summed.dtype, summed.x64)
 
+    def compiled(self, state: State) -> tuple[Any, ...]:
+        """What distinguishes the compiled loop from others, beside ``summed.compiled``: all that its shapes follow from."""
+        sizes = self.room, self.own, self.summed.usual, self.run.is_full_batch, self.held is None
+        return self.optimizer, jax.tree.structure(state), *sizes
+
     def sums_of(self, state: State, examples: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
         """What the compiled loop adds up for the first ``used`` of a microbatch of made-up examples, as many as there are records.
 

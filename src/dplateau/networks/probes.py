@@ -102,7 +102,7 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
                 return False
         return True
 
-    _find_way(summed, (loop.optimizer, loop.room, loop.own), same)
+    _find_way(summed, loop.compiled(state), same)
     _check_products(loop.shapes(where, rows))
 
 
