@@ -266,6 +266,24 @@ def test_contributions_that_depend_on_others_are_refused_before_the_first_step(w
 
 
 @pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("sampling", [Poisson(12.0), FullBatch()], ids=lambda s: s.kind)
+@pytest.mark.parametrize("microbatch", [1, 8])
+def test_microbatches_of_a_step_that_see_other_weights_are_refused_before_the_first_step(microbatch, sampling, monkeypatch):
+    """As if a compiler had computed the new weights twice, and differently: once to keep them, once to go on with."""
+    carry, run = accelerated.Carry, run_of(n=33, sampling=sampling)
+
+    def torn(state, *others):
+        return carry(state._replace(params=jax.tree.map(lambda leaf: leaf * (1 + 2.0**-20), state.params)), *others)
+
+    monkeypatch.setattr(accelerated, "Carry", torn)
+    with pytest.raises(InputError, match="depends on its place"):
+        train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch)
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch).steps == 24
+
+
+@pytest.mark.usefixtures("accelerator")
 def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
     monkeypatch.setattr(exact_products, "product", lambda a, b: a @ b * (1 + 2.0**-50))
     exact_products._exact.clear_cache()

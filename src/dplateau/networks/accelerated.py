@@ -110,6 +110,8 @@ def _run_chunk(
             new = stepped(carry.state, mean, schedule.step_sizes[step], schedule.weights[step], optimizer=optimizer)
         ends = plan.ends[k]
         state = jax.tree.map(lambda after, before: jnp.where(ends, after, before), new, carry.state)
+        # Stored before it is used: all microbatches of the next step must see the same weights, whatever a compiler fuses.
+        state = jax.lax.optimization_barrier(state)
         return Carry(state, gradients(state.params, k), sums, carry.finite + jnp.where(ends, count, 0.0))
 
     none = jax.eval_shape(lambda: gradients(state.params, jnp.int32(0)))
@@ -162,11 +164,27 @@ class AcceleratedLoop(Loop):
 
         With keys, ``examples`` are pairs of examples and keys.
         """
-        examples, keys = examples if self.keyed else (examples, None)
-        plan = self._packed(Batches(index, np.array([len(index)], np.int32)), None if keys is None else keys[index])
-        plan = plan._replace(used=np.minimum(plan.used, np.int32(used)))
+        plan = self._made_plan(examples, index, steps=1)
+        return self._sums(state, examples, plan._replace(used=np.minimum(plan.used, np.int32(used))))
+
+    def sums_in_turns(self, state: State, examples: Tree, index: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
+        """The sums over two microbatches of a second step, and what they are when the two change places."""
+        plan = self._made_plan(examples, index, steps=2)
+        turned = plan.rows.copy()
+        turned[2:4] = plan.rows[3:1:-1]
+        return self._sums(state, examples, plan), self._sums(state, examples, plan._replace(rows=turned))
+
+    def _made_plan(self, examples: Tree, index: NDArray[np.int32], steps: int) -> Plan:
+        """``steps`` with the same batch of made-up examples."""
+        records = index if self.run.is_full_batch and not self.keyed else np.tile(index, steps)
+        return self._packed(Batches(records, np.full(steps, len(index), np.int32)), examples[1][records] if self.keyed else None)
+
+    def _sums(self, state: State, examples: Tree, plan: Plan) -> NDArray[np.float64]:
+        """The sums of the last step of a plan with made-up examples, and without noise."""
+        examples = examples[0] if self.keyed else examples
         examples, plan = self._gathered(examples, plan) if self.held is None else (_repeated(examples, count=self.own), plan)
-        schedule = self._stretched(Schedule(*(np.zeros(1) for _ in Schedule._fields)))
+        each = np.full(self.room, self.lattice.unit / self.summed.micro)
+        schedule = self._stretched(Schedule(each, each, each, np.full(self.room, 0.1), np.ones(self.room)))
         with jax.enable_x64(True):
             nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
             sums = self._compiled(state, examples, plan, schedule, (nothing, nothing))[1]

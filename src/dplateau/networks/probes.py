@@ -74,7 +74,8 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
     """The same for the compiled loop of an accelerator.
 
     Its gradients are not to be seen, but sums of what examples contribute are whole numbers. So those of two parts of the examples
-    add up to that of all, in whatever places they are, and whatever is beside them.
+    add up to that of all, in whatever places they are, and whatever is beside them. And all microbatches of a step see the same
+    weights, so that two of them may change places.
     """
     rng, summed, tally = np.random.default_rng(0), loop.summed, loop.lattice.tally
     places = np.arange(min(loop.own, summed.micro), dtype=np.int32)
@@ -83,14 +84,15 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
         return loop.sums_of(state._replace(params=where), rows, index, used)
 
     count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // tally)  # noqa: E731
-    where, rows, others = _made(count, state.params, summed.examples, len(places), loop.keyed, rng)
+    number = min(loop.own, max(2, summed.micro))
+    where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
     orders, half = _orders(places, rng), len(places) // 2
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
         everybody = sums(where, rows, places, len(places))
         for order in orders:
-            kept = np.isin(places, order[:half])
+            kept = np.isin(np.arange(number), order[:half])
             mixed = jax.tree.map(lambda a, b, kept=kept: np.where(_like(kept, a), a, b), rows, others)
             one, other = sums(where, rows, order, half), sums(where, rows, np.roll(order, -half), len(places) - half)
             found = (
@@ -100,7 +102,11 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
             )
             if any(difference.any() for difference in found):
                 return False
-        return True
+        if loop.room < 2 or loop.own <= summed.micro:
+            return True
+        parts = np.append(*(np.resize(part, summed.micro) for part in np.array_split(np.arange(number, dtype=np.int32), 2)))
+        one, other = loop.sums_in_turns(state._replace(params=where), rows, parts)
+        return bool((one == other).all())
 
     _find_way(summed, loop.compiled(state), same)
     _check_products(loop.shapes(where, rows))
