@@ -45,11 +45,10 @@ def _none(noise):
 
 
 def trained(monkeypatch, where, *arguments, **options):
-    """What is released by a training there, from batches that are the same everywhere."""
+    """What is released by a training there; without noise the same batches are drawn everywhere, if chunks are as long."""
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: where)
-        batches = []
-        called = accelerated.AcceleratedLoop._packed
+        batches, called = [], AcceleratedLoop._packed
         patch.setattr(AcceleratedLoop, "_packed", lambda self, *given: batches.append(given[0]) or called(self, *given))
         result = train_network(*arguments, generator=seeded(), **options)
         assert bool(batches) == (where == "gpu")
@@ -77,7 +76,6 @@ def words_start():
 def test_the_compiled_loop_takes_the_steps_of_the_other_loop(sampling, microbatch, monkeypatch):
     rng = np.random.default_rng(3)
     run = run_of(sampling=sampling, step_size=rng.uniform(0.01, 0.4, 24), noise_multiplier=rng.uniform(1, 3, 24))
-    # Batches are drawn between the noise of one step and the next: with full batches nothing else is drawn.
     there, here = (trained(monkeypatch, where, run, loss, start(), data(), microbatch=microbatch) for where in ("gpu", "cpu"))
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
     assert not np.allclose(flat(here.params), flat(start()), atol=1e-2)
