@@ -205,8 +205,11 @@ def test_a_microbatch_fits_its_memory(monkeypatch):
 @pytest.mark.usefixtures("accelerator")
 def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(tmp_path):
     """Batches of the next chunk are drawn while the steps of one are taken: the checkpoint must not count them."""
-    run, path = run_of(steps=24), tmp_path / "run.checkpoint"
-    whole = train_network(run, loss, start(), data(), generator=seeded(), validation=Validation(lambda _: 0.0, 4, "no data"))
+    run, checkpoint = run_of(steps=24), Checkpoint(tmp_path / "run.checkpoint", 4)
+
+    def go(score, checkpoint=checkpoint):
+        watch = Validation(score, 4, "no data")
+        return train_network(run, loss, start(), data(), generator=seeded(), checkpoint=checkpoint, validation=watch)
 
     def killed(params):
         killed.left -= 1
@@ -215,25 +218,10 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(tmp_path):
         return 0.0
 
     killed.left = 4
+    whole = go(lambda _: 0.0, None)
     with pytest.raises(OSError):
-        train_network(
-            run,
-            loss,
-            start(),
-            data(),
-            generator=seeded(),
-            checkpoint=Checkpoint(path, 4),
-            validation=Validation(killed, 4, "no data"),
-        )
-    again = train_network(
-        run,
-        loss,
-        start(),
-        data(),
-        generator=seeded(),
-        checkpoint=Checkpoint(path, 4),
-        validation=Validation(lambda _: 0.0, 4, "no data"),
-    )
+        go(killed)
+    again = go(lambda _: 0.0)
     np.testing.assert_array_equal(flat(again.params), flat(whole.params))
 
 
@@ -281,16 +269,22 @@ def test_microbatches_of_a_step_that_see_other_weights_are_refused_before_the_fi
     assert train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch).steps == 24
 
 
+def forget():
+    """What is known of products."""
+    exact_products._exact.cache_clear()
+    exact_products._equal.clear_cache()
+
+
 @pytest.mark.usefixtures("accelerator")
 def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
     monkeypatch.setattr(exact_products, "product", lambda a, b: a @ b * (1 + 2.0**-50))
-    exact_products._exact.clear_cache()
+    forget()
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
         train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38))
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
         PrivateLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(np.eye(50, 3), np.arange(50) % 2)
     monkeypatch.undo()
-    exact_products._exact.clear_cache()
+    forget()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38)).steps == 24
 

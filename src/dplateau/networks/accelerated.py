@@ -190,11 +190,6 @@ class AcceleratedLoop(Loop):
             sums = self._compiled(state, examples, plan, schedule, (nothing, nothing))[1]
         return np.concatenate(jax.device_get(sums))
 
-    def shapes(self, params: Tree, examples: Tree) -> list[Gradient]:
-        """Gradients of which only shapes and types are known."""
-        summed = self.summed
-        return jax.eval_shape(lambda: summed.recorded.gradients(params, examples, summed.frozen))
-
     def _compiled(self, state: State, examples: Tree, plan: Plan, schedule: Schedule, noise: Halves) -> Any:
         run = repeatable(_run_chunk, "kind", way=self.summed.way)
         return run(state, examples, self.summed.frozen, plan, schedule, noise, kind=self.kind)

@@ -23,7 +23,7 @@ from dplateau.networks.device import largest_microbatch, repeatable
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
-from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
+from dplateau.networks.rounded import Factors, Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.spec import Run
 from dplateau.spec.schedule import largest
 from dplateau.training.exact_products import accelerated
@@ -140,6 +140,12 @@ class ClippedSums:
         with jax.enable_x64(True):
             found, valid = _multipliers(gradients, used, lattice=self.lattice)
         return gradients, valid, found
+
+    def products(self, params: Tree, rows: Tree) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Shapes of the matrices whose products are added up; those of the arguments are looked at, and nothing is computed."""
+        with jax.enable_x64(self.x64):
+            found = jax.eval_shape(lambda: self.recorded.gradients(params, rows, self.frozen))
+        return {(one.inputs.shape, one.values.shape) for one in found if isinstance(one, Factors)}
 
     def close(self) -> None:
         """End the threads."""

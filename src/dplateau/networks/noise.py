@@ -6,6 +6,7 @@ fresh key for every chunk of steps, and the number of the step in its chunk is t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeAlias
@@ -54,14 +55,14 @@ class Noise:
                 if key is None:
                     noise = jax.block_until_ready(_rounded(self._generator.normal_words(self._entries, self._memory), deviation))
                 else:
-                    noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), pairs=self._pairs), deviation)
+                    noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), shape=(self._pairs,)), deviation)
             yield noise
 
     def rows(self, deviations: NDArray[np.float64]) -> Halves:
         """The noise of all steps of a chunk, drawn by an accelerator at once: a row for each step in each half."""
         with jax.enable_x64(True):
-            words = _drawn(self._generator.key(), np.zeros(3, np.uint32), pairs=self._pairs * len(deviations))
-            return _rounded_rows(words, deviations)
+            words = _drawn(self._generator.key(), np.zeros(3, np.uint32), shape=(len(deviations), self._pairs))
+            return _rounded(words, deviations[:, None])
 
     @property
     def _pairs(self) -> int:
@@ -74,13 +75,9 @@ def _rounded(words: Array, deviation: Array) -> Halves:
     return jnp.rint(first * deviation), jnp.rint(second * deviation)
 
 
-@jax.jit
-def _rounded_rows(words: Array, deviations: Array) -> Halves:
-    first, second = (half.reshape(len(deviations), -1) for half in normals(words))
-    return jnp.rint(first * deviations[:, None]), jnp.rint(second * deviations[:, None])
-
-
-@partial(jax.jit, static_argnames="pairs")
-def _drawn(key: Array, nonce: Array, *, pairs: int) -> Array:
-    """Random words, shape (3, pairs); a function of its own, so that no compiler makes them where they are used, several times."""
-    return random_words(key, nonce, WORDS * pairs).reshape(WORDS, pairs)
+@partial(jax.jit, static_argnames="shape")
+def _drawn(key: Array, nonce: Array, *, shape: tuple[int, ...]) -> Array:
+    """Random words for pairs in this shape, three each: shape (3, ...); a function of its own, so that no compiler makes them where
+    they are used, several times.
+    """
+    return random_words(key, nonce, WORDS * math.prod(shape)).reshape(WORDS, *shape)

@@ -9,7 +9,7 @@ for the examples that were tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -20,7 +20,7 @@ from dplateau.networks.accelerated import AcceleratedLoop
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.device import ways
 from dplateau.networks.loop import State
-from dplateau.networks.rounded import Factors, Gradient
+from dplateau.networks.rounded import Factors
 from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated, check_products
 
@@ -66,8 +66,7 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
         return True
 
     _find_way(summed, (), same)
-    if accelerated():
-        _check_products(summed.contributions(where, rows)[0])
+    check_products(summed.products(where, rows) if accelerated() else ())
 
 
 def check_loop(loop: AcceleratedLoop, state: State) -> None:
@@ -109,7 +108,7 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
         return bool((one == other).all())
 
     _find_way(summed, loop.compiled(state), same)
-    _check_products(loop.shapes(where, rows))
+    check_products(summed.products(where, rows))
 
 
 def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], bool]) -> None:
@@ -148,11 +147,6 @@ def _made(
 
 def _orders(places: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:
     return [places, np.roll(places, 1), places[::-1], *(rng.permutation(places) for _ in range(_ORDERS))]
-
-
-def _check_products(gradients: Sequence[Gradient]) -> None:
-    """``check_products`` for those of these gradients, of which only shapes are used."""
-    check_products({(one.inputs.shape, one.values.shape) for one in gradients if isinstance(one, Factors)})
 
 
 def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], examples: Tree, count: int) -> Tree:

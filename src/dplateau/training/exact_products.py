@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, TypeAlias
 
 import jax
@@ -31,19 +32,22 @@ def check_products(shapes: Iterable[tuple[Shape, Shape]]) -> None:
 
     They come from libraries that can be told to make them of less than double precision. On processors nothing is done.
     """
-    rng = np.random.default_rng(0)
-    for left, right in shapes if accelerated() else ():
-        bits = 52 - math.ceil(math.log2(right[0]))  # of a product, so that double precision can add up all
-        sizes = (bits // 2, left), (bits - bits // 2, right)
-        with jax.enable_x64(True):
-            exact = bool(_exact(*(rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)))
-        if not exact:
-            raise InputError(
-                "this accelerator does not add up whole numbers exactly in double precision, and the guarantee rests on that: its "
-                "libraries may be set to emulate it (CUBLAS_EMULATE_DOUBLE_PRECISION). Switch that off, or train on processors."
-            )
+    if accelerated() and not all(_exact(*pair) for pair in shapes):
+        raise InputError(
+            "this accelerator does not add up whole numbers exactly in double precision, and the guarantee rests on that: its "
+            "libraries may be set to emulate it (CUBLAS_EMULATE_DOUBLE_PRECISION). Switch that off, or train on processors."
+        )
+
+
+@cache
+def _exact(left: Shape, right: Shape) -> bool:
+    """Whether a product of matrices of large whole numbers is; asked once for each pair of shapes."""
+    rng, bits = np.random.default_rng(0), 52 - math.ceil(math.log2(right[0]))  # of a product: double precision can add up all
+    sizes = (bits // 2, left), (bits - bits // 2, right)
+    with jax.enable_x64(True):
+        return bool(_equal(*(rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)))
 
 
 @jax.jit
-def _exact(left: Array, right: Array) -> Array:
+def _equal(left: Array, right: Array) -> Array:
     return jnp.all(product(left.astype(float), right.astype(float)) == jnp.matmul(left, right))
