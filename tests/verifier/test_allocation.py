@@ -18,13 +18,17 @@ from flint import arb
 import dplateau as dp
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove
 from dplateau.accounting.random_allocation import AllocationReplace as AccountedReplace
+from dplateau.analyses import ExactCompositionBound
 from dplateau.certificate import prove
 from dplateau.spec import Run
 from dplateau.verifier import allocation
 from dplateau.verifier.allocation import AllocatedAdd, AllocatedRemove, AllocatedReplace, composed
 from dplateau.verifier.balls import exact, gaussian_delta, precision
+from dplateau.verifier.check import check
+from dplateau.verifier.contour import Line
 from dplateau.verifier.lattice import Lattice
 from dplateau.verifier.mechanism import composed as composed_run
+from dplateau.verifier.outcome import Outcome, Part
 
 PAIRS = ((AllocatedRemove, AllocationRemove), (AllocatedAdd, AllocationAdd))
 
@@ -273,13 +277,23 @@ def accounted_epochs(noise, batches):
 
 @pytest.mark.parametrize("options", [{"noise": 2.0, "epochs": 6.3}, {"noise": (1.0,) * 10 + (2.0,) * 10}])
 def test_a_run_costs_no_more_than_the_accountant_says(options) -> None:
+    """And a claim that is lower in the ninth digit is refuted; laws in the convex order and moments on a contour agree."""
     one, delta = run(**options), 1e-5
-    claimed = dp.account(one, delta=delta).epsilon
+    said = ExactCompositionBound().guarantee(one).epsilon(delta)
+    assert dp.account(one, delta=delta).epsilon == said.upper
+    found = check([Part(one, "exact-composition")], said.upper, delta)
+    assert found.outcome is Outcome.VERIFIED
+    assert found.digits >= 12
+    assert said.lower <= found.lower <= found.upper <= said.upper <= found.upper * (1 + 1e-6)
+    assert check([Part(one, "exact-composition")], found.lower * (1 - 1e-9), delta).outcome is Outcome.REFUTED
     with precision():
         for mixture in composed(one).directions:
             ((weight, composition),) = mixture
             assert weight == 1
-            assert Lattice(composition, exact(claimed), delta, 8000).delta(exact(claimed)).upper() < delta
+            lattice = Lattice(composition, exact(found.lower), delta, 8000).delta(exact(found.lower)).upper()
+            contour = Line(composition, exact(found.lower), delta).delta(exact(found.lower))
+            assert contour <= lattice
+            assert lattice < contour * (1 + 1e-3)
 
 
 def test_one_batch_is_a_gaussian() -> None:

@@ -153,7 +153,7 @@ class ExactComposition(Guarantee):
     below : tuple of Composition, optional
         Compositions that the run dominates, for the lower ends, where ``directions`` had to be rounded upwards.
     width : float
-        Aim for the width of the enclosures of epsilon.
+        Aim for the width of the enclosures of epsilon, where a lattice is needed; of a contour it is ``WIDTH``.
     """
 
     directions: tuple[Composition, ...]
@@ -215,9 +215,9 @@ class ExactComposition(Guarantee):
         if not composition.gaussian and epsilon > composition.greatest * (1 + SLACK):
             return Enclosure(0.0, 0.0)  # No loss is larger, and nothing need be searched.
         result = Enclosure(0.0, 1.0)
-        for method in (contour_delta, lattice_delta):
+        for method, width in ((contour_delta, WIDTH), (lattice_delta, self.width)):
             try:
-                found = method(composition, epsilon, self.width)
+                found = method(composition, epsilon, width)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
             result = self._both(result, found)
@@ -273,9 +273,9 @@ class ExactComposition(Guarantee):
 
     def _composed(self, composition: Composition, delta: float, upper: bool) -> Enclosure:
         result = Enclosure(0.0, min(composition.greatest, GaussianDP(composition.unsampled).epsilon(delta).upper))
-        for method in (contour_epsilon, partial(lattice_epsilon, upper=upper)):
+        for method, width in ((contour_epsilon, WIDTH), (partial(lattice_epsilon, upper=upper), self.width)):
             try:
-                found = method(composition, delta, self.width)
+                found = method(composition, delta, width)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
             result = self._both(result, found)

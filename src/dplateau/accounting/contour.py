@@ -131,24 +131,30 @@ def saddle_delta(axis: Callable[[float], tuple[float, float, float]], log_delta:
     safeguarded Newton search. ``axis`` says K, K' and K'' at a c.
     """
     x, low, high = 0.0, -60.0, 60.0
-    with suppress(TooSlowError, OverflowError):
-        for attempt in range(60):
-            c = math.exp(x)
+    for attempt in range(60):
+        c = math.exp(x)
+        try:
             k, slope, curvature = axis(c)
             size = -log_saddle_delta(c, k, slope, curvature)
-            if abs(size + log_delta) < 0.1:
-                return c
-            low, high = (x, high) if size < -log_delta else (low, x)
-            if low > -60 and high < 60 and high - low < _CLOSE:
-                return math.exp(low)
-            fall = c**2 * curvature + 1 + (c / (1 + c)) ** 2
-            # log size is nearly a straight line in log c; where size is not positive, c is far too small.
-            change = size / fall * math.log(-log_delta / size) if size > 0.1 else 1.0
-            # From far away: a Gaussian loss has log delta of about -c^2 K''/2.
-            x += min(max(change, -2.0), 2.0) if attempt or not curvature > 0 else math.log(-2 * log_delta / curvature) / 2
-            # Where K is about to explode, the tangent helps little.
-            if not low < x < high or (attempt % 3 == 2 and high - low < 4):
-                x = (low + high) / 2
+        except (ArithmeticError, ValueError):  # too large a c
+            high = x
+            x = (low + high) / 2 if low > -60 else x - 2.0
+            if high - low < _CLOSE:
+                break
+            continue
+        if abs(size + log_delta) < 0.1:
+            return c
+        low, high = (x, high) if size < -log_delta else (low, x)
+        if low > -60 and high < 60 and high - low < _CLOSE:
+            return math.exp(low)
+        fall = c**2 * curvature + 1 + (c / (1 + c)) ** 2
+        # log size is nearly a straight line in log c; where size is not positive, c is far too small.
+        change = size / fall * math.log(-log_delta / size) if size > 0.1 else 1.0
+        # From far away: a Gaussian loss has log delta of about -c^2 K''/2.
+        x += min(max(change, -2.0), 2.0) if attempt or not curvature > 0 else math.log(-2 * log_delta / curvature) / 2
+        # Where K is about to explode, the tangent helps little.
+        if not low < x < high or (attempt % 3 == 2 and high - low < 4):
+            x = (low + high) / 2
     return saddle(lambda c: log_saddle_delta(c, *axis(c)) - log_delta)
 
 

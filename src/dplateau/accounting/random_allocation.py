@@ -23,11 +23,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dplateau.accounting.allocated_epochs import Epochs, spread
 from dplateau.accounting.convex_order import FINE
+from dplateau.accounting.epoch_moments import small_moments, whole_moments
 from dplateau.accounting.fourier_sums import log_normal_sum
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
-from dplateau.accounting.mellin import rough_mellin_epsilon
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below
@@ -42,10 +43,6 @@ _LEVELS: Final = (48, 24, 12, 8, 4)
 """To how many noise levels a run's are rounded, the first that makes few enough laws."""
 ALLOCATED: Final = 2e-5
 """Aim for the width of an enclosure of epsilon, as a share of it from 1/4 on: the laws of S have a width of this order."""
-_POWERS: Final = 64
-"""Most whole powers of S whose means are computed."""
-_LARGE: Final = 300.0
-"""Their logs stay below this."""
 _PLENTY, _CUT = 200, 12
 """Beside so many whole epochs one that is cut short has so many points under replacement."""
 _LAWS: Final = 40
@@ -170,7 +167,12 @@ class _Allocated(StepLaw):
         rare: ``E S^power 1(S beyond) <= (E S^t)^(power/t) P(S beyond)^(1 - power/t)`` for t further than power (Hoelder).
         """
         s, up = self._ratio, power > 0
-        further, log_moment = self._known_moments if up else self._roots_of_products(power)
+        if up:
+            log_moment = whole_moments(self.parts, self.batches)[1:]
+            further = np.arange(1.0, log_moment.size + 1)
+        else:
+            further = power * np.geomspace(1.05, 100.0, 60)
+            log_moment = small_moments(self.parts, self.batches, further)
         end, next_to = (s.x[-1], s.x[-2]) if up else (s.x[0], s.x[1])
         with np.errstate(all="ignore"):
             # The tangent counts for the mean at infinity, or for the mass at 0. Markov's inequality says how rare the rest is.
@@ -187,35 +189,6 @@ class _Allocated(StepLaw):
         whole = (power * (power - 1) + 4 * ULP * abs(power)) * self.mu**2 / 2  # the power is rounded itself
         known = [one for one in (found, chord, whole) if math.isfinite(one)]
         return float(min(known)) * (1 + 1e-14)
-
-    @cached_property
-    def _known_moments(self) -> tuple[Array, Array]:
-        """Whole t from 1 on, and log E S^t, rounded up, as far as they do not overflow."""
-        most = int(min(_POWERS, 1 + math.sqrt(2 * _LARGE) / self.mu))
-        t = np.arange(most + 1.0)
-        choose: Array = np.array([[math.comb(k, i) for i in range(most + 1)] for k in range(most + 1)], dtype=float)
-
-        def plus(one: Array, other: Array) -> Array:
-            """The moments of a sum of two independent variables: nothing is subtracted."""
-            return np.array([(choose[k, : k + 1] * one[: k + 1] * other[k::-1]).sum() for k in range(most + 1)])
-
-        total = np.append(1.0, np.zeros(most))
-        constant = 1 - sum(count for _, count in self.parts) / self.batches
-        for mu, count in [*self.parts, (0.0, 0)]:
-            power = np.exp(t * (t - 1) * mu**2 / 2 - t * math.log(self.batches)) if count else constant**t
-            left = max(count, 1)
-            while left:
-                total = plus(total, power) if left % 2 else total
-                left //= 2
-                power = plus(power, power) if left else power
-        error = 8 * ULP * (self.batches + 64) * (most + 4)
-        return t[1:], np.log(total[1:]) + error
-
-    def _roots_of_products(self, power: float) -> tuple[Array, Array]:
-        """Some t below a negative power, and bounds on log E S^t: a mean is at least the root of the product."""
-        t = power * np.geomspace(1.05, 100.0, 60)
-        used = sum(count for _, count in self.parts) / self.batches
-        return t, used * t * (t / self.batches - 1) * self.mu**2 / 2
 
 
 class AllocationRemove(_Allocated):
@@ -335,9 +308,16 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
 
     whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
 
+    deviation = math.sqrt(sum(count * spread(parts, batches) for parts, count in terms))
+
+    def law(kind: Callable[..., _Allocated], parts: Parts) -> _Allocated:
+        return kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine)
+
     def composed(kind: Callable[..., _Allocated]) -> Composition:
-        laws = ((kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine), count) for parts, count in terms)
-        return Composition(tuple(Repeated(law, count) for law, count in laws))
+        present = kind is AllocationRemove
+        if fine == ABOUT or not (present or kind is AllocationAdd):
+            return Composition(tuple(Repeated(law(kind, parts), count) for parts, count in terms))
+        return Composition(tuple(Epochs(law(kind, parts), count, parts, batches, present, deviation) for parts, count in terms))
 
     few = sum(count for _, count in whole) >= _PLENTY
     replacement = (composed(partial(AllocationReplace, points=_CUT) if few else AllocationReplace),) if replacing else ()
@@ -346,18 +326,6 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
     square = math.fsum(count * gaussian_part(parts) ** 2 for parts, count in whole)
     sums = (Composition((), math.sqrt(square)),) if replacing and square else ()
     return composed(AllocationRemove), composed(AllocationAdd), *sums, *replacement
-
-
-def about_many_epochs(run: Run, delta: float) -> float:
-    """About epsilon at ``delta``, of a record more against without it; it certifies nothing.
-
-    Raises
-    ------
-    TooSlowError
-        The epochs are too few, or their noise is too large.
-    """
-    batches = run.sampling.epoch_length(run.n)
-    return rough_mellin_epsilon(tuple(_epochs(run, batches, safe=True)), batches, delta)
 
 
 def _epochs(run: Run, batches: int, *, safe: bool) -> list[tuple[Parts, int]]:

@@ -107,6 +107,11 @@ class Term(ABC):
     def repeated(self) -> list[Repeated]:
         """The same steps, law by law."""
 
+    @property
+    def on_points(self) -> bool:
+        """Whether a law has no contour."""
+        return any(one.law.on_points for one in self.repeated)
+
     @abstractmethod
     def variation(self) -> float:
         """A bound on the sum of their total variations."""
@@ -134,6 +139,10 @@ class Term(ABC):
             if found < self.steps * _LARGE:
                 return found
         return sum(part.overflowing(c, log_tolerance) for part in worst(self.repeated))
+
+    def far_bound(self, c: float, log_tolerance: float) -> float:
+        """``bound`` by other means, where it says nothing; infinite where there are none."""
+        return math.inf
 
 
 @dataclass(frozen=True)
@@ -220,25 +229,27 @@ class Composition:
     @property
     def on_points(self) -> bool:
         """Whether a law has no contour."""
-        return any(one.law.on_points for term in self.terms for one in term.repeated)
+        return any(term.on_points for term in self.terms)
 
     @property
     def rate(self) -> float:
         """The largest rate."""
         return max((one.law.q for term in self.terms for one in term.repeated), default=1.0)
 
-    def bound(self, c: float, tolerance: float = 1e-10) -> float:
-        """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed."""
+    def bound(self, c: float, tolerance: float = 1e-10, *, far: bool = False) -> float:
+        """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed, by slower means too if ``far``."""
         total = self.gaussian**2 / 2 * c * (c + 1)
         with np.errstate(all="ignore"):
             for term in self.terms:
-                try:
-                    total += term.bound(c, math.log(tolerance))
-                except (ArithmeticError, ValueError):
-                    return math.inf
+                known = math.inf
+                for method in (term.bound, term.far_bound)[: 1 + far]:
+                    if not math.isfinite(known):
+                        with suppress(ArithmeticError, ValueError):
+                            known = method(c, math.log(tolerance))
+                total += known
         return total * (1 + 1e-12) if 0 <= total < math.inf else math.inf
 
 
 def renyi_divergence(composition: Composition, order: float) -> float:
     """The Renyi divergence of the composition at ``order`` > 1, rounded up; infinite where it cannot be computed."""
-    return composition.bound(order - 1) / (order - 1) * (1 + _ROOM)
+    return composition.bound(order - 1, far=True) / (order - 1) * (1 + _ROOM)

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Final
 
 from dplateau.accounting import ExactComposition, Guarantee, Proved, compositions
-from dplateau.accounting.contour import WIDTH
+from dplateau.accounting.contour import WIDTH, contour_epsilon
 from dplateau.accounting.convex_order import FINE
 from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn
-from dplateau.accounting.random_allocation import ABOUT, ALLOCATED, about_many_epochs, allocations
+from dplateau.accounting.random_allocation import ABOUT, ALLOCATED, allocations
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.sparse import rough_sparse_epsilon
 from dplateau.accounting.terms import Composition
@@ -66,7 +66,9 @@ class ExactCompositionBound(Analysis):
                 return rough_lattice_epsilon(allocations(run, safe=True, fine=fine)[0], delta, ALLOCATED)
 
             with suppress(ArithmeticError, ValueError):
-                return about_many_epochs(run, delta) * (1 + ALLOCATED)
+                known = contour_epsilon(allocations(run, safe=True)[0], delta)
+                if known.width <= ALLOCATED * known.upper:
+                    return known.upper
             with suppress(ArithmeticError, ValueError):
                 return composed(ABOUT) * (1 + ALLOCATED) if delta > _TINY else composed(FINE)
             with suppress(ArithmeticError, ValueError):

@@ -17,18 +17,16 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import pairwise, product
 from operator import itemgetter
-from typing import TypeAlias
 
 from flint import arb
 
 from dplateau.spec import Run
 from dplateau.verifier.balls import above, exact, gaussian_delta, precision
 from dplateau.verifier.convex_order import Sum, chords
+from dplateau.verifier.epoch import Epoch, Parts
 from dplateau.verifier.statement import Composition, Law, Statement
 from dplateau.verifier.steps import sensitivity, steps
 
-Parts: TypeAlias = tuple[tuple[Fraction, int], ...]
-"""Each mu of an epoch's batches, in ascending order, with the number of batches that have it."""
 _REACH, _REPLACED = 13.0, 11.0
 """Standard deviations of g that the lattices of one summand hold; under replace."""
 _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
@@ -75,19 +73,7 @@ def _ratio(parts: Parts) -> Sum:
     return reduce(Sum.plus, (_present(mu, low).repeated(times) for mu, times in parts))
 
 
-@dataclass(frozen=True)
-class _Allocated(Law):
-    """One epoch: the ``parts`` of the run's ``batches`` that it has, which are all but in a last epoch that is cut short."""
-
-    parts: Parts
-    batches: int
-
-    @property
-    def rest(self) -> int:
-        return self.batches - sum(times for _, times in self.parts)
-
-
-class AllocatedRemove(_Allocated):
+class AllocatedRemove(Epoch):
     """The data set with the record against that without. ``epsilon`` may be negative."""
 
     @precision()
@@ -99,8 +85,10 @@ class AllocatedRemove(_Allocated):
         return AllocatedAdd(self.parts, self.batches)
 
 
-class AllocatedAdd(_Allocated):
+class AllocatedAdd(Epoch):
     """The data set without the record against that with it."""
+
+    sign = -1
 
     @precision()
     def profile(self, epsilon: arb) -> arb:
@@ -111,10 +99,14 @@ class AllocatedAdd(_Allocated):
         return AllocatedRemove(self.parts, self.batches)
 
 
-class AllocatedReplace(_Allocated):
+@dataclass(frozen=True)
+class AllocatedReplace(Law):
     """One value of the record against another one: the chords of bounds at many epsilons. delta is a falling convex function of
     exp(epsilon), so it is below them, and beyond the last of them below the bound there. They take half a minute or so.
     """
+
+    parts: Parts
+    batches: int
 
     @precision()
     def profile(self, epsilon: arb) -> arb:
@@ -242,7 +234,7 @@ class _Profile:
 def composed(run: Run) -> Statement:
     """All noisy gradients of a run with random allocation of more than one batch."""
     batches = run.sampling.epoch_length(run.n)
-    unit, kinds = sensitivity(run), _epochs(run, batches)
+    unit, (kinds, _) = sensitivity(run), _epochs(run, batches)
     plain = [parts for parts in kinds if parts[-1][0] > _GREATEST]
     square = exact(sum((kinds.pop(parts) * (unit * parts[-1][0]) ** 2 for parts in plain), Fraction(0)))
     laws = (AllocatedRemove, AllocatedAdd) if unit == 1 else (AllocatedReplace,)
@@ -251,16 +243,26 @@ def composed(run: Run) -> Statement:
     )
 
 
-def _epochs(run: Run, batches: int) -> Counter[Parts]:
-    """The kinds of epochs and how many there are of each. Noise is rounded down to few levels, if need be to one for an epoch."""
+def is_exact(run: Run) -> bool:
+    """Whether ``composed`` says of such a run what its epochs are, and no bound on them."""
+    kinds, rounded = _epochs(run, run.sampling.epoch_length(run.n))
+    return sensitivity(run) == 1 and not rounded and all(parts[-1][0] <= _GREATEST for parts in kinds)
+
+
+def _epochs(run: Run, batches: int) -> tuple[Counter[Parts], bool]:
+    """The kinds of epochs and how many there are of each. Noise is rounded down to few levels, if need be to one for an epoch, and
+    whether it is.
+    """
     rows, (whole, rest) = steps(run), divmod(run.steps, batches)
     if len(rows) == 1:
-        return Counter({((1 / rows[0].noise, count),): times for count, times in ((batches, whole), (rest, 1)) if count and times})
+        equal = {((1 / rows[0].noise, count),): times for count, times in ((batches, whole), (rest, 1)) if count and times}
+        return Counter(equal), False
     noise = sorted({row.noise for row in rows}, reverse=True)
     log, place = [math.log(z) for z in noise], {z: i for i, z in enumerate(noise)}
     epochs = [[place[row.noise] for row in rows[first : first + batches]] for first in range(0, run.steps, batches)]
-    found = Counter[tuple[tuple[int, int], ...]]()
+    found, rounded = Counter[tuple[tuple[int, int], ...]](), False
     for levels, cells in product((epochs, [[max(epoch)] * len(epoch) for epoch in epochs]), _CELLS):
+        rounded = bool(cells) or levels is not epochs
         used = sorted({i for epoch in levels for i in epoch})
         width = (log[used[0]] - log[used[-1]]) / (cells - 1) if cells else 0
         cell = {i: math.floor((log[i] - log[used[-1]]) / width + 1e-9) if width else i for i in used}
@@ -268,4 +270,4 @@ def _epochs(run: Run, batches: int) -> Counter[Parts]:
         found = Counter(tuple(sorted(Counter(least[cell[i]] for i in epoch).items())) for epoch in levels)
         if sum(map(len, found)) <= _PAIRS:
             break
-    return Counter({tuple((1 / noise[i], count) for i, count in kind): times for kind, times in found.items()})
+    return Counter({tuple((1 / noise[i], count) for i, count in kind): times for kind, times in found.items()}), rounded

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from flint import arb
 
 from dplateau.spec import Run
+from dplateau.verifier.allocation import is_exact
 from dplateau.verifier.balls import exact, gaussian_delta, largest, precision
 from dplateau.verifier.contour import Line
 from dplateau.verifier.forgetting import forgetting
@@ -70,7 +71,7 @@ def is_sharp(part: Part) -> bool:
     """Whether the statement is all that the bound can say, whatever is chosen: only then may a claim be refuted."""
     run = part.run
     if part.bound == "exact-composition":
-        return not run.sampling.allocated
+        return not run.sampling.allocated or run.sampling.epoch_length(run.n) == 1 or is_exact(run)
     return part.bound == "fixed-order" and (run.diameter is None or run.steps <= ALL * run.sampling.period(run.n, run.steps))
 
 

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from flint import acb, arb
 
 from dplateau.verifier.balls import exact, precision
+from dplateau.verifier.epoch import Epoch
 from dplateau.verifier.laws import Branch, Mixture, Sampled
 from dplateau.verifier.quadrature import Nodes, TooHardError, end_of, nodes
 from dplateau.verifier.statement import Composition
@@ -143,7 +144,7 @@ def _paths(branch: Branch, omega: float) -> list[Path]:
 def _gathered(laws: list[tuple[Sampled, int]]) -> list[tuple[Sampled, int]]:
     """Few laws that stand for many, in searches."""
     ordered = sorted(laws, key=lambda one: (one[0].q, one[0].mu, one[0].shift))
-    size = -(-len(ordered) // _GROUPS)
+    size = max(-(-len(ordered) // _GROUPS), 1)
     groups = [ordered[first : first + size] for first in range(0, len(ordered), size)]
     return [(group[len(group) // 2][0], sum(count for _, count in group)) for group in groups]
 
@@ -158,7 +159,7 @@ class Line:
     Parameters
     ----------
     composition : Composition
-        What is composed; its laws must be ``Sampled``.
+        What is composed; its laws must be ``Sampled``, or epochs of random allocation.
     epsilon : arb
         Where delta is asked for, about.
     delta : float
@@ -171,11 +172,12 @@ class Line:
     """
 
     def __init__(self, composition: Composition, epsilon: arb, delta: float) -> None:
-        if not composition.parts or not all(isinstance(law, Sampled) for law, _ in composition.parts):
-            raise TooHardError
         self.laws = [(law, count) for law, count in composition.parts if isinstance(law, Sampled)]
+        self.epochs = [(law, count) for law, count in composition.parts if isinstance(law, Epoch)]
+        if not composition.parts or len(self.laws) + len(self.epochs) < len(composition.parts):
+            raise TooHardError
         self.square = composition.square
-        self.most = max(count for _, count in self.laws)
+        self.most = max(count for _, count in composition.parts)
         self.rough = _gathered(self.laws)
         with precision(64):
             saddle, value = self._saddle(float(epsilon)), float(epsilon)
@@ -189,8 +191,9 @@ class Line:
             omega = math.sqrt(2 * max(peak - allowed, 1.0) / bend)
             if not math.isfinite(period * omega):
                 raise TooHardError
-        self.step = 2 * arb.pi() / exact(period)
-        self.period = exact(period)
+        # The step is exact: where a transform is known by cancellation, its frequency has to be.
+        self.step = exact(2 * math.pi / period)
+        self.period = 2 * arb.pi() / self.step
         self._choose_end(omega, allowed + c * value)
         self.moments = self._sampled()
 
@@ -201,7 +204,7 @@ class Line:
             weight, loss, _ = nodes(law, exact(c), exact(0), exact(1e-9) / min(count, 10**6))
             excess = sum((w * (c * one).expm1() for w, one in zip(weight, loss, strict=True)), exact(0))
             total += count * math.log1p(float(excess))
-        return total
+        return total + sum(count * float(law.moment(exact(c)).log()) for law, count in self.epochs)
 
     def _period(self, c: float, epsilon: float, allowed: float) -> tuple[float, float, float]:
         """The period that a line through c needs, c, and where Chernoff's bound says so."""
@@ -264,6 +267,8 @@ class Line:
         """log of the bound on what is missing where the line ends after so many steps, but for epsilon."""
         many, end = len(known) > _GROUPS, steps * self.step
         log_tail = self.square / 2 * (self.c * (self.c + 1) - end * end) - (arb.pi() * end).log()
+        for epoch, count in self.epochs:
+            log_tail += count * (epoch.moment(self.c).log() - epoch.fall * end * end)
         taken: list[int] = []
         for law, count, points in known:
             size, gain = points.at_zero + points.error, points.moment(self.c)
@@ -287,6 +292,9 @@ class Line:
             found = nodes(law, self.c, end, tolerance)
             for k, moment in enumerate(found.transform(self.c, self.step, self.count + 1)):
                 moments[k] *= moment**count
+        for epoch, count in self.epochs:
+            for k, moment in enumerate(epoch.moments(self.c, self.step, self.count + 1)):
+                moments[k] *= moment**count
         for k in range(self.count + 1):
             s = self._node(k)
             moments[k] *= (self.square / 2 * s * (s + 1)).exp() / (s * (s + 1))
@@ -303,7 +311,7 @@ class Line:
         for law, count in self.laws:
             found = nodes(law, c, exact(0), exact(1e-20) / self.most)
             total += count * found.moment(c).log()
-        return total
+        return total + sum((count * law.moment(c).log() for law, count in self.epochs), exact(0))
 
     def delta(self, epsilon: arb) -> arb:
         """delta at epsilon > 0."""

@@ -25,6 +25,7 @@ from flint import arb
 
 from dplateau.verifier.balls import exact, largest, precision
 from dplateau.verifier.check import Whole, together
+from dplateau.verifier.epoch import Epoch
 from dplateau.verifier.laws import Sampled
 from dplateau.verifier.outcome import Checked, Outcome, Part, failed
 from dplateau.verifier.quadrature import nodes
@@ -43,22 +44,27 @@ _NEAR, _DELTA, _POINTS = 1 / 8, 1e-4, 2**13
 _ERROR: Final = exact(1e-30)
 
 
+def _moment(law: Law, c: arb) -> arb:
+    """M(c) of one step, or of one epoch."""
+    assert isinstance(law, Sampled | Epoch)
+    return law.moment(c) if isinstance(law, Epoch) else nodes(law, c, exact(0), _ERROR).moment(c)
+
+
 class _Candidate:
     """One candidate at one order 1 + c: moments of its loss, and lines below its trade-off function."""
 
     def __init__(self, said: Statement, c: arb) -> None:
-        laws = {law for mixture in said.directions for _, one in mixture for law, _ in one.parts}
+        self.laws = {law for mixture in said.directions for _, one in mixture for law, _ in one.parts}
         if not said.slack.is_zero():
             raise ValueError("a bound of a candidate leaves something to chance: it has no Renyi divergence")
-        self.laws = {law for law in laws if isinstance(law, Sampled)}
-        if self.laws != laws:
-            raise ValueError("the Renyi divergence of random allocation has no second computation")
+        if not all(isinstance(law, Sampled | Epoch) for law in self.laws):
+            raise ValueError("a record replaced under random allocation has no finite Renyi divergence")
         self.said, self.c, self._lines = said, c, {-math.inf: (exact(0), exact(0))}
         self.own, self.further = self._log_moment(c), self._log_moment(2 * c)
 
     def _log_moment(self, c: arb) -> arb:
         """``log M(c)``, the larger one of both directions."""
-        known: dict[Law, arb] = {law: nodes(law, c, exact(0), _ERROR).moment(c) for law in self.laws}
+        known: dict[Law, arb] = {law: _moment(law, c) for law in self.laws}
 
         def moment(one: Composition) -> arb:
             found = (c * (c + 1) / 2 * one.square).exp()

@@ -1,0 +1,207 @@
+"""Moments of an epoch of random allocation, of complex order too: closed forms, balls, and what is claimed of their errors."""
+
+# pyright: basic
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.accounting import allocated_epochs, epoch_moments
+from dplateau.accounting.allocated_epochs import Epochs, Grids
+from dplateau.accounting.contour import contour_delta, contour_epsilon
+from dplateau.accounting.epoch_moments import EpochMoments, small_moments, whole_moments
+from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
+from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, allocations
+
+EPOCHS: list[Any] = [
+    (((1.0, 1),), 1),
+    (((1.2, 7),), 7),
+    (((1.2, 5),), 9),
+    (((0.4, 30), (1.5, 70)), 120),
+    (((0.02, 40),), 40),
+    (((2.2, 60),), 60),
+    (((0.8, 3000),), 3000),
+]
+
+
+def grid(parts: Any, batches: int, *, present: bool, n: int = 24, least: float = 4.0, most: float = 6.0) -> EpochMoments:
+    return EpochMoments(parts, batches, n, least, most, present=present)
+
+
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize("mu", [0.05, 0.5, 1.5, 2.2])
+def test_moments_of_one_batch_have_a_closed_form(mu: float, present: bool) -> None:
+    """``E X^t = exp(mu^2 t (t - 1) / 2)`` for complex t, too, within the error that is claimed."""
+    moments = grid(((mu, 1),), 1, present=present)
+    omega = np.linspace(0.0, min(20.0, 6 / mu), 9)
+    for c in (0.01, 0.3, 1.7, 2.9):
+        power = 1 + c if present else -c
+        k, slope, curvature = moments.cumulants(power)
+        assert k == pytest.approx(mu**2 * c * (1 + c) / 2, abs=1e-10)
+        assert slope == pytest.approx(mu**2 * (power - 0.5), abs=1e-9)
+        assert curvature == pytest.approx(mu**2, abs=1e-8)
+        found, t = moments.at(power, omega), power + 1j * omega
+        off = np.abs(np.exp(mu**2 / 2 * t * (t - 1) - found.log) - 1)
+        assert np.all(off <= found.error)
+        assert found.error[0] < 1e-9
+
+
+@pytest.mark.parametrize(("parts", "batches"), EPOCHS)
+def test_whole_moments_are_those_of_sums(parts: Any, batches: int) -> None:
+    """From those of single batches, with many digits; the grid's are the same."""
+    with mp.workdps(40):
+        rest = mp.mpf(batches - sum(count for _, count in parts)) / batches
+        moments = [rest**k for k in range(5)]
+        for mu, count in parts:
+            one = [mp.exp(mp.mpf(mu) ** 2 * k * (k - 1) / 2) / mp.mpf(batches) ** k for k in range(5)]
+            for _ in range(count):
+                moments = [mp.fsum(mp.binomial(k, i) * moments[i] * one[k - i] for i in range(k + 1)) for k in range(5)]
+        truth = [float(mp.log(moment)) for moment in moments]
+    found, above = grid(parts, batches, present=True), whole_moments(parts, batches)
+    for k in range(2, 5):
+        at = found.at(float(k), np.zeros(1))
+        assert abs(at.log[0].real - truth[k]) <= at.error[0] < 1e-9
+        assert truth[k] - 1e-14 <= above[k] <= truth[k] + 1e-8
+    # Of negative orders only a bound has a formula.
+    fewer = grid(parts, batches, present=False).cumulants(-2.5)[0]
+    assert 0 <= fewer <= small_moments(parts, batches, np.array([-2.5]))[0] + 1e-12
+
+
+def random_epoch(random: np.random.Generator) -> tuple[Any, int]:
+    used = int(2 ** random.uniform(0, 9))
+    first = int(random.integers(1, used + 1))
+    mus = 2.0 ** random.uniform(-3, 1.3, 2)
+    parts = ((float(mus[0]), first), (float(mus[1]), used - first))
+    return tuple(part for part in parts if part[1]), used + int(random.choice([0, 0, 3]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("tolerance", [-45.0, -12.0])
+def test_errors_are_within_their_bounds(seed: int, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside ball arithmetic; with coarse grids, whose errors are seen, as well."""
+    pytest.importorskip("flint")
+    from flint import arb
+
+    from dplateau.verifier.balls import precision
+    from dplateau.verifier.epoch import Grid
+
+    random = np.random.default_rng(seed)
+    parts, batches = random_epoch(random)
+    monkeypatch.setattr(epoch_moments, "_LOG_TOLERANCE", tolerance)
+    if tolerance > -45:
+        monkeypatch.setattr(epoch_moments, "_SIDE", 4.5)
+    exact = tuple(sorted((Fraction(mu), count) for mu, count in parts))
+    step, largest = 1.5, 0.0
+    for present in (True, False):
+        found = grid(parts, batches, present=present)
+        low, high = (1, 4) if present else (-3, 0)
+        with precision():
+            truth = Grid(exact, batches, low, high, 15.0, 50.0)
+            for power in (1.0, 2.25, 4.0) if present else (-3.0, -0.75, 0.0):
+                at = found.at(power, step * np.arange(8))
+                known = np.array([complex(one) for one in truth.moments(arb(power), arb(step), 8)])
+                off = np.abs(known / np.exp(at.log) - 1)
+                assert np.all(off <= at.error + 1e-15)
+                largest = max(largest, float((off / at.error).max()))
+    assert largest > (1e-8 if tolerance < -20 else 1e-6), "the bounds are far from what is missed"
+
+
+@pytest.mark.parametrize(("parts", "batches"), [one for one in EPOCHS if sum(count for _, count in one[0]) == one[1]])
+@pytest.mark.parametrize("present", [True, False])
+def test_the_transform_falls_as_the_tail_says(parts: Any, batches: int, present: bool) -> None:
+    law = (AllocationRemove if present else AllocationAdd)(1 / batches, 1.0, 0.0, parts, batches, True)
+    term = Epochs(law, 3, parts, batches, present, 0.5)
+    for c in (0.4, 1.9):
+        at = np.linspace(0.0, 14.0, 8)
+        value, error = term.log_transform(c, at, -20.0)
+        known = error < 1e-3
+        assert known[:2].all()
+        tail = np.array([term.log_tail(c, omega) for omega in at])
+        assert np.all((value.real - value[0].real)[known] <= tail[known] + 1e-9)
+        assert np.all(tail[1:] < 0)
+        # One batch is Gaussian: nothing is lost.
+        if batches == 1:
+            assert (value.real - value[0].real)[known] == pytest.approx(tail[known], abs=1e-6)
+
+
+@pytest.mark.parametrize(("parts", "batches"), EPOCHS)
+def test_variations_and_greatest_losses(parts: Any, batches: int) -> None:
+    for kind in (AllocationRemove, AllocationAdd):
+        law = kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, False)
+        term = Epochs(law, 4, parts, batches, kind is AllocationRemove, 0.5)
+        truth = 4 * math.exp(float(law.log_delta(np.array(0.0))))
+        assert truth <= term.variation() <= 3 * truth
+        rest = 1 - sum(count for _, count in parts) / batches
+        finite = kind is AllocationAdd and rest
+        assert term.greatest == (pytest.approx(-4 * math.log(rest)) if finite else math.inf)
+
+
+def run(batches: int, steps: int, noise: Any) -> dp.Run:
+    return dp.Run(n=10 * batches, sampling=dp.RandomAllocation(10), steps=steps, noise_multiplier=noise)
+
+
+RUNS: list[Any] = [
+    (run(100, 1000, 0.4687), 2e-8),
+    (run(10, 50, 1.0), 1e-5),
+    (run(3, 6, 0.3), 1e-5),
+    (run(141, 354, 0.784), 3.3e-6),
+    (run(947, 947 * 21, 0.8863), 3.2e-7),
+    (run(42, 42 * 2300, 8.5148), 3e-8),
+    (run(1278, 12_780, 0.368), 2.1e-4),
+    (run(100, 1530, np.where(np.arange(1530) % 100 < 30, 0.6, 0.8)), 1e-6),
+]
+
+
+@pytest.mark.parametrize(("one", "delta"), RUNS)
+def test_the_contour_lies_between_the_ends_of_the_lattices(one: dp.Run, delta: float) -> None:
+    """Two ways that share nothing: moments of complex order, and sums that are rounded up and down in the convex order."""
+    above, below = allocations(one, safe=True), allocations(one, safe=False)
+    for up, down in zip(above, below, strict=True):
+        found = contour_epsilon(up, delta)
+        assert found.width <= 1e-5 * max(found.upper, 1.0)
+        assert lattice_epsilon(down, delta, 2e-5).lower <= found.lower
+        assert found.upper <= lattice_epsilon(up, delta, 2e-5).upper
+        at = found.upper / 2
+        there = contour_delta(up, at)
+        assert there.width <= 1e-4 * there.upper
+        assert lattice_delta(down, at, 2e-5).lower <= there.upper
+        assert there.lower <= lattice_delta(up, at, 2e-5).upper
+        assert there.upper <= lattice_delta(up, at, 2e-5).upper * (1 + 1e-9)
+
+
+def test_what_was_asked_before_changes_nothing() -> None:
+    one, deltas = run(100, 1000, 0.7), (1e-9, 1e-3, 1e-6)
+
+    def asked(order: tuple[float, ...]) -> dict[float, Any]:
+        allocated_epochs.grids.cache_clear()
+        return {delta: [contour_epsilon(direction, delta) for direction in allocations(one, safe=True)] for delta in order}
+
+    assert asked(deltas) == asked(deltas[::-1])
+
+
+def test_where_moments_would_not_do_they_are_refused() -> None:
+    for one in (run(100, 200, 300.0), run(100, 100_000, 0.05)):  # hardly a loss; a large one
+        for direction in allocations(one, safe=True):
+            with pytest.raises(TooSlowError):
+                contour_epsilon(direction, 1e-5)
+    grids = Grids(((1.0, 50),), 50, 0.5, present=True)
+    with pytest.raises(TooSlowError):
+        grids.reaching(1e6)
+    assert grids.reaching(1.0) is grids.chosen[0]
+
+
+def test_renyi_divergences_of_high_orders_come_from_the_lattices_law() -> None:
+    """Where no grid reaches; and never below what the moments say where both know."""
+    ((term,), _) = (direction.terms for direction in allocations(run(50, 500, 1.0), safe=True))
+    for c in (1.0, 4.0, 9.0):
+        assert term.bound(c, -20.0) * (1 - 1e-8) <= term.far_bound(c, -20.0) <= term.bound(c, -20.0) * (1 + 1e-2)
+    with pytest.raises(TooSlowError):
+        term.bound(400.0, -20.0)
+    assert 0 < term.far_bound(400.0, -20.0) <= 10 * 401 * 400 / 2 * (1 + 1e-9)
