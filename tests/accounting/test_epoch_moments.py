@@ -83,7 +83,7 @@ def random_epoch(random: np.random.Generator) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("tolerance", [-45.0, -12.0])
+@pytest.mark.parametrize("tolerance", [-45.0, -18.0])
 def test_errors_are_within_their_bounds(seed: int, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside ball arithmetic; with coarse grids, whose errors are seen, as well."""
     pytest.importorskip("flint")
@@ -96,7 +96,7 @@ def test_errors_are_within_their_bounds(seed: int, tolerance: float, monkeypatch
     parts, batches = random_epoch(random)
     monkeypatch.setattr(epoch_moments, "_LOG_TOLERANCE", tolerance)
     if tolerance > -45:
-        monkeypatch.setattr(epoch_moments, "_SIDE", 4.5)
+        monkeypatch.setattr(epoch_moments, "_SIDE", 5.5)
     exact = tuple(sorted((Fraction(mu), count) for mu, count in parts))
     step, largest = 1.5, 0.0
     for present in (True, False):
@@ -110,7 +110,7 @@ def test_errors_are_within_their_bounds(seed: int, tolerance: float, monkeypatch
                 off = np.abs(known / np.exp(at.log) - 1)
                 assert np.all(off <= at.error + 1e-15)
                 largest = max(largest, float((off / at.error).max()))
-    assert largest > (1e-8 if tolerance < -20 else 1e-6), "the bounds are far from what is missed"
+    assert largest > 1e-4, "the bounds are far from what is missed"
 
 
 @pytest.mark.parametrize(("parts", "batches"), [one for one in EPOCHS if sum(count for _, count in one[0]) == one[1]])

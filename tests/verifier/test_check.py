@@ -124,9 +124,19 @@ def test_adding_a_record_has_a_largest_loss():
     assert check([Part(run, "exact-composition")], 40.0, 1e-5).outcome is Outcome.VERIFIED
 
 
-def test_one_epoch_of_random_allocation_is_known_from_above():
-    """A claim between the truth and the bound is not refuted, and no lower end is told."""
+def test_one_epoch_of_random_allocation():
+    """The accountant knows it from above; balls know its moments."""
     run = dp.Run(n=100, sampling=dp.RandomAllocation(5), steps=20, noise_multiplier=2.0)
+    certified = dp.account(run, 1e-5).epsilon
+    found = check([Part(run, "exact-composition")], certified, 1e-5)
+    assert (found.outcome, found.digits) == (Outcome.VERIFIED, 13)
+    assert found.upper <= certified <= found.upper * (1 + 1e-4)
+    assert check([Part(run, "exact-composition")], found.lower * (1 - 1e-9), 1e-5).outcome is Outcome.REFUTED
+
+
+def test_much_noise_under_random_allocation_is_known_from_above():
+    """A claim between the truth and the bound is not refuted, and no lower end is told."""
+    run = dp.Run(n=4000, sampling=dp.RandomAllocation(2), steps=2000, noise_multiplier=2.0)
     certified = dp.account(run, 1e-5).epsilon
     found = check([Part(run, "exact-composition")], certified, 1e-5)
     assert (found.outcome, found.lower, found.digits) == (Outcome.VERIFIED, 0.0, None)

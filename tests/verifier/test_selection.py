@@ -162,12 +162,29 @@ def test_one_candidate_costs_what_it_costs() -> None:
         assert found == pytest.approx(8 * 100 / 40**2 / 2 + math.log1p(-1 / 8) - math.log(8e-6) / 7, rel=1e-12)
 
 
+ALLOCATED = SCORE.replace(sampling=dp.RandomAllocation(60), steps=200, noise_multiplier=4.0)
+
+
+def test_candidates_with_random_allocation_have_divergences() -> None:
+    """From moments of their epochs: no more than the accountant says, and nearly so much."""
+    selection = dp.Selection([ALLOCATED, ALLOCATED.replace(noise_multiplier=5.0)], 0.5)
+    guarantee = best_of_candidates(selection, leading_analyses(), 1e-6).guarantee
+    said, order = guarantee.epsilon(1e-6).upper, guarantee.order(1e-6)
+    found = check_selection([[Part(one, EXACT)] for one in selection.candidates], 0.5, order, said, 1e-6)
+    assert found.outcome is Outcome.VERIFIED
+    assert found.upper <= said <= found.upper * (1 + 1e-3)
+    assert (
+        check_selection([[Part(one, EXACT)] for one in selection.candidates], 0.5, order, 0.9 * said, 1e-6).outcome
+        is not Outcome.VERIFIED
+    )
+
+
 @pytest.mark.parametrize(
     ("parts", "order", "why"),
     [
         ([Part(full(40.0), EXACT)], 1.0, "must be above 1"),
         ([Part(full(40.0), "pnsgd")], 5.0, "no second computation"),
-        ([Part(SCORE.replace(sampling=dp.RandomAllocation(60), steps=200, noise_multiplier=4.0), EXACT)], 5.0, "random allocation"),
+        ([Part(ALLOCATED.replace(adjacency="replace"), EXACT)], 5.0, "replaced under random allocation"),
         ([Part(SHUFFLED.replace(sampling=dp.Poisson(60)), "sampled-last-iterate", 100)], 5.0, "leaves something to chance"),
     ],
 )

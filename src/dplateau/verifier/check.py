@@ -14,6 +14,7 @@ from dplateau.spec import Run
 from dplateau.verifier.allocation import is_exact
 from dplateau.verifier.balls import exact, gaussian_delta, largest, precision
 from dplateau.verifier.contour import Line
+from dplateau.verifier.epoch import Epoch
 from dplateau.verifier.forgetting import forgetting
 from dplateau.verifier.lattice import Lattice
 from dplateau.verifier.laws import Add, Sampled
@@ -91,6 +92,9 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int, *
     plain = not composition.square > 0
     if plain and sum(count for _, count in laws) == 1:
         law = laws[0][0]
+        if isinstance(law, Epoch) and epsilon > 0:
+            with suppress(TooHardError):
+                return Line(composition, epsilon, delta).delta, False
         # Of other laws only a bound from above is known.
         return (law.profile if isinstance(law, Sampled) else lambda e: exact(0).union(law.profile(e))), False
     if plain and all(isinstance(law, Add) and not law.shift for law, _ in laws):

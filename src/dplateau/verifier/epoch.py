@@ -36,8 +36,8 @@ _SMALL: Final = 0.01
 """What is missed has to be less, in all."""
 _FAR: Final = 60
 """Logarithm of how much smaller than what counts is what is not looked at."""
-_LONGEST: Final = 6000
-"""Most points of log s."""
+_LONGEST: Final = 200_000
+"""Most points of log s, times n."""
 
 
 @contextmanager
@@ -75,7 +75,7 @@ class Grid:
             (max if first else min)((-size - float(log)) / slope for slope, log in lost) / self.step for lost, first in ends
         )
         self.start, self.count = math.floor(start), math.ceil(stop) - math.floor(start) + 1
-        if not self.count < _LONGEST:
+        if not self.count * n < _LONGEST:
             raise TooHardError
         # Smaller probabilities of one batch are taken to be anything up to this.
         heavy = max(-high * self.start, -low * (self.start + self.count)) * self.step + math.lgamma(n + 1)
