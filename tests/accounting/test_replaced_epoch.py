@@ -232,6 +232,8 @@ def test_bounds_from_below(mus, batches, near, factor, monkeypatch) -> None:
     assert (told[truth > 1e-2] >= truth[truth > 1e-2] * near).all()
     slope = np.diff(np.exp(log_delta)) / np.diff(np.expm1(epsilon))
     assert (np.diff(slope) >= 0).all()
+    # The pair is symmetric: left of 0 the slope is minus one, plus delta, minus the one to the right.
+    assert slope[0] >= -(1 - math.exp(log_delta[0])) / 2
     assert log_delta[-1] == -math.inf
 
 
@@ -275,7 +277,7 @@ def test_few_points_are_enough_where_there_is_noise(monkeypatch) -> None:
 
 @pytest.mark.parametrize(
     ("noise", "batches", "steps", "delta", "width"),
-    [(2.0, 10, 50, 1e-6, 0.006), (4.831, 618, 618 * 30, 1e-5, 1e-3), (50.0, 100, 30_000, 1e-9, 2e-4)],
+    [(2.0, 10, 50, 1e-6, 0.006), (2.0, 20, 2000, 1e-5, 0.002), (4.831, 618, 618 * 30, 1e-5, 1e-3), (50.0, 100, 30_000, 1e-9, 2e-4)],
 )
 def test_enclosures_that_were_wide_are_narrow(noise, batches, steps, delta, width) -> None:
     """The lower end was that of a presence, half of the upper one. That of the sums is closer, and laws from below are."""

@@ -266,6 +266,8 @@ def replaced_below(parts: Parts, batches: int, points: int) -> tuple[Array, Arra
     gap = 1.001 * np.diff(y) * np.where((left < chord) & (chord < right), share, 0.0)
     lowered = np.maximum(below * (1 - _CLOSED) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
     lowered[-1] = 0.0
+    # By symmetry the slope at 0 is -(1 - delta)/2 at most: a line that is steeper would bend the wrong way there.
+    lowered[0] = min(lowered[0], float(((lowered[1:] + y[1:] / 2) / (1 + y[1:] / 2)).min()) * (1 - _CLOSED))
     line = _convex(epsilon, lowered)
     with np.errstate(divide="ignore"):
         return epsilon[line], np.log(lowered[line])
