@@ -187,7 +187,8 @@ def test_what_was_asked_before_changes_nothing() -> None:
 
 
 def test_where_moments_would_not_do_they_are_refused() -> None:
-    for one in (run(100, 200, 300.0), run(100, 100_000, 0.05)):  # hardly a loss; a large one
+    # Hardly a loss; none that a double can tell; tables without end; a large loss.
+    for one in (run(100, 200, 300.0), run(100, 200, 1e200), run(2, 10**15, 1e7), run(100, 100_000, 0.05)):
         for direction in allocations(one, safe=True):
             with pytest.raises(TooSlowError):
                 contour_epsilon(direction, 1e-5)

@@ -136,8 +136,9 @@ class Epochs(Repeated):
     def _fall(self) -> float:
         """Minus log of the transform's modulus falls with the square of the frequency at least so fast."""
         # Along the vector of the z_j all normal numbers move log S alike: a normal part of it, independent of the rest.
-        whole = sum(count for _, count in self.parts) == self.batches
-        return self.count / (2 * sum(count / mu**2 for mu, count in self.parts)) * (1 - 1e-12) if whole else 0.0
+        whole, least = sum(count for _, count in self.parts) == self.batches, min(mu for mu, _ in self.parts)
+        fall = self.count * least**2 / (2 * sum(count * (least / mu) ** 2 for mu, count in self.parts))
+        return fall * (1 - 1e-12) if whole else 0.0
 
     def log_tail(self, c: float, omega: float) -> float:
         return -self._fall * omega**2

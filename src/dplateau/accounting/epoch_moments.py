@@ -119,7 +119,7 @@ class EpochMoments:
             if count < max(_LONG, _CELLS / n):
                 break
         powers = sum(math.log2(times) if times < n else 1.0 for _, times in parts) + len(parts) - 1
-        if not (count < _LONGEST and count * powers * n**2 < _MOST):
+        if not (count < _LONGEST and count * powers * n**2 < _MOST and count * self.stride * n < _MOST):
             raise TooSlowError
         self.points = log_s = self.low + self.step * np.arange(int(count))
         allowed = [gammaln(n - t) - gammaln(n + 1) - max(-t * log_s[0], -t * log_s[-1]) for t in self._powers]
@@ -164,8 +164,9 @@ class EpochMoments:
 
     def _choose_sides(self, lowest: float, highest: float, largest: float) -> None:
         """How far normal numbers go. Where batches are many, none of them has much of a share in a tilt."""
-        turned = (self.n - lowest) * (3 / self.batches + self.step) - lowest * self.step
-        self.left = min(_SIDE - lowest * largest, math.sqrt(_SIDE**2 + 2 * turned) if lowest else _SIDE, _FARTHEST)
+        low = min(lowest, 0.0)
+        turned = (self.n - low) * (3 / self.batches + self.step) - low * self.step
+        self.left = min(_SIDE - low * largest, math.sqrt(_SIDE**2 + 2 * turned) if low else _SIDE, _FARTHEST)
         tried = np.linspace(_SIDE, _SIDE + highest * largest, 40)
         enough = tried[_log_right(tried, highest, largest, self.batches) < _LOG_TOLERANCE]
         self.right = min(float(enough[0]) if enough.size else tried[-1], _FARTHEST)

@@ -45,6 +45,8 @@ ALLOCATED: Final = 2e-5
 """Aim for the width of an enclosure of epsilon, as a share of it from 1/4 on: the laws of S have a width of this order."""
 _PLENTY, _CUT = 200, 12
 """Beside so many whole epochs one that is cut short has so many points under replacement."""
+_NEVER: Final = 1e-200
+"""A smaller variance of the loss of all epochs is this one."""
 _LAWS: Final = 40
 """Greatest number of pairs of a noise level and an epoch that has it, equal epochs counted once."""
 
@@ -308,7 +310,7 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
 
     whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
 
-    deviation = math.sqrt(sum(count * spread(parts, batches) for parts, count in terms))
+    deviation = math.sqrt(max(sum(count * spread(parts, batches) for parts, count in terms), _NEVER))
 
     def law(kind: Callable[..., _Allocated], parts: Parts) -> _Allocated:
         return kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine)

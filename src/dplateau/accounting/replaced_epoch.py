@@ -55,7 +55,8 @@ _CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
 
 def gaussian_part(parts: Parts) -> float:
     """The mu of the sum of an epoch's noisy gradients, one record replaced: no epoch in which all batches are used costs less."""
-    return 2 / math.sqrt(math.fsum(count / mu**2 for mu, count in parts))
+    least = min(mu for mu, _ in parts)
+    return 2 * least / math.sqrt(math.fsum(count * (least / mu) ** 2 for mu, count in parts))
 
 
 class _Profile:
