@@ -17,8 +17,8 @@ from dplateau.accounting.terms import Cumulants, Repeated
 
 _ORDERS: Final = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _GAP, _END, _TURNED_BY = 8.0, 7.0, 45.0
-"""n - t, at least; deviations at which a contour ends, and the square of a frequency there as a multiple of n - t: beyond it errors
-are larger than 10^6 times what they are on the real axis.
+"""n - t, at least; deviations at which a contour ends, and the square of a frequency there as a multiple of n - t: errors are
+about e^(45/2) times there what they are on the real axis.
 """
 _FIRST, _SMALLER, _LARGER = 1.5, 0.5 ** np.arange(5), np.array([1.3, 1.1])
 """The first grid reaches a c of so many inverse deviations, or less; further ones so much further than the one before."""
