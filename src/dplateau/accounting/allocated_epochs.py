@@ -10,9 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.epoch_moments import EpochMoments, Parts
+from dplateau.accounting.epoch_moments import EpochMoments
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import TooSlowError
+from dplateau.accounting.replaced_epoch import Parts
 from dplateau.accounting.terms import Cumulants, Repeated
 
 _ORDERS: Final = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -80,9 +81,14 @@ def grids(parts: Parts, batches: int, deviation: float, *, present: bool) -> Gri
     return Grids(parts, batches, deviation, present=present)
 
 
+def _variance(parts: Parts, batches: int) -> float:
+    """That of S."""
+    return sum(count * math.expm1(min(mu**2, _LARGE)) for mu, count in parts) / batches**2
+
+
 def spread(parts: Parts, batches: int) -> float:
     """About the variance of an epoch's loss: ``log E S^2``."""
-    return math.log1p(sum(count * math.expm1(min(mu**2, _LARGE)) for mu, count in parts) / batches**2)
+    return math.log1p(_variance(parts, batches))
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,8 @@ class Epochs(Repeated):
 
     def variation(self) -> float:
         # E (S - 1)_+ is half of E |S - 1|, and no more than that of one batch.
-        variance = sum(count * math.expm1(min(mu**2, _LARGE)) for mu, count in self.parts) / self.batches**2
-        largest = max(mu for mu, _ in self.parts)
-        return self.count * min(math.sqrt(variance) / 2, math.erf(largest / math.sqrt(8.0))) * (1 + 1e-12)
+        deviation, largest = math.sqrt(_variance(self.parts, self.batches)), max(mu for mu, _ in self.parts)
+        return self.count * min(deviation / 2, math.erf(largest / math.sqrt(8.0))) * (1 + 1e-12)
 
     def cumulants(self, reach: float) -> Cumulants:
         sign = 1.0 if self.present else -1.0

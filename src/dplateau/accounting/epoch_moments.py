@@ -22,10 +22,9 @@ from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma
 from dplateau.accounting.fourier_sums import repeated
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
+from dplateau.accounting.replaced_epoch import Parts
 from dplateau.accounting.roots import root
 
-Parts = tuple[tuple[float, int], ...]
-"""The 1/z of an epoch's batches with the number of batches that have it."""
 _LOG_TOLERANCE: Final = -45.0
 """Of each quadrature, and of each end that is cut off."""
 _ABOUT: Final = math.log(0.01)

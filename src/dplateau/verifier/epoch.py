@@ -169,22 +169,23 @@ class Grid:
         x = exact(self.step) * (self.start if first else self.start + self.count - 1)
         return _least([((1 if first else -1) * abs(exact(slope)) * x + log).exp() for slope, log in self._lost(t, first, less)])
 
-    def _missed(self, t: arb, omega: arb, others: arb) -> arb:
-        """A bound on all that is missed at ``t + i omega``, relatively to ``Gamma(n - t)/n! E S^t``."""
-        a, total = self.n - t, arb(0)
-
-        def turned(d: float, step: arb, more: arb) -> arb:
-            return 2 * (more - a * exact(d).cos().log()).exp() / (2 * arb.pi() * exact(d) / step).expm1()
-
-        total += _least([turned(d, exact(self.step), abs(omega) * exact(d)) for d in _ANGLES])
-        total += self._beyond_end(t, True) + self._beyond_end(t, False)
+    def _missed(self, t: arb, others: arb) -> arb:
+        """A bound on all that is missed, relatively to ``Gamma(n - t)/n! E S^t``, but for the rule in log s."""
+        total = self._beyond_end(t, True) + self._beyond_end(t, False)
         for mu, times in self.parts:
             m, fine = exact(mu), exact(self.step) / self.strides[mu]
-            total += times * _least([turned(d, fine, exact(d) ** 2 / (2 * m * m)) for d in _ANGLES])
+            total += times * _least([self._turned(t, d, fine, exact(d) ** 2 / (2 * m * m)) for d in _ANGLES])
             left, right = exact(self.left) - fine / m, exact(self.side + self.reach[1] * float(mu)) - fine / m
             cut = _least([above(left + m * t.min(exact(0))), above(left) * others])
             total += exact(1.01) * times * (above(right - m * t.max(exact(0))) + cut)
         return total.upper() * exact(1.01)
+
+    def _missed_by_rule(self, t: arb, omega: arb) -> arb:
+        """What the rule in log s misses at ``t + i omega``."""
+        return _least([self._turned(t, d, exact(self.step), abs(omega) * exact(d)) for d in _ANGLES]) * exact(1.01)
+
+    def _turned(self, t: arb, angle: float, step: arb, more: arb) -> arb:
+        return 2 * (more - (self.n - t) * exact(angle).cos().log()).exp() / (2 * arb.pi() * exact(angle) / step).expm1()
 
     def moments(self, t: arb, step: arb, count: int) -> list[acb]:
         """``E S^(t + i k step)`` for k = 0, ..., count - 1."""
@@ -195,14 +196,15 @@ class Grid:
         place = [exact(self.step) * (self.start + i) for i in range(self.count)]
         weight = [mass * (-t * x).exp() for mass, x in zip(self.mass, place, strict=True)]
         known, others = _total(weight), self._others(t, weight)
-        missed = self._missed(t, arb(0), others)
+        always = self._missed(t, others)
+        missed = always + self._missed_by_rule(t, arb(0))
         if not missed < _SMALL:
             raise TooHardError
         all_of_it, found = (known / (1 - missed)).upper(), list[acb]()
         turns = [acb(0, -step * x).exp() for x in place]
         turned = [acb(one) for one in weight]
         for k in range(count):
-            off = arb(0, 1) * (self._missed(t, k * step, others) * all_of_it)
+            off = arb(0, 1) * ((always + self._missed_by_rule(t, k * step)) * all_of_it)
             total = sum(turned, acb(0)) + acb(off, off if k else arb(0))
             found.append(total * acb(self.n + 1).gamma() * acb(self.n - t, -k * step).rgamma())
             turned = [one * turn for one, turn in zip(turned, turns, strict=True)]
@@ -217,7 +219,7 @@ def _least(values: list[arb]) -> arb:
     return reduce(lambda one, other: one.min(other), (value.upper() for value in values if value.is_finite()), arb.pos_inf())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _grid(parts: Parts, batches: int, low: int, high: int, omega: int, bits: int) -> Grid:
     """Kept; errors are about those of so many bits."""
     return Grid(parts, batches, low, high, omega, bits * math.log(2) / 2)
