@@ -282,7 +282,7 @@ def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch)
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
         train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38))
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
-        PrivateLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(np.eye(50, 3), np.arange(50) % 2)
+        PrivateLogisticRegression(epsilon=1.0, classes=[0, 1, 2]).fit(np.eye(50, 3), np.arange(50) % 3)
     monkeypatch.undo()
     forget()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")

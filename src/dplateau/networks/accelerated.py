@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -35,8 +36,10 @@ from dplateau.training.chunks import chunk_length, rounded_up, stretched
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
-_NUMBERS, _PRODUCTS = 1 << 25, 1 << 36
-"""Numbers of noise that are drawn at once, and multiplications between two looks at the keyboard."""
+_NUMBERS: Final = 1 << 27
+"""Numbers of noise that are drawn at once."""
+_NOISE: Final = 0.05
+"""Part of the memory for noise, of which a number takes 20 bytes while it is made."""
 _RECORDS: Final = 0.3
 """Part of the memory for records: they are there once more while made-up ones are tried."""
 _MORE: Final = 16
@@ -142,7 +145,7 @@ class AcceleratedLoop(Loop):
     @cached_property
     def room(self) -> int:
         every = self.checkpoint and interval(self.run, self.checkpoint.every)
-        most = chunk_length(self.run, self.weights, numbers=_NUMBERS, products=_PRODUCTS)
+        most = chunk_length(self.run, self.weights, numbers=int(min(_NUMBERS, memory() * _NOISE / 20)))
         if self.held is None:
             batch = self.summed.micro * sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
             most = max(1, min(most, int(memory() * _RECORDS / 2 / (2 * batch))))
@@ -204,11 +207,12 @@ class AcceleratedLoop(Loop):
         noise = self.noise.rows(schedule.deviations)
         if examples is None:
             examples, plan = self._gathered(self.summed.examples, plan)
-        with jax.enable_x64(True):
-            state, _, found = self._compiled(reached.state, examples, plan, schedule, noise)
         drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
-        if after > end:  # While the accelerator is at work. These are no numbers that anybody sees, as those of the noise are.
-            self.ahead.append(self._next(plans, end, after))
+        with ThreadPoolExecutor(1) as thread:  # Batches are no numbers that anybody sees, as those of the noise are.
+            ahead = [thread.submit(self._next, plans, end, after)] if after > end else []
+            with jax.enable_x64(True):
+                state, _, found = self._compiled(reached.state, examples, plan, schedule, noise)
+        self.ahead.extend(one.result() for one in ahead)
         each = self.lattice.tally
         self.finite.add(float(found) / each, math.sqrt((how.deviations**2).sum()) / each, float(how.sizes.sum()))
         self.check(state, end)

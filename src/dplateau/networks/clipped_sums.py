@@ -141,10 +141,13 @@ class ClippedSums:
             found, valid = _multipliers(gradients, used, lattice=self.lattice)
         return gradients, valid, found
 
-    def products(self, params: Tree, rows: Tree) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Shapes of the matrices whose products are added up; those of the arguments are looked at, and nothing is computed."""
+    def products(self, params: Tree, keyed: bool) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Shapes of the matrices whose products are added up; nothing is computed."""
+        shaped = lambda column: jax.ShapeDtypeStruct((self.micro, *column.shape[1:]), column.dtype)  # noqa: E731
+        rows = jax.tree.map(shaped, self.examples)
         with jax.enable_x64(self.x64):
-            found = jax.eval_shape(lambda: self.recorded.gradients(params, rows, self.frozen))
+            given = (rows, jax.ShapeDtypeStruct((self.micro, 2), np.uint32)) if keyed else rows
+            found = jax.eval_shape(partial(_gradients, recorded=self.recorded), params, given, self.frozen)
         return {(one.inputs.shape, one.values.shape) for one in found if isinstance(one, Factors)}
 
     def close(self) -> None:

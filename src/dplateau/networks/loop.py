@@ -244,7 +244,7 @@ class Loop:
 
     def check(self, state: State, end: int) -> None:
         """Raise ``TrainingDiverged`` where the parameters are not finite, or gradients were not."""
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
+        if not _finite(state.params):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         self.finite.check(end)
 
@@ -311,6 +311,11 @@ class Loop:
         if ledger.done < self.run.steps:
             ledger = replace(ledger.resumed(), processes=max(ledger.processes, self.processes))
         return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
+
+
+@jax.jit
+def _finite(params: Tree) -> Array:
+    return jnp.all(jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)]))
 
 
 def divisor(number: int, most: int) -> int:

@@ -48,25 +48,23 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
     keyed : bool
         Whether each has a random key.
     """
-    rng = np.random.default_rng(0)
-    count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
-    where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
-    places = np.arange(summed.micro)
-    orders = _orders(places, rng)
-    halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
-    tries = [*((order, np.ones(len(order), bool)) for order in orders), *halves]
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
+        check_products(summed.products(params, keyed) if accelerated() else ())
+        rng = np.random.default_rng(0)
+        count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
+        where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
+        orders = _orders(np.arange(summed.micro), rng)
+        halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
         alone = _bits(summed, where, rows)
-        for order, kept in tries:
+        for order, kept in [*((order, np.ones(len(order), bool)) for order in orders), *halves]:
             mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
             if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
                 return False
         return True
 
     _find_way(summed, (), same)
-    check_products(summed.products(where, rows) if accelerated() else ())
 
 
 def check_loop(loop: AcceleratedLoop, state: State) -> None:
@@ -76,19 +74,20 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
     add up to that of all, in whatever places they are, and whatever is beside them. And all microbatches of a step see the same
     weights, so that two of them may change places.
     """
-    rng, summed, tally = np.random.default_rng(0), loop.summed, loop.lattice.tally
-    places = np.arange(min(loop.own, summed.micro), dtype=np.int32)
-
-    def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
-        return loop.sums_of(state._replace(params=where), rows, index, used)
-
-    count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // tally)  # noqa: E731
-    number = min(loop.own, max(2, summed.micro))
-    where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
-    orders, half = _orders(places, rng), len(places) // 2
+    summed = loop.summed
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
+        check_products(summed.products(state.params, loop.keyed))
+        rng, number = np.random.default_rng(0), min(loop.own, max(2, summed.micro))
+        places = np.arange(min(loop.own, summed.micro), dtype=np.int32)
+
+        def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
+            return loop.sums_of(state._replace(params=where), rows, index, used)
+
+        count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // loop.lattice.tally)  # noqa: E731
+        where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
+        orders, half = _orders(places, rng), len(places) // 2
         everybody = sums(where, rows, places, len(places))
         for order in orders:
             kept = np.isin(np.arange(number), order[:half])
@@ -108,7 +107,6 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
         return bool((one == other).all())
 
     _find_way(summed, loop.compiled(state), same)
-    check_products(summed.products(where, rows))
 
 
 def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], bool]) -> None:
@@ -117,9 +115,10 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
     Raises ``InputError`` if there is none; ``more`` distinguishes the compiled functions, too.
     """
     for summed.way in range(ways()):
-        compiled = (*summed.compiled, *more)
-        if compiled in summed.recorded.tested or same():
-            summed.recorded.tested.add(compiled)
+        compiled, tested = (*summed.compiled, *more), summed.recorded.tested
+        if compiled not in tested:
+            tested[compiled] = same()
+        if tested[compiled]:
             return
     raise InputError(
         f"on this machine the gradient of an example depends on its place in a microbatch of {summed.micro}, or on the others: "

@@ -60,15 +60,15 @@ class RecordedLoss:
         Number of trained leaves.
     unused : tuple of int
         The trained leaves whose gradient is zero, whatever the example and the parameters are.
-    tested : set
-        The compiled functions that were found to work on each example by itself, by what distinguishes them.
+    tested : dict
+        Whether compiled functions were found to work on each example by itself, by what distinguishes them.
     """
 
     jaxpr: Any
     sites: dict[int, Site]
     leaves: int
     unused: tuple[int, ...]
-    tested: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
+    tested: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
 
     def gradients(self, params: Tree, examples: Tree, frozen: Sequence[Array] = ()) -> list[Gradient]:
         """The gradient of every example by each trained leaf of the parameters.

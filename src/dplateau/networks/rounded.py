@@ -125,10 +125,7 @@ def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
             table = jnp.zeros((height, width), whole)
             added = table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width).astype(whole), mode="promise_in_bounds")
             return added.astype(jnp.float64)
-        case Formed():
-            if accelerated():
-                return jnp.sum(_flat(integers), axis=0)
-            # On processors a product is faster than a sum over examples, and as exact.
+        case Formed():  # On processors a product is faster than a sum over examples, and as exact.
             return product(jnp.ones(len(integers)), _flat(integers))
 
 

@@ -105,8 +105,7 @@ class Product:
         """X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
         if kept.shape[1] == 1:
             return Factors(kept[:, 0].T, derivatives[:, 0])
-        # The transposed one: processors multiply faster in this order. By default accelerators have less than full precision.
-        return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept, precision="highest"))
+        return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept))  # transposed: processors multiply faster in this order
 
     def arranged(self, total: Array) -> Array:
         axes = [self.shape[axis] for axis in self.weight_axes]

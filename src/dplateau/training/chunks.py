@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from dplateau.spec import Run, Sampling
 from dplateau.spec.schedule import largest, window
 from dplateau.training.batches import Batches, batches
+from dplateau.training.exact_products import accelerated
 from dplateau.training.loop import Arithmetic, Chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.persons import Persons
 
-# A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard.
+# A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard: of processors, and
+# of an accelerator.
 _STEPS: Final = 1024
 _NUMBERS: Final = 1 << 22
 _PRODUCTS: Final = 1 << 30
+_ACCELERATED: Final = 1 << 36
 
 
 def chunks(
@@ -45,8 +48,9 @@ def chunks(
         yield capacity, chunk_of(run, shape, arithmetic, average, generator, begin, end, length, records, counts)
 
 
-def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMBERS, products: int = _PRODUCTS) -> int:
+def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMBERS) -> int:
     """Steps of a chunk: as many as fit the memory and the patience that a chunk may take, with ``each`` rows a record."""
+    products = _ACCELERATED if accelerated() else _PRODUCTS
     likely = math.ceil(each * run.sampling.largest_likely(largest(run.sampling.divisors(run.n))))
     return max(1, min(_STEPS, numbers // (weights + likely), products // (weights * likely), 1 << (run.steps - 1).bit_length()))
 

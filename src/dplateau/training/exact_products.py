@@ -23,7 +23,14 @@ def accelerated() -> bool:
 
 
 def product(left: Array, right: Array) -> Array:
-    """The matrix product of whole numbers, exact where no sum has more than 53 bits."""
+    """The matrix product of whole numbers, exact where no sum has more than 53 bits; a vector stands for one row or column.
+
+    Accelerators add up products with a vector where the other numbers are made, so that no array of doubles is written for them.
+    """
+    if accelerated() and right.ndim == 1:
+        return jnp.sum(left * right, axis=-1)
+    if accelerated() and left.ndim == 1:
+        return jnp.sum(left[:, None] * right, axis=0)
     return jnp.matmul(left, right, precision="highest")
 
 
@@ -42,7 +49,7 @@ def check_products(shapes: Iterable[tuple[Shape, Shape]]) -> None:
 @cache
 def _exact(left: Shape, right: Shape) -> bool:
     """Whether a product of matrices of large whole numbers is; asked once for each pair of shapes."""
-    rng, bits = np.random.default_rng(0), 52 - math.ceil(math.log2(right[0]))  # of a product: double precision can add up all
+    rng, bits = np.random.default_rng(0), 52 - math.ceil(math.log2(right[-2]))  # of a product: double precision can add up all
     sizes = (bits // 2, left), (bits - bits // 2, right)
     with jax.enable_x64(True):
         return bool(_equal(*(rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)))

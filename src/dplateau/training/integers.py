@@ -31,6 +31,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Run
 from dplateau.spec.schedule import largest, smallest
 from dplateau.training.errors import TooCoarse
+from dplateau.training.exact_products import accelerated, product
 from dplateau.training.persons import MOST_ROWS
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
@@ -39,6 +40,8 @@ BLOCK: Final = 2048
 """Records that may be added up in double precision."""
 _CLOSE: Final = 1 << 15
 """Entries of a block: larger ones go to several threads, which costs more than it saves."""
+_FAR: Final = 1 << 24
+"""Entries of a block on an accelerator, which takes as long to begin with one as with a small one."""
 _DOUBLE: Final = 53
 _WIDEST: Final = 62
 """Bits of a whole number in a double, and in a 64-bit integer."""
@@ -57,7 +60,7 @@ _LARGEST_MARGIN: Final = 0.1
 _FACTS: Final = 8
 """Columns of a stored row that are no features: four doubles."""
 _PART: Final = 1 << 19
-"""Entries that are encoded at a time."""
+"""Entries that processors encode at a time."""
 _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for up to seven roots, quotients and products, each right to 2^-53."""
 
@@ -66,8 +69,10 @@ def block_of(d: int, outputs: int, *, columns: bool = False) -> int:
     """How many records of d features are added up at once, for the speed of it.
 
     One score a record: as many as a processor holds close by, fewer where they are encoded there as well (``columns``). Several: as
-    many as are worth several threads.
+    many as are worth several threads. On an accelerator: as many as it has room for.
     """
+    if accelerated():
+        return BLOCK * max(1, _FAR // (BLOCK * (d + outputs)))
     return BLOCK if outputs > 1 else min(BLOCK, max(16, 1 << (_CLOSE // (2 * d if columns else d)).bit_length() - 1))
 
 
@@ -218,7 +223,7 @@ def encoded(
     exponent = jnp.maximum((largest >> 52) - 1022, -960)
     whole = jnp.trunc(wide * jnp.expand_dims(_power_of_two(kept - exponent), each))  # no row gets longer than it was declared
     ones, squares = jnp.ones(wide.shape[each]), whole * whole
-    squares = jnp.dot(*((ones, squares) if columns else (squares, ones)), precision=jax.lax.Precision.HIGHEST)  # exact; no slow sum
+    squares = product(*((ones, squares) if columns else (squares, ones)))  # exact; no slow sum
     norm = jnp.sqrt(squares)
     limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share * weight / norm * _LOWER), 0)
     scale = _power_of_two(exponent - kept)
@@ -258,7 +263,7 @@ def integer_sum(
     *,
     columns: bool = False,
 ) -> Array:
-    """The sum of ``k m`` over at most ``BLOCK`` records, in 64-bit integers of shape (1 or 2, d) or (1 or 2, K, d).
+    """The sum of ``k m`` over the records, in 64-bit integers of shape (1 or 2, d) or (1 or 2, K, d).
 
     Parameters
     ----------
@@ -298,10 +303,7 @@ def integer_sum(
 
 def _scores(features: Array, whole: Array, bits: Bits, columns: bool) -> Array:
     """The scores in units of a row's and the weights' scale: exact, or, from two exact parts, rounded once."""
-    if columns:
-        parts = [jnp.dot(part.T, features, precision=jax.lax.Precision.HIGHEST).T for part in whole]
-    else:
-        parts = [jnp.dot(features, part, precision=jax.lax.Precision.HIGHEST) for part in whole]
+    parts = [product(part.T, features).T if columns else product(features, part) for part in whole]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
 
 
@@ -318,7 +320,7 @@ def _shortened(residual: Array, scale: Array, limit: Array, trailing: int) -> Ar
     """
     places = (_DOUBLE - _bits(residual.shape[1])) // 2
     whole = jnp.rint(jnp.clip(residual, -1, 1) * 2.0**places)
-    squares = jnp.dot(whole * whole, jnp.ones(residual.shape[1]), precision=jax.lax.Precision.HIGHEST)
+    squares = product(whole * whole, jnp.ones(residual.shape[1]))
     factor = jnp.minimum(scale * 2.0**-places, limit / jnp.sqrt(jnp.maximum(squares, 1))) * _LOWER
     return jnp.trunc(whole * factor[:, None] * 2.0**trailing) * 2.0**-trailing
 
@@ -326,8 +328,16 @@ def _shortened(residual: Array, scale: Array, limit: Array, trailing: int) -> Ar
 def _sum(steps: Array, features: Array, columns: bool) -> Array:
     """``sum_i steps[i] features[i]``, of shape (d,) or (K, d); every partial sum is a whole number."""
     if columns:
-        return jnp.dot(features, steps, precision=jax.lax.Precision.HIGHEST).T.astype(jnp.int64)
-    return jnp.dot(steps.T, features, precision=jax.lax.Precision.HIGHEST).astype(jnp.int64)
+        return product(features, steps).T.astype(jnp.int64)
+    if len(steps) <= BLOCK:
+        return product(steps.T, features).astype(jnp.int64)
+    parts = -(-len(steps) // BLOCK)
+    steps, features = (_padded(one, parts * BLOCK).reshape(parts, BLOCK, *one.shape[1:]) for one in (steps, features))
+    return jax.vmap(lambda k, m: product(k.T, m).astype(jnp.int64))(steps, features).sum(axis=0)
+
+
+def _padded(values: Array, size: int) -> Array:
+    return jnp.pad(values, ((0, size - len(values)), *((0, 0) for _ in values.shape[1:])))
 
 
 def encode(
@@ -348,7 +358,7 @@ def encode(
     n, d = features.shape
     found = tuple(np.zeros((room, width), np.int32) for width in ((d + _FACTS,) if together else (d, _FACTS)))
     norms = np.zeros(n)
-    part = min(room, max(1, _PART // d))
+    part = min(room, max(1, (_FAR if accelerated() else _PART) // d))
     with jax.enable_x64(True):
         for begin in range(0, n, part):
             here = slice(begin, min(begin + part, n))

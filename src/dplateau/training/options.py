@@ -14,7 +14,7 @@ from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import checked_l2, checked_start
 from dplateau.training.exact_products import check_products
-from dplateau.training.integers import block_of
+from dplateau.training.integers import BLOCK, block_of
 from dplateau.training.loop import Arithmetic, arithmetic_of
 from dplateau.training.noise import SecureGenerator
 
@@ -70,8 +70,9 @@ class Options(NamedTuple):
 
     def begun(self, run: Run, loss: GeneralisedLinearLoss, d: int, process: int | None = None) -> Begun:
         """What d features make of it; one of several processes draws from a key of its own."""
-        block = block_of(d, loss.outputs)
-        check_products({((block, d), (d, loss.outputs)), ((loss.outputs, block), (block, d))})
+        if loss.outputs > 1:
+            block, parts = block_of(d, loss.outputs), -(-block_of(d, loss.outputs) // BLOCK)
+            check_products({((block, d), (d, loss.outputs)), ((parts, loss.outputs, BLOCK), (parts, BLOCK, d))})
         l2, first = checked_l2(self.l2, d), checked_start(run, self.start, loss.weights_shape(d))
         source = SecureGenerator() if self.generator is None else self.generator
         source = source if process is None else source.for_process(process)

@@ -80,7 +80,7 @@ class Steps:
         """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
         rows = int(counts.sum())
         whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
-        return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + size
+        return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + min(size, capacity)
 
 
 class Part(NamedTuple):
