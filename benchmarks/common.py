@@ -73,8 +73,12 @@ def median_ratio(slower: Sequence[float], faster: Sequence[float]) -> float:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(map(row, [header, ["---"] * len(header), *rows]))
+
+
+def row(cells: Sequence[str]) -> str:
+    """A row of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def seconds(times: Sequence[float]) -> str:

@@ -6,8 +6,8 @@ Both draw the same batches and the same noise from the same generator, clip ever
 it as one writes it down, in float32: two matrix products, no bound on what one record can do to the sum. Then one pass over 10^6
 rows of 100 features, beside scikit-learn's SGD, which is not private. Repeats alternate. Times include encoding, sampling, noise.
 
-Where JAX has an accelerator, both compute there, runs are longer, and there is a table of times of a step without the start of a
-training: of the difference between such runs and runs of half the length.
+Where JAX has an accelerator, both compute there, runs are longer, and there are times of a step without the start of a training,
+too: of the difference between such runs and runs of half the length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from common import about, alternate, median_ratio, peer, seconds, table
+from common import about, alternate, median_ratio, peer, row, seconds, table
 from dplateau.losses import Logistic, Softmax
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, OnePass, Poisson, Run, Sampling
@@ -132,18 +132,16 @@ def main() -> None:
     print(about("numpy", "jax", "scikit-learn"))
     if accelerated():
         print(f"accelerator: {jax.local_devices()[0].device_kind}\n")
-    lines, without_start = [], []
+    ratio, step = "exact / float32", ("a step of exact", "of float32", "ratio")
+    print(table(("run", "exact", "float32", ratio, *(step if accelerated() else ())), ()), flush=True)
     for name, n, d, sampling, steps, loss in SETTINGS:
         whole = compared(loss, sampling, data(n, d), steps[accelerated()], repeats)
-        lines.append((name, *map(seconds, whole), f"{median_ratio(*whole):.2f}"))
+        cells = [name, *map(seconds, whole), f"{median_ratio(*whole):.2f}"]
         if accelerated():
             half = compared(loss, sampling, data(n, d), steps[1] // 2, repeats)
             each = [(min(a) - min(b)) / (steps[1] - steps[1] // 2) for a, b in zip(whole, half, strict=True)]
-            without_start.append((name, *(f"{1e3 * one:.3f} ms" for one in each), f"{each[0] / each[1]:.2f}"))
-    print(table(("run", "exact", "float32", "exact / float32"), lines))
-    if without_start:
-        print()
-        print(table(("step, without the start", "exact", "float32", "exact / float32"), without_start))
+            cells += [*(f"{1e3 * one:.3f} ms" for one in each), f"{each[0] / each[1]:.2f}"]
+        print(row(cells), flush=True)
     times = alternate(one_pass(peer("sklearn")), repeats, patience=60)
     print()
     print(table(("one pass over 10^6 x 100", "time"), [(name, seconds(found)) for name, found in times.items()]))

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import about, alternate, median_ratio, peer, table
+from common import about, alternate, median_ratio, peer, row, table
 
 NOISE, CLIP, STEP_SIZE = 1.1, 1.0, 0.15
 MODES = ("hooks", "functorch", "ew", "ghost")
@@ -319,14 +319,12 @@ def main() -> None:
         import jax
 
         print(f"accelerator: {jax.local_devices()[0].device_kind}\n")
-    lines = [line for name in options.networks for line in all_batches(name, options)]
-    print(table(["network", "batch", "", "step, median", "least", "memory", "time, ours = 1"], lines))
-
-
-def all_batches(name: str, options: argparse.Namespace) -> list[list[str]]:
-    """The lines of one network."""
-    batches = options.batches or BATCHES.get(name, (256, 1024, 4096))
-    return [line for batch in batches for line in compared(name, batch, options, first=batch == batches[0])]
+    print(table(["network", "batch", "", "step, median", "least", "memory", "time, ours = 1"], ()), flush=True)
+    for name in options.networks:
+        batches = options.batches or BATCHES.get(name, (256, 1024, 4096))
+        for batch in batches:
+            for line in compared(name, batch, options, first=batch == batches[0]):
+                print(row(line), flush=True)
 
 
 def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool) -> list[list[str]]:
