@@ -279,14 +279,16 @@ def forget():
 def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
     monkeypatch.setattr(exact_products, "product", lambda a, b: a @ b * (1 + 2.0**-50))
     forget()
-    with pytest.raises(InputError, match="does not add up whole numbers exactly"):
-        train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38))
+    same = lambda p, e: loss(p, e)  # noqa: E731
+    for _ in range(2):  # that it was refused is no reason not to ask again
+        with pytest.raises(InputError, match="does not add up whole numbers exactly"):
+            train_network(run_of(n=38), same, start(), data(38))
     with pytest.raises(InputError, match="does not add up whole numbers exactly"):
         PrivateLogisticRegression(epsilon=1.0, classes=[0, 1, 2]).fit(np.eye(50, 3), np.arange(50) % 3)
     monkeypatch.undo()
     forget()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert train_network(run_of(n=38), lambda p, e: loss(p, e), start(), data(38)).steps == 24
+    assert train_network(run_of(n=38), same, start(), data(38)).steps == 24
 
 
 def test_sums_by_number_are_the_same_by_comparison(monkeypatch):
@@ -319,7 +321,9 @@ def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_plac
     loop = loop_of(run_of(n=36))
     assert loop.summed.way == 1
     assert {0, 1} <= set(used)
-    assert loop_of(run_of(n=36)).summed.way == 1  # known
+    first = len(used)
+    assert loop_of(run_of(n=36)).summed.way == 1  # known, and so is that the first way does not do
+    assert 0 < len(used) - first <= 6  # whether there are finite gradients is asked every time
 
 
 @pytest.mark.usefixtures("accelerator")

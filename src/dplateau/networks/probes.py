@@ -48,14 +48,14 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
     keyed : bool
         Whether each has a random key.
     """
+    rng = np.random.default_rng(0)
+    count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
+    where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
+    orders = _orders(np.arange(summed.micro), rng)
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
         check_products(summed.products(params, keyed) if accelerated() else ())
-        rng = np.random.default_rng(0)
-        count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
-        where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
-        orders = _orders(np.arange(summed.micro), rng)
         halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
         alone = _bits(summed, where, rows)
         for order, kept in [*((order, np.ones(len(order), bool)) for order in orders), *halves]:
@@ -74,20 +74,19 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
     add up to that of all, in whatever places they are, and whatever is beside them. And all microbatches of a step see the same
     weights, so that two of them may change places.
     """
-    summed = loop.summed
+    rng, summed = np.random.default_rng(0), loop.summed
+    places, number = np.arange(min(loop.own, summed.micro), dtype=np.int32), min(loop.own, max(2, summed.micro))
+
+    def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
+        return loop.sums_of(state._replace(params=where), rows, index, used)
+
+    count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // loop.lattice.tally)  # noqa: E731
+    where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
+    orders, half = _orders(places, rng), len(places) // 2
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
         check_products(summed.products(state.params, loop.keyed))
-        rng, number = np.random.default_rng(0), min(loop.own, max(2, summed.micro))
-        places = np.arange(min(loop.own, summed.micro), dtype=np.int32)
-
-        def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
-            return loop.sums_of(state._replace(params=where), rows, index, used)
-
-        count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // loop.lattice.tally)  # noqa: E731
-        where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
-        orders, half = _orders(places, rng), len(places) // 2
         everybody = sums(where, rows, places, len(places))
         for order in orders:
             kept = np.isin(np.arange(number), order[:half])
