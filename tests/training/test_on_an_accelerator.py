@@ -30,14 +30,15 @@ def data(n=N, d=D):
     return rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, 3, n)
 
 
-def weights(where, monkeypatch, sampling, outputs, **more):
+def weights(where, monkeypatch, sampling, outputs, groups=None, **more):
     features, target = data()
     run = Run(**{"n": N, "sampling": sampling, "noise_multiplier": 1.5, "clip_norm": 0.7, "step_size": 0.3} | more)
     with monkeypatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: where)
         jax.clear_caches()
         loss, labels = (Logistic(), target > 0) if outputs == 1 else (Softmax(3), target)
-        return train(run, loss, features, labels, generator=SecureGenerator(insecure_seed=1), dtype="float64").weights
+        generator = SecureGenerator(insecure_seed=1)
+        return train(run, loss, features, labels, groups=groups, generator=generator, dtype="float64").weights
 
 
 @pytest.mark.parametrize("far", [None, 2 * BLOCK * (D + 1), BLOCK * (D + 3)], ids=["one block", "two", "three"])
@@ -58,6 +59,14 @@ def test_the_same_seed_gives_the_same_weights_as_on_processors(sampling, more, o
         monkeypatch.setattr(integers, "_FAR", far)
     there = weights("gpu", monkeypatch, sampling, outputs, **more)
     assert np.isfinite(here).all()
+    assert (abs(here) > 0).all()
+    assert (here == there).all()
+
+
+@pytest.mark.parametrize("sampling", [FullBatch(), Poisson(N / 6), OnePass((N // 3 - 5, 5))], ids=lambda s: s.kind)
+def test_so_it_does_where_a_record_is_a_person(sampling, monkeypatch):
+    more = {"n": N // 3, "steps": 2, "unit": "person", "groups": np.arange(N) // 3 % (N // 3)}
+    here, there = (weights(where, monkeypatch, sampling, 1, **more) for where in ("cpu", "gpu"))
     assert (abs(here) > 0).all()
     assert (here == there).all()
 
