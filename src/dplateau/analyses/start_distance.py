@@ -65,7 +65,7 @@ class StartDistance:
         """Contractions of the last steps, in the rows of ``table.last``."""
         return self.contraction if self.table.alike else self.contraction[-steps:]
 
-    @property
+    @cached_property
     def rounding(self) -> Array:
         """e: what rounding may add to the distance in a step."""
         return 2 * ROUND_OFF * self.table.deviation
