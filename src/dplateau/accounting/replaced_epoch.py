@@ -125,7 +125,8 @@ class _Profile:
         known = [at for at in sorted(self.laws) if at < _GREATEST]
         some = known[:: 1 + len(known) // _MANY]  # Laws from below take twice the time.
         for before, at, after in zip([-math.inf, *some], some, [*some[1:], math.inf], strict=False):
-            with suppress(ArithmeticError):
+            # What is too large for a double is no bound: NaN, which fmax leaves out.
+            with suppress(ArithmeticError), np.errstate(over="ignore", invalid="ignore"):
                 law, least = sum_of_sinhs(self.parts, at / 2, above=False), self._least(at) * (1 + 16 * ULP)
                 here = epsilon == at
                 found[here] = np.fmax(found[here], math.exp(at / 2) / self.batches * float(law(np.array(least))) * (1 - _ROUNDING))
@@ -142,6 +143,7 @@ class _Profile:
         room = 16 * ULP * (1 + np.abs(np.sinh(m - s) / math.sinh(e - m))) * (1 + 2 * np.abs(np.sinh(e - s)))
         s = s + room * (1 + s)
         near, share = math.sinh(e - m) / np.sinh(e - s) * (1 + room), np.sinh(m - s) / np.sinh(e - s)
+        near = np.where(near > 0, near, np.nan)  # Where rounding leaves it no weight there is no bound.
         least, other = self._least(at) * (1 + 16 * ULP), self._least(far)
 
         def told(b: Array) -> Array:

@@ -233,7 +233,7 @@ def cells_of_classes(
     cell = np.zeros(len(target), dtype=np.int64)
     if proba is not None:
         inside = np.where(predicted == 1, (proba - boundary) / (1 - boundary), proba / boundary)
-        cell = np.clip(np.floor(np.nan_to_num(inside, nan=0.0) * HALVES), 0, HALVES - 1).astype(np.int64)
+        cell = np.minimum(np.clip(np.nan_to_num(inside, nan=0.0), 0, 1) * HALVES, HALVES - 1).astype(np.int64)
     np.add.at(found, (target.astype(np.int64), predicted.astype(np.int64), cell), 1.0)
     return found
 
