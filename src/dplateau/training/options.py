@@ -70,9 +70,10 @@ class Options(NamedTuple):
 
     def begun(self, run: Run, loss: GeneralisedLinearLoss, d: int, process: int | None = None) -> Begun:
         """What d features make of it; one of several processes draws from a key of its own."""
-        if loss.outputs > 1:
-            block, parts = block_of(d, loss.outputs), -(-block_of(d, loss.outputs) // BLOCK)
-            check_products({((block, d), (d, loss.outputs)), ((parts, loss.outputs, BLOCK), (parts, BLOCK, d))})
+        if (k := loss.outputs) > 1:
+            block = block_of(d, k)
+            parts = -(-block // BLOCK)
+            check_products({((block, d), (d, k)), ((k, BLOCK), (BLOCK, d)), ((parts, k, BLOCK), (parts, BLOCK, d))})
         l2, first = checked_l2(self.l2, d), checked_start(run, self.start, loss.weights_shape(d))
         source = SecureGenerator() if self.generator is None else self.generator
         source = source if process is None else source.for_process(process)
