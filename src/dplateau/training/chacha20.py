@@ -34,7 +34,7 @@ def blocks(key: Array, nonce: Array, counter: Array) -> list[Array]:
     """
     first = [*map(jnp.uint32, _CONSTANTS), *key, counter, *nonce]
     first = [jnp.broadcast_to(word, counter.shape) for word in first]
-    # Two rounds at a time: an accelerator keeps the words between rounds in its memory.
+    # Two double rounds at a time: between iterations an accelerator keeps the words in its memory.
     state = jax.lax.fori_loop(0, _DOUBLE_ROUNDS, _double_round, first, unroll=2)
     return [word + begun for word, begun in zip(state, first, strict=True)]
 
