@@ -112,7 +112,7 @@ def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
         return about_epsilon(once(x), delta, 0.0)
 
     def convolved(x: float) -> float:
-        return rough_sparse_epsilon(once(x), delta)
+        return rough_sparse_epsilon(once(x), delta, _NEARLY)
 
     floor, closed = _floor(run), _closed(run, epsilon, delta)
     if run.sampling.allocated and _spread_of_epoch(_louder(run, math.exp(closed))) < _EVEN:

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
+from dplateau.accounting.contour import WIDTH, contour_epsilon, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import Law, Step, beyond, dots, steps_of, tangents
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
@@ -36,6 +36,8 @@ _SMALL: Final = 0.1
 """Widths are shares of epsilons that are at least this."""
 _POINTS, _POINTS_OF_SEARCH = 4096, 1024
 """Points of the first lattice; of a search's."""
+_COARSE: Final = 0.2
+"""Two lattices of a search that differ by this share are too coarse."""
 _HALF, _BELOW = 0.5, 0.2
 """Shares of a window that lie below its epsilon; where it is searched for, it is about there, or looked for again."""
 _MUCH: Final = 0.7
@@ -281,6 +283,9 @@ def rough_lattice_epsilon(composition: Composition, delta: float, width: float =
     size = _FEWEST if width > WIDTH else 2 * _FEWEST
     lattices = _tuned(steps_of(composition), delta, width, _POINTS_OF_SEARCH)
     first, second = (lattices.above(points).epsilon(delta) for points in (size, 2 * size))
+    if first - second > _COARSE * second:  # They say little: the contour says more, where it is fast.
+        with suppress(ArithmeticError, ValueError):
+            return contour_epsilon(composition, delta).upper
     return second - (first - second) / 3
 
 

@@ -290,9 +290,9 @@ def sparse_upper(
 
 
 @lru_cache(maxsize=32)
-def rough_sparse_epsilon(composition: Composition, delta: float) -> float:
+def rough_sparse_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> float:
     """About epsilon where few draws are expected, for searches: the lower of two that say too much."""
-    known = Enclosure(0.0, rough_lattice_epsilon(composition, delta))
+    known = Enclosure(0.0, rough_lattice_epsilon(composition, delta, width))
     if composition.rate > RARE:  # Rarer ones need more points.
         with suppress(ArithmeticError, ValueError):
             return sparse_upper(composition, delta, known, sizes=1).upper

@@ -76,7 +76,7 @@ class ExactCompositionBound(Analysis):
         if allocated:
             about = ExactComposition((one,), width=_WIDE).upper(delta) if few else about_epsilon(one, delta, 0.0)
             # The lattices of the sums add something with every doubling.
-            return about * (1 + (11 if few else 1.25 + 0.35 * math.log2(run.sampling.epoch_length(run.n))) * ALLOCATED)
+            return about * (1 + (9.7 if few else 1.25 + 0.35 * math.log2(run.sampling.epoch_length(run.n))) * ALLOCATED)
         with suppress(ArithmeticError, ValueError):
             if few:
                 return rough_sparse_epsilon(one, delta)
