@@ -29,7 +29,7 @@ Parts: TypeAlias = tuple[tuple[float, int], ...]
 """The 1/z of an epoch's batches, each with the number of batches that have it."""
 MOST: Final = 40
 """Most epsilons for which the law of the sum is computed."""
-_FIRST: Final = (0.0, 1.0, 2.5, 5.0)
+_FIRST: Final = (0.0, 1.0, 2.5, 5.0, 11.0)
 """The first of them, in units of J's mu."""
 _SMALLEST: Final = -60.0
 """Log delta at which they end."""
