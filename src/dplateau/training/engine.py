@@ -17,7 +17,7 @@ from dplateau.training.checks import check_curvature, checked_data, records_of
 from dplateau.training.chunks import chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.integers import block_of, encode
+from dplateau.training.integers import block_of, encode, room_of
 from dplateau.training.loop import Chunk, State, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
@@ -125,8 +125,7 @@ def train(
     n, d = rows.shape
     begun = options.begun(run, loss, d)
     arithmetic, share = begun.arithmetic, float(begun.arithmetic.constants.share)
-    block = block_of(d, loss.outputs)
-    room = -(-n // block) * block if run.is_full_batch and n > block else n
+    room = room_of(n, block_of(d, loss.outputs)) if run.is_full_batch else n
     sizes = None if persons is None else persons.sizes()
     data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
     check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), begun.l2)

@@ -38,10 +38,12 @@ Array: TypeAlias = Any  # numpy on the way in, jax inside
 
 BLOCK: Final = 2048
 """Records that may be added up in double precision."""
+_SHORT: Final = 256
+"""Records that an accelerator adds up in double precision for one score: more parts keep more of it at work."""
 _CLOSE: Final = 1 << 15
 """Entries of a block: larger ones go to several threads, which costs more than it saves."""
-_FAR: Final = 1 << 24
-"""Entries of a block on an accelerator, which takes as long to begin with one as with a small one."""
+_FAR: Final = 1 << 26
+"""Entries of a block on an accelerator, which takes as long to begin with one as with a small one: half a gigabyte of doubles."""
 _DOUBLE: Final = 53
 _WIDEST: Final = 62
 """Bits of a whole number in a double, and in a 64-bit integer."""
@@ -59,8 +61,8 @@ _NOISE_BITS: Final = 28
 _LARGEST_MARGIN: Final = 0.1
 _FACTS: Final = 8
 """Columns of a stored row that are no features: four doubles."""
-_PART: Final = 1 << 19
-"""Entries that processors encode at a time."""
+_PART, _FAR_PART = 1 << 19, 1 << 24
+"""Entries that processors encode at a time, and accelerators."""
 _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for up to seven roots, quotients and products, each right to 2^-53."""
 
@@ -74,6 +76,14 @@ def block_of(d: int, outputs: int, *, columns: bool = False) -> int:
     if accelerated():
         return BLOCK * max(1, _FAR // (BLOCK * (d + outputs)))
     return BLOCK if outputs > 1 else min(BLOCK, max(16, 1 << (_CLOSE // (2 * d if columns else d)).bit_length() - 1))
+
+
+def room_of(count: int, block: int) -> int:
+    """For how many records ``count`` are stored, zeros behind them, where every step takes all: whole blocks, and on an accelerator
+    whole sums in double precision, so that no step need copy them to have those.
+    """
+    whole = block if count > block else BLOCK if accelerated() and count > BLOCK else 1
+    return -(-count // whole) * whole
 
 
 class Bits(NamedTuple):
@@ -331,8 +341,9 @@ def _sum(steps: Array, features: Array, columns: bool) -> Array:
         return product(features, steps).T.astype(jnp.int64)
     if len(steps) <= BLOCK:
         return product(steps.T, features).astype(jnp.int64)
-    parts = -(-len(steps) // BLOCK)
-    steps, features = (_padded(one, parts * BLOCK).reshape(parts, BLOCK, *one.shape[1:]) for one in (steps, features))
+    size = _SHORT if steps.ndim == 1 else BLOCK
+    parts = -(-len(steps) // size)
+    steps, features = (_padded(one, parts * size).reshape(parts, size, *one.shape[1:]) for one in (steps, features))
     return jax.vmap(lambda k, m: product(k.T, m).astype(jnp.int64))(steps, features).sum(axis=0)
 
 
@@ -358,7 +369,7 @@ def encode(
     n, d = features.shape
     found = tuple(np.zeros((room, width), np.int32) for width in ((d + _FACTS,) if together else (d, _FACTS)))
     norms = np.zeros(n)
-    part = min(room, max(1, (_FAR if accelerated() else _PART) // d))
+    part = min(room, max(1, (_FAR_PART if accelerated() else _PART) // d))
     with jax.enable_x64(True):
         for begin in range(0, n, part):
             here = slice(begin, min(begin + part, n))

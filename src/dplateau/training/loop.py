@@ -22,6 +22,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
+from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 from dplateau.training.placed import Layout, Ranges, placed
@@ -247,11 +248,14 @@ def run_chunk(
     below it. The number of steps is not part of the compiled shape, nor is any batch size.
     """
     block = min(block_of(data[0].shape[1], loss.outputs), capacity or len(data[0]))
-    everything = unpacked(data) if chunk.records is None else ()
+    everything = unpacked(data) if chunk.records is None else None
+    if everything is not None and accelerated() and loss.outputs > 1 and len(data[0]) <= block:
+        # Matrix products read doubles: they are written once, and not by every step.
+        everything = everything._replace(features=everything.features.astype(jnp.float64))
 
     def gradient(weights: jax.Array, step: jax.Array) -> jax.Array:
         def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
-            if chunk.records is None:
+            if everything is not None:
                 rows, used = Rows(*(jax.lax.dynamic_slice_in_dim(column, first, block) for column in everything)), None
             else:
                 batch = jax.lax.dynamic_slice(chunk.records, (chunk.starts[step] + first,), (block,))

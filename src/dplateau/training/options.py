@@ -72,6 +72,8 @@ class Options(NamedTuple):
         """What d features make of it; one of several processes draws from a key of its own."""
         if (k := loss.outputs) > 1:
             block = block_of(d, k)
+            if run.unit == "row":
+                block = min(block, -(-run.n // BLOCK) * BLOCK)
             parts = -(-block // BLOCK)
             check_products({((block, d), (d, k)), ((k, BLOCK), (BLOCK, d)), ((parts, k, BLOCK), (parts, BLOCK, d))})
         l2, first = checked_l2(self.l2, d), checked_start(run, self.start, loss.weights_shape(d))

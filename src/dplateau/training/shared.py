@@ -30,7 +30,7 @@ from dplateau.training.checks import check_curvature, checked_data
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster, code_of
 from dplateau.training.errors import uninterrupted
-from dplateau.training.integers import block_of, encode
+from dplateau.training.integers import block_of, encode, room_of
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
@@ -199,9 +199,8 @@ def _encoded(
     share = float(arithmetic.constants.share)
     own = list(_divided(found, cluster.own, first))
     (room,) = cluster.most(max(one.rows.stop - one.rows.start for one in own))
-    block = block_of(d, loss.outputs)
-    if run.is_full_batch and room > block:
-        room = -(-room // block) * block
+    if run.is_full_batch:
+        room = room_of(room, block_of(d, loss.outputs))
 
     def whole(here: slice, persons: Persons | None) -> tuple[tuple[NDArray[np.int32], ...], NDArray[np.float64]]:
         together, sizes = not run.is_full_batch, None if persons is None else persons.sizes()
