@@ -35,6 +35,7 @@ SETTINGS: tuple[tuple[str, int, int, Sampling, tuple[int, int], GeneralisedLinea
     ("full batch, 100,000 x 100", 100_000, 100, FullBatch(), (100, 2_000), Logistic()),
     ("full batch, 500,000 x 100", 500_000, 100, FullBatch(), (20, 1_000), Logistic()),
     ("full batch, 60,000 x 100, 10 classes", 60_000, 100, FullBatch(), (30, 1_000), Softmax(10)),
+    ("full batch, 60,000 x 784, 10 classes", 60_000, 784, FullBatch(), (5, 600), Softmax(10)),
     ("batches of 256, 100,000 x 100", 100_000, 100, Poisson(256), (4_000, 8_000), Logistic()),
     ("batches of 4,096, 100,000 x 100", 100_000, 100, Poisson(4_096), (400, 2_000), Logistic()),
     ("batches of 32, 10,000 x 20", 10_000, 20, Poisson(32), (8_000, 8_000), Logistic()),
