@@ -241,6 +241,15 @@ class PoissonRemove(_OnTheLine):
         h, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
         return Nodes(h, log_w + self._log_ratio(h), self._moved(h), 4 * math.exp(log_tolerance))
 
+    def log_overflowing(self, c: float, log_tolerance: float) -> float:
+        # The norms of the ratio's two parts, added up (Minkowski): above the norm of the ratio, which is above that of either part.
+        absent, present = math.log1p(-self.q) + c / 2 * self.shift**2, math.log(self.q) + c / 2 * (self.mu + self.shift) ** 2
+        gap = (1 + c) * math.log1p(math.exp(min(absent - present, 0.0)))
+        if present <= absent or gap > math.exp(log_tolerance):
+            return super().log_overflowing(c, log_tolerance)
+        size = c / 2 * (self.mu + self.shift) ** 2 - math.log(self.q)
+        return (1 + c) * (present + 16 * ULP * size) + gap * (1 + 8 * ULP)
+
     def _real_nodes(self, c: float, log_tolerance: float) -> Nodes:
         # Of a positive power the modulus falls when the line is moved: only the Gaussian grows, and c does not make the step small.
         shift = ANGLES / self.mu
