@@ -73,7 +73,7 @@ class SharedSteps(Steps):
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
         """That of the process with most rows, ``counts`` being the own ones."""
         whole = self._alike and (capacity <= size or capacity % size == 0)
-        return self._rows if whole else rounded_up(self._rows) + capacity + size
+        return self._rows if whole else rounded_up(self._rows) + capacity + min(size, capacity)
 
 
 def in_passes_shared(

@@ -215,7 +215,7 @@ class _Epochs(Steps):
                 yield rounded_up(max(self._likely(1), most[2 * place])), counts, self._length
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        return rounded_up(max(self._likely(len(counts)), self._rows)) + capacity + size
+        return rounded_up(max(self._likely(len(counts)), self._rows)) + capacity + min(size, capacity)
 
     @property
     def _size(self) -> float:
