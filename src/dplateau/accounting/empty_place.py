@@ -31,7 +31,8 @@ from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
 from dplateau.accounting.gaussian import Array, log_subtract, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
-from dplateau.accounting.privacy_loss import ANGLES, StepLaw, crossing
+from dplateau.accounting.privacy_loss import ANGLES, StepLaw
+from dplateau.accounting.roots import crossing
 
 Profile: TypeAlias = Callable[[Array], Array]
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -36,6 +35,7 @@ from scipy.special import log_ndtr
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import ULP, Array, log_subtract, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
+from dplateau.accounting.roots import crossing
 
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
@@ -45,8 +45,6 @@ _FARTHEST: Final = 5.0
 """Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
 MOST: Final = 100_000  # quadrature nodes of one step
 _MANY: Final = 2_000_000  # where only m(c) itself is wanted
-_FAR: Final = 1e300
-_CELLS, _ROUNDS = 4096, 8
 
 
 class TooSlowError(ArithmeticError):
@@ -377,26 +375,3 @@ class PoissonReplace(_OnTheLine):
     @property
     def greatest(self) -> float:
         return math.inf
-
-
-def crossing(rising: Callable[[Array], Array], level: Array) -> Array:
-    """Where a smooth rising function that is unbounded both ways passes ``level``: a table, then false position in its cells."""
-    level = np.asarray(level, dtype=float)
-    low, high = -1.0, 1.0
-    while rising(np.array(low)) > level.min() and low > -_FAR:
-        low *= 2
-    while rising(np.array(high)) < level.max() and high < _FAR:
-        high *= 2
-    x = np.sinh(np.linspace(math.asinh(low), math.asinh(high), _CELLS))
-    values = rising(x)
-    cell = np.clip(np.searchsorted(values, level), 1, x.size - 1)
-    left, right, below, above = x[cell - 1], x[cell], values[cell - 1], values[cell]
-    middle = left
-    for _ in range(_ROUNDS):
-        share = (level - below) / np.where(above > below, above - below, 1.0)
-        middle = left + (right - left) * np.clip(share, 0.0, 1.0)
-        found = rising(middle)
-        under = found < level
-        left, below = np.where(under, middle, left), np.where(under, found, below)
-        right, above = np.where(under, right, middle), np.where(under, above, found)
-    return middle
