@@ -241,12 +241,12 @@ class PoissonRemove(_OnTheLine):
 
     def log_overflowing(self, c: float, log_tolerance: float) -> float:
         # The norms of the ratio's two parts, added up (Minkowski): above the norm of the ratio, which is above that of either part.
-        absent, present = math.log1p(-self.q) + c / 2 * self.shift**2, math.log(self.q) + c / 2 * (self.mu + self.shift) ** 2
+        rare, moved = math.log(self.q), c / 2 * (self.mu + self.shift) ** 2
+        absent, present = math.log1p(-self.q) + c / 2 * self.shift**2, rare + moved
         gap = (1 + c) * math.log1p(math.exp(min(absent - present, 0.0)))
         if present <= absent or gap > math.exp(log_tolerance):
             return super().log_overflowing(c, log_tolerance)
-        size = c / 2 * (self.mu + self.shift) ** 2 - math.log(self.q)
-        return (1 + c) * (present + 16 * ULP * size) + gap * (1 + 8 * ULP)
+        return (1 + c) * (present + 16 * ULP * (moved - rare)) + gap * (1 + 8 * ULP)
 
     def _real_nodes(self, c: float, log_tolerance: float) -> Nodes:
         # Of a positive power the modulus falls when the line is moved: only the Gaussian grows, and c does not make the step small.
