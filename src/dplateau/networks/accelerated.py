@@ -186,8 +186,8 @@ class AcceleratedLoop(Loop):
         """The sums of the last step of a plan with made-up examples, and without noise."""
         examples = examples[0] if self.keyed else examples
         examples, plan = self._gathered(examples, plan) if self.held is None else (_repeated(examples, count=self.own), plan)
-        each = np.full(self.room, self.lattice.unit / self.summed.micro)
-        schedule = self._stretched(Schedule(each, each, each, np.full(self.room, 0.1), np.ones(self.room)))
+        each, ones = np.full(self.room, self.lattice.unit / self.summed.micro), np.ones(self.room, self.summed.dtype)
+        schedule = Schedule(each, each, each, ones / 10, ones)
         with jax.enable_x64(True):
             nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
             sums = self._compiled(state, examples, plan, schedule, (nothing, nothing))[1]
@@ -219,10 +219,8 @@ class AcceleratedLoop(Loop):
         return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), drawn)
 
     def _stretched(self, schedule: Schedule) -> Schedule:
-        """In arrays of the largest size, and of the types in which steps multiply with them."""
-        longer = Schedule(*(stretched(one, self.room) for one in schedule))
-        dtype = self.summed.dtype
-        return longer._replace(step_sizes=longer.step_sizes.astype(dtype), weights=longer.weights.astype(dtype))
+        """In arrays of the largest size."""
+        return Schedule(*(stretched(one, self.room) for one in schedule))
 
     def _next(self, plans: Iterator[Batches] | None, begin: int, end: int) -> Plan:
         """The microbatches of the next chunk, and their keys."""

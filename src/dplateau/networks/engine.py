@@ -261,8 +261,7 @@ def _result(loop: Loop, reached: Progress) -> NetworkResult:
     if loop.checkpoint is not None:
         found.append(OneContinuation())
     keep_best = validation is not None and validation.keep_best and reached.scores
-    model = reached.best if keep_best else reached.state.model
-    scores = tuple(reached.scores)
-    model, last = loop.parts.whole(model), loop.parts.whole(reached.state.params)
+    state, scores = loop.whole(reached.state), tuple(reached.scores)
+    model, last = loop.parts.whole(reached.best if keep_best else state.model), loop.parts.whole(state.params)
     dtype = str(loop.summed.dtype)
     return NetworkResult(model, last, spent.runs(run), tuple(found), loop.noise.source, dtype, spent.done, scores)

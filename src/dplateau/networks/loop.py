@@ -145,7 +145,19 @@ class Loop:
                 f"the training was stopped early after {done:,} steps, within an epoch of {epoch:,}, and cannot go on from there: "
                 "pass the validation that stopped it, or start anew with another path."
             )
-        return reached
+        return reached._replace(state=self.divided(reached.state))
+
+    def divided(self, state: State) -> State:
+        """What this process keeps of the whole state."""
+        return state
+
+    def whole(self, state: State) -> State:
+        """The state that others keep parts of."""
+        return state
+
+    def model(self, state: State) -> Tree:
+        """What is released, of the trained leaves."""
+        return state.model
 
     def goes_on(self, reached: Progress) -> bool:
         """Whether more steps are to be made."""
@@ -203,21 +215,23 @@ class Loop:
         """The batches that are left, ``length`` at a time; None where all records are used."""
         return None if self.run.is_full_batch else batches(self.run, length, self.generator, done)
 
-    def _mean_gradient(
-        self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
-    ) -> tuple[list[Array], Array]:
-        """The noisy sum of a batch's gradients times ``scale``, each leaf in one row, and the noisy count."""
-        return self.summed.noisy_mean(params, records, keys, noise, scale)
+    def _stepped(
+        self, state: State, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, how: Schedule, k: int
+    ) -> tuple[State, Array]:
+        """The state after step k of a chunk, and the noisy count of finite gradients."""
+        mean, count = self.summed.noisy_mean(state.params, records, keys, noise, how.scales[k])
+        return stepped(state, mean, how.step_sizes[k], how.weights[k], optimizer=self.optimizer), count
 
     def schedule(self, begin: int, end: int) -> Schedule:
         """That of steps ``begin`` to ``end``."""
-        run = self.run
+        run, dtype = self.run, self.summed.dtype
+        first = run.steps - math.ceil(self.average * run.steps)  # of the iterates that are averaged
         return Schedule(
             deviations=self.lattice.deviations(window(run.noise_multiplier, begin, end)),
             sizes=run.sampling.batch_sizes(run.n, begin, end),
             scales=self.lattice.unit / window(run.sampling.divisors(run.n), begin, end),
-            step_sizes=window(run.step_size or 0.0, begin, end),
-            weights=1 / np.maximum(1, np.arange(begin, end) - (run.steps - math.ceil(self.average * run.steps)) + 1),
+            step_sizes=window(run.step_size or 0.0, begin, end).astype(dtype),
+            weights=(1 / np.maximum(1, np.arange(begin, end) - first + 1)).astype(dtype),
         )
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
@@ -228,17 +242,15 @@ class Loop:
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
-        how, dtype, each = self.schedule(begin, end), self.summed.dtype, self.lattice.tally
+        how, each = self.schedule(begin, end), self.lattice.tally
         noise = self.noise.steps(how.deviations)
         for k in range(end - begin):
             drawn = next(noise)
             if self.progress is not None:
                 self.progress(begin + k, run.steps)
             keys = draw_keys(self.generator, len(records[k])) if self.keyed else None
-            mean, count = self._mean_gradient(state.params, records[k], keys, drawn, how.scales[k])
+            state, count = self._stepped(state, records[k], keys, drawn, how, k)
             self.finite.add(float(count) / each, how.deviations[k] / each, how.sizes[k])
-            step_size, weight = how.step_sizes[k].astype(dtype), how.weights[k].astype(dtype)
-            state = stepped(state, mean, step_size, weight, optimizer=self.optimizer)
         self.check(state, end)
         return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), self.generator.drawn)
 
@@ -255,9 +267,10 @@ class Loop:
             return reached
         if done % self.validation.every and done != self.run.steps:
             return reached
-        score = self._score(self.parts.whole(reached.state.model), done)
+        model = self.model(reached.state)
+        score = self._score(self.parts.whole(model), done)
         better = not scores or score.score > max(one.score for one in scores)
-        return reached._replace(best=reached.state.model if better else reached.best, scores=[*scores, score])
+        return reached._replace(best=model if better else reached.best, scores=[*scores, score])
 
     def _score(self, model: Tree, done: int) -> Score:
         assert self.validation is not None
@@ -268,7 +281,8 @@ class Loop:
         assert self.checkpoint is not None
         reached = reached._replace(ledger=replace(reached.ledger, reserved=reserved))
         notes = {"scores": [list(score) for score in reached.scores], **{name: one for name, one in self._kind.items() if one}}
-        saved = Saved(reached.ledger, self._arrays(reached), notes, self.generator.insecure, reached.drawn)
+        arrays = self._arrays(self.whole(reached.state), reached.best)
+        saved = Saved(reached.ledger, arrays, notes, self.generator.insecure, reached.drawn)
         path: Any = self.checkpoint.path
         self.once(lambda: write(path, self.run, saved))
         return reached
@@ -278,9 +292,8 @@ class Loop:
         assert self.checkpoint is not None
         return content_of(self.checkpoint.path)  # type: ignore[arg-type]
 
-    def _arrays(self, reached: Progress) -> list[NDArray[Any]]:
-        best = reached.best if self.validation else ()
-        return [np.asarray(leaf) for leaf in jax.tree.leaves((reached.state, best))]
+    def _arrays(self, state: State, best: Tree) -> list[NDArray[Any]]:
+        return [np.asarray(leaf) for leaf in jax.tree.leaves((state, best if self.validation else ()))]
 
     @property
     def _kind(self) -> dict[str, Any]:
@@ -295,7 +308,8 @@ class Loop:
         content = self._content()
         if content is None:
             return reached
-        saved = read(self.checkpoint.path, content, self.run, self._arrays(reached), self.generator)  # type: ignore[arg-type]
+        like = self._arrays(reached.state, reached.best)
+        saved = read(self.checkpoint.path, content, self.run, like, self.generator)  # type: ignore[arg-type]
         if {name: saved.notes.get(name) for name in self._kind} != self._kind:
             raise InputError(
                 f"the checkpoint {self.checkpoint.path} belongs to a training with another trainable or rng, or with other frozen "

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import jax
@@ -19,9 +18,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
+from dplateau.networks.by_entry import by_entry
 from dplateau.networks.checkpoint import Checkpoint
-from dplateau.networks.loop import Loop, Progress, State, T
+from dplateau.networks.loop import Loop, Progress, Schedule, State, T
 from dplateau.networks.noise import Halves, Noise
+from dplateau.networks.slices import APART, SAME, LeafSlices, Way, shared_step
 from dplateau.networks.trainable import digest_of
 from dplateau.networks.validation import Score
 from dplateau.spec import InputError, Run
@@ -29,13 +30,12 @@ from dplateau.training import SecureGenerator
 from dplateau.training.batches import Batches, own_batches
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
-from dplateau.training.cluster import AXIS, Cluster, Slices
+from dplateau.training.cluster import Cluster
 from dplateau.training.persons import Names, checked_groups, names_of, twice
 from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, compare_labels, unlike
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
-_APART, _SAME = PartitionSpec(AXIS), PartitionSpec()
 
 
 def check_cluster(cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
@@ -121,9 +121,25 @@ class SharedLoop(Loop):
         return self.cluster.processes
 
     @cached_property
+    def shapes(self) -> State:
+        """Those of the whole state."""
+        start = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, self.parts.start))
+        inner = () if self.optimizer is None else jax.eval_shape(self.optimizer.init, start)
+        return State(start, inner, start if self.average else ())
+
+    @cached_property
+    def way(self) -> Way:
+        """How the processes make a step."""
+        slices = LeafSlices(self.cluster.mesh.size, tuple(leaf.shape for leaf in jax.tree.leaves(self.shapes.params)))
+        optimizer = self.optimizer
+        if optimizer is not None:
+            optimizer = by_entry(optimizer, self.shapes.params, self.shapes.optimizer, slices.width) or optimizer
+        return Way(slices, optimizer, self.summed.dtype, self.summed.x64)
+
+    @cached_property
     def noise(self) -> Noise:
-        """That of the own slice."""
-        return Noise(self.generator, self.cluster.slices.size((self.weights + 1,)))
+        """That of the own slices."""
+        return Noise(self.generator, self.way.slices.total)
 
     def once(self, work: Callable[[], T]) -> T | None:
         """Done by process 0; an error there is one in every process."""
@@ -143,31 +159,57 @@ class SharedLoop(Loop):
         key, first = common_key(self.cluster, self.run, self.generator), self.cluster.before(self.own)
         return own_batches(self.run, length, self.generator, key, first, self.own, done)
 
-    def _mean_gradient(
-        self, params: Tree, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, scale: float
-    ) -> tuple[list[Array], Array]:
-        sums, mesh = self.summed.leaves(params, records, keys), self.cluster.mesh
-        sizes, dtype = tuple(len(one) for one in sums[:-1]), self.summed.dtype
+    def divided(self, state: State) -> State:
+        return jax.tree.map(lambda leaf, spec: self._placed(np.asarray(leaf), spec), state, self.way.specs(state))
+
+    def whole(self, state: State) -> State:
+        found = jax.tree.map(self._gathered, (state.optimizer, state.mean), (self.shapes.optimizer, self.shapes.mean))
+        return State(_local(state.params), *found)
+
+    def model(self, state: State) -> Tree:
+        mean = jax.tree.map(self._gathered, state.mean, self.shapes.mean)
+        return State(_local(state.params), (), mean).model
+
+    def check(self, state: State, end: int) -> None:
+        super().check(state._replace(params=_local(state.params)), end)
+
+    def _placed(self, leaf: NDArray[Any], spec: PartitionSpec) -> jax.Array:
+        """A leaf that all processes have, of which each keeps what is its own."""
+        if spec == APART:
+            leaf = np.pad(leaf.reshape(-1), (0, -leaf.size % self.cluster.mesh.size))
+        return jax.make_array_from_callback(leaf.shape, NamedSharding(self.cluster.mesh, spec), lambda where: leaf[where])
+
+    def _gathered(self, leaf: jax.Array, like: Any) -> Array:
+        """The whole of a leaf of the state, in its own shape."""
+        whole = jax.jit(_itself, out_shardings=NamedSharding(self.cluster.mesh, SAME))(leaf).addressable_data(0)
+        return whole.reshape(-1)[: like.size].reshape(like.shape)
+
+    def _stepped(
+        self, state: State, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, how: Schedule, k: int
+    ) -> tuple[State, Array]:
+        sums, way = self.summed.leaves(_local(state.params), records, keys), self.way
         with jax.enable_x64(True):
-            parts = [self._global(one) for one in (_in_one_row(sums, multiple=mesh.size), *noise)]
-            mean = _shared_mean(*parts, np.float64(scale), mesh=mesh, dtype=dtype).addressable_data(0)
-            rows, count = _divided(mean, sizes=sizes)
-            return rows, count / scale
+            parts = [self._global(one) for one in (_in_one_row(sums, slices=way.slices), *noise)]
+            numbers = how.scales[k], how.step_sizes[k], how.weights[k]
+            state, count = _shared_step(state, *parts, *numbers, way=way, mesh=self.cluster.mesh)
+        return state, count.addressable_data(0)
 
     def _global(self, own: Array) -> Array:
         """An array of all processes, of which this one has its part of equal ones."""
         mesh = self.cluster.mesh
-        shape, where = (mesh.size * len(own),), NamedSharding(mesh, _APART)
+        shape, where = (mesh.size * len(own),), NamedSharding(mesh, APART)
         return jax.make_array_from_single_device_arrays(shape, where, [jax.device_put(own, mesh.local_devices[0])])
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         reached = super()._chunk(reached, end, plans)
-        found = self.cluster.exchanged(np.frombuffer(bytes.fromhex(_digest(reached.state)), np.uint8))
-        if (found != found[0]).any():
-            raise InputError(
-                f"the models of the processes differ after {end:,} steps, since their processors round otherwise, and would drift"
-                " apart: use machines of one kind. Nothing was released, but for the checkpoint and the scores, if any."
-            )
+        if not self.way.by_slices:  # Slices are computed once, and the same everywhere.
+            found = self.cluster.exchanged(np.frombuffer(bytes.fromhex(_digest(_local(reached.state))), np.uint8))
+            if (found != found[0]).any():
+                raise InputError(
+                    f"the models of the processes differ after {end:,} steps, since their processors round otherwise, and would"
+                    " drift apart: use machines of one kind, or an optimizer that treats every weight by itself. Nothing was"
+                    " released, but for the checkpoint and the scores, if any."
+                )
         return reached
 
     def _score(self, model: Tree, done: int) -> Score:
@@ -180,30 +222,29 @@ class SharedLoop(Loop):
         return found[1:] if found else None
 
 
-@partial(jax.jit, static_argnames="multiple")
-def _in_one_row(sums: list[Array], *, multiple: int) -> Array:
-    """One after the other, and zeros up to a multiple."""
-    return jnp.concatenate([*sums, jnp.zeros(-sum(map(len, sums)) % multiple, sums[0].dtype)])
+@partial(jax.jit, static_argnames="slices")
+def _in_one_row(sums: list[Array], *, slices: LeafSlices) -> Array:
+    return slices.in_one_row(sums)
 
 
-@partial(jax.jit, static_argnames="sizes")
-def _divided(row: Array, *, sizes: tuple[int, ...]) -> tuple[list[Array], Array]:
-    """A row of the leaves' sizes each, and the number after them."""
-    return [row[a:b] for a, b in pairwise(accumulate(sizes, initial=0))], row[sum(sizes)]
+@partial(jax.jit, static_argnames=("way", "mesh"))
+def _shared_step(
+    state: State, row: Array, first: Array, second: Array, *numbers: Array, way: Way, mesh: Mesh
+) -> tuple[State, Array]:
+    """``shared_step`` with the own row of each process, and the halves of its noise."""
+
+    def own(state: State, row: Array, first: Array, second: Array, *numbers: Array) -> tuple[State, Array]:
+        return shared_step(state, row, (first, second), *numbers, way=way)
+
+    specs = way.specs(state)
+    inside, outside = (specs, APART, APART, APART, *(SAME for _ in numbers)), (specs, SAME)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=outside, check_vma=False)(state, row, first, second, *numbers)
 
 
-@partial(jax.jit, static_argnames=("mesh", "dtype"))
-def _shared_mean(row: Array, first: Array, second: Array, scale: Array, *, mesh: Mesh, dtype: Any) -> Array:
-    """The noisy sum of all processes' rows times ``scale``.
+def _itself(leaf: Array) -> Array:
+    return leaf
 
-    All are integers, so no order of the additions matters. ``first`` and ``second`` are the halves of each slice's noise.
-    """
-    slices = Slices(mesh.size)
 
-    def own(row: Array, first: Array, second: Array, scale: Array) -> Array:
-        sums = slices.scattered(row[None])[0]
-        noisy = sums + jnp.concatenate([first, second])[: len(sums)]
-        return slices.gathered((noisy * scale).astype(dtype), row.shape)
-
-    inside = (_APART, _APART, _APART, _SAME)
-    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=_SAME, check_vma=False)(row, first, second, scale)
+def _local(tree: Tree) -> Tree:
+    """The own copy of arrays that all have."""
+    return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree)

@@ -1,0 +1,126 @@
+"""``LeafSlices``: how devices share the step of a network, of whose weights each has a slice of every leaf.
+
+The sums of the devices' records are added and scattered; each device adds the noise of its own slices, makes the step of these,
+and keeps what the optimizer remembers of them; the new weights are gathered. An optimizer that looks at whole leaves gets the
+whole noisy gradient instead, on every device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import PartitionSpec
+
+from dplateau.networks.by_entry import ByEntry
+from dplateau.networks.clipped_sums import with_noise
+from dplateau.networks.loop import State, stepped
+from dplateau.networks.noise import Halves
+from dplateau.training.cluster import AXIS, Slices
+
+Array: TypeAlias = Any
+Tree: TypeAlias = Any
+
+APART, SAME = PartitionSpec(AXIS), PartitionSpec()
+_NARROW: Final = float(2**31 - 1)
+
+
+class LeafSlices(NamedTuple):
+    """Slices of leaves of these ``shapes``, and of one more number, which is the first device's.
+
+    All slices of a leaf have one size, the last ones filled up with zeros. Rows of all devices' slices have them device by device.
+    """
+
+    devices: int
+    shapes: tuple[tuple[int, ...], ...]
+
+    def width(self, size: int) -> int:
+        """Numbers of a slice of so many."""
+        return -(-size // self.devices)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of the slices that a device has."""
+        return tuple(self.width(math.prod(shape)) for shape in (*self.shapes, ()))
+
+    @property
+    def total(self) -> int:
+        """Numbers of all slices that a device has."""
+        return sum(self.widths)
+
+    def in_one_row(self, leaves: Sequence[Array]) -> Array:
+        """What the devices' slices of these leaves, in rows, are."""
+        parts = [jnp.pad(leaf, (0, -len(leaf) % self.devices)).reshape(self.devices, self.width(len(leaf))) for leaf in leaves]
+        return jnp.concatenate(parts, axis=1).reshape(-1)
+
+    def divided(self, row: Array) -> list[Array]:
+        """The slices of one device."""
+        return [row[a:b] for a, b in pairwise(accumulate(self.widths, initial=0))]
+
+    def own(self, leaf: Array) -> Array:
+        """The own slice of a whole leaf."""
+        width = self.width(leaf.size)
+        row = jnp.pad(leaf.reshape(-1), (0, width * self.devices - leaf.size))
+        return jax.lax.dynamic_slice_in_dim(row, jax.lax.axis_index(AXIS) * width, width)
+
+    def scattered(self, row: Array) -> Array:
+        """The own slices of the sum of all devices' rows of whole numbers, of which those that fit are sent in half the bytes."""
+
+        def sent(kind: Any) -> Array:
+            return Slices(self.devices).scattered(row.astype(kind)[None])[0].astype(row.dtype)
+
+        fits = jax.lax.pmax(jnp.max(jnp.abs(row)), AXIS) * self.devices <= _NARROW
+        return jax.lax.cond(fits, lambda: sent(jnp.int32), lambda: sent(row.dtype))
+
+    def gathered(self, slices: Sequence[Array]) -> list[Array]:
+        """The whole leaves, and after them the number, if its slice is given."""
+        row = jnp.concatenate(slices)
+        rows = Slices(self.devices).gathered(row, (self.devices * len(row),)).reshape(self.devices, -1)
+        places = pairwise(accumulate(self.widths, initial=0))
+        flat = [rows[:, a:b].reshape(-1) for _, (a, b) in zip(slices, places, strict=False)]
+        return [one[: math.prod(shape)].reshape(shape) for one, shape in zip(flat, (*self.shapes, ()), strict=False)]
+
+
+class Way(NamedTuple):
+    """How the step is made: by slices where ``optimizer`` goes by entries, or is None; otherwise on the whole weights."""
+
+    slices: LeafSlices
+    optimizer: optax.GradientTransformation | ByEntry | None
+    dtype: Any
+    x64: bool
+
+    @property
+    def by_slices(self) -> bool:
+        """Whether devices keep slices of the state, and not all of it."""
+        return self.optimizer is None or isinstance(self.optimizer, ByEntry)
+
+    def specs(self, state: State) -> State:
+        """How the arrays of a state are divided among the devices: a row of all slices has a slice for each."""
+        apart = lambda leaf: APART if self.by_slices and leaf.ndim else SAME  # noqa: E731
+        return State(*(jax.tree.map(how, part) for how, part in zip((lambda _: SAME, apart, apart), state, strict=True)))
+
+
+def shared_step(
+    state: State, row: Array, noise: Halves, scale: Array, step_size: Array, weight: Array, *, way: Way
+) -> tuple[State, Array]:
+    """The state after a step of all devices, and the noisy count; to be traced with 64 bits, where devices are an axis.
+
+    ``row`` has the own sums, device by device, and the count; ``noise`` is that of the own slices. Parameters are whole.
+    """
+    slices, dtype = way.slices, way.dtype
+    mean, tally = with_noise(slices.divided(slices.scattered(row)), noise, scale, dtype)
+    tally = tally[None].astype(dtype)
+    leaves, structure = jax.tree.flatten(state.params)
+    with jax.enable_x64(way.x64):
+        if way.by_slices:
+            own = state._replace(params=structure.unflatten(map(slices.own, leaves)))
+            new = stepped(own, mean, step_size, weight, optimizer=way.optimizer)
+            *leaves, count = slices.gathered([*jax.tree.leaves(new.params), tally])
+            return new._replace(params=structure.unflatten(leaves)), count
+        *rows, count = slices.gathered([*mean, tally])
+        return stepped(state, [row.reshape(-1) for row in rows], step_size, weight, optimizer=way.optimizer), count
