@@ -1,4 +1,7 @@
-"""What ``test_several_processes.py`` runs in two processes, each ``python networks_on_two.py HOST:PORT INDEX WHAT``."""
+"""What ``test_several_processes.py`` runs in two processes, each ``python networks_on_two.py HOST:PORT INDEX WHAT``.
+
+With a number of ``ACCELERATORS`` in the environment their processors pass for such.
+"""
 
 import faulthandler
 import json
@@ -11,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dplateau.networks import Checkpoint, Validation, train_network
+from dplateau.networks import Checkpoint, Validation, adagrad_norm, train_network
 from dplateau.networks.noise import Noise
+from dplateau.networks.slices import APART, SAME, LeafSlices
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import Cluster, ProcessLost, SecureGenerator
 
@@ -22,6 +26,7 @@ KINDS = {
     "cyclic": ({"step_size": 0.3, "sampling": Cyclic(67)}, {}),
     "persons": ({"step_size": 0.2, "unit": "person"}, {}),
     "adam": ({"update": "post-processed"}, {"optimizer": optax.adam(0.01), "average": 0.4}),
+    "whole": ({"update": "post-processed"}, {"optimizer": adagrad_norm(0.5, b0_squared=1.0)}),
     "frozen": ({"step_size": 0.3}, {"trainable": {"w": True, "b": False, "v": True}}),
 }
 
@@ -57,10 +62,12 @@ class Quiet:
     """No noise inside."""
 
     def __enter__(self):
-        self.steps, Noise.steps = Noise.steps, lambda noise, deviations: (still(noise) for _ in deviations)
+        self.methods = Noise.steps, Noise.rows
+        Noise.steps = lambda noise, deviations: (still(noise) for _ in deviations)
+        Noise.rows = lambda noise, deviations: tuple(jnp.stack([half] * len(deviations)) for half in still(noise))
 
     def __exit__(self, *_):
-        Noise.steps = self.steps
+        Noise.steps, Noise.rows = self.methods
 
 
 def still(noise):
@@ -130,6 +137,25 @@ def keys(cluster):
         cluster=cluster,
     )
     return float(made.params)
+
+
+def slices(cluster):
+    """Sums over all devices of rows that nearly overflow 32 bits, do, and are far beyond them; each must be exact."""
+    shapes, devices = ((3, 5), (4,), (0,), ()), cluster.mesh.size
+    way, rng, found = LeafSlices(devices, shapes), np.random.default_rng(0), []
+    for largest in (2**31 // devices - 1, 2**31 // devices, 2**31, 2**50):
+        leaves = [rng.integers(-1000, 1000, (devices, int(np.prod(shape)))).astype(float) for shape in (*shapes, ())]
+        leaves[0][:, 2], leaves[1][:, 3], leaves[4][1:] = largest, -largest, 0
+
+        def work(*rows):
+            return way.gathered(way.divided(way.scattered(way.in_one_row([row[0] for row in rows]))))
+
+        with jax.enable_x64(True):
+            shared = jax.shard_map(work, mesh=cluster.mesh, in_specs=APART, out_specs=SAME, check_vma=False)
+            sums = [one.addressable_data(0) for one in jax.jit(shared)(*map(cluster.divided, leaves))]
+        exact = [sum(map(int, column)) for leaf in leaves for column in leaf.T]
+        found.append([int(x) for one in sums for x in np.ravel(one)] == exact and [one.shape for one in sums] == [*shapes, ()])
+    return found
 
 
 def told(work):
@@ -202,6 +228,8 @@ def killed(cluster):
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(150, exit=True)  # no process outlives its test for long
     joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
+    if int(os.environ["ACCELERATORS"]):
+        jax.default_backend = lambda: "gpu"
     answer = globals()[sys.argv[3]](joined)
     print(json.dumps(answer), flush=True)
     joined.close()

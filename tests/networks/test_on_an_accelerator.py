@@ -165,7 +165,7 @@ def test_records_that_do_not_fit_its_memory_are_taken_a_chunk_at_a_time(monkeypa
     run = run_of(steps=40, sampling=Cyclic(9))  # chunks of other lengths draw other random batches
     whole = train_network(run, loss, start(), data(), generator=seeded())
     size = sum(column.nbytes for column in data())
-    monkeypatch.setattr(device, "memory", lambda: (size - 1) / accelerated._RECORDS)
+    monkeypatch.setattr(device, "memory", lambda: (size - 1) / accelerated.RECORDS)
     monkeypatch.setattr(accelerated, "memory", device.memory)
     parts = train_network(run, loss, start(), data(), generator=seeded(), microbatch=8)
     assert loop_of(run).held is None

@@ -30,17 +30,19 @@ from dplateau.networks.loop import Loop, Progress, Schedule, State, divisor, ste
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
+from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
+Taken: TypeAlias = tuple[Batches, NDArray[np.uint32] | None]
 
 _NUMBERS: Final = 1 << 27
 """Numbers of noise that are drawn at once."""
 _NOISE: Final = 0.05
 """Part of the memory for noise, of which a number takes 20 bytes while it is made."""
-_RECORDS: Final = 0.3
+RECORDS: Final = 0.3
 """Part of the memory for records: they are there once more while made-up ones are tried."""
 _MORE: Final = 16
 """One more microbatch in so many steps, for batches that are larger than most."""
@@ -56,6 +58,7 @@ class Kind(NamedTuple):
     lattice: Lattice
     dtype: Any
     x64: bool
+    way: Way | None
 
 
 class Plan(NamedTuple):
@@ -85,14 +88,14 @@ class Carry(NamedTuple):
     finite: Array
 
 
-def _run_chunk(
+def run_chunk(
     state: State, examples: Tree, frozen: Sequence[Array], plan: Plan, schedule: Schedule, noise: Halves, *, kind: Kind
 ) -> tuple[State, list[Array], Array]:
     """The state after the steps of a chunk, the sums of the last one without noise, and the noisy count of finite gradients.
 
     ``noise`` has a row for each step, of each half. To be traced with 64 bits.
     """
-    recorded, optimizer, lattice, dtype, x64 = kind
+    recorded, optimizer, lattice, dtype, x64, way = kind
     micro = plan.records.shape[1]
 
     def gradients(params: Tree, k: Array) -> list[Gradient]:
@@ -106,13 +109,23 @@ def _run_chunk(
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
         one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
         sums = [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
-        step = plan.steps[k]
+        step, ends = plan.steps[k], plan.ends[k]
         drawn = (noise[0][step], noise[1][step])
-        mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, schedule.scales[step], dtype)
-        with jax.enable_x64(x64):
-            new = stepped(carry.state, mean, schedule.step_sizes[step], schedule.weights[step], optimizer=optimizer)
-        ends = plan.ends[k]
-        state = jax.tree.map(lambda after, before: jnp.where(ends, after, before), new, carry.state)
+        scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
+        rows = [*recorded.arranged(sums[:-1]), sums[-1]]
+
+        def made() -> tuple[State, Array]:
+            if way is not None:
+                return shared_step(carry.state, way.slices.in_one_row(rows), drawn, scale, *numbers, way=way)
+            mean, count = with_noise(rows, drawn, scale, dtype)
+            with jax.enable_x64(x64):
+                return stepped(carry.state, mean, *numbers, optimizer=optimizer), count
+
+        if way is not None:  # Devices exchange sums where a step ends.
+            state, count = jax.lax.cond(ends, made, lambda: (carry.state, jnp.zeros((), dtype)))
+        else:
+            new, count = made()
+            state = jax.tree.map(lambda after, before: jnp.where(ends, after, before), new, carry.state)
         # Stored before it is used: all microbatches of the next step must see the same weights, whatever a compiler fuses.
         state = jax.lax.optimization_barrier(state)
         return Carry(state, gradients(state.params, k), sums, carry.finite + jnp.where(ends, count, 0.0))
@@ -131,15 +144,20 @@ def _run_chunk(
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedLoop(Loop):
-    """The loop of one process that has an accelerator; ``ahead`` has the next microbatches, if they are drawn already."""
+    """The loop of one process that has an accelerator; ``ahead`` has the next batches, if they are drawn already."""
 
-    ahead: list[Plan] = field(default_factory=list[Plan])
+    ahead: list[Any] = field(default_factory=list[Any])
+
+    @cached_property
+    def most(self) -> int:
+        """The most records of a device."""
+        return self.own
 
     @cached_property
     def held(self) -> Tree | None:
         """The records in the accelerator's memory; None where they are taken from the host's, a chunk at a time."""
         columns = jax.tree.leaves(self.summed.examples)
-        fits = sum(column.nbytes for column in columns) <= memory() * _RECORDS
+        fits = sum(column.nbytes for column in columns) <= memory() * RECORDS
         return jax.device_put(self.summed.examples) if fits else None
 
     @cached_property
@@ -148,18 +166,18 @@ class AcceleratedLoop(Loop):
         most = chunk_length(self.run, self.weights, numbers=int(min(_NUMBERS, memory() * _NOISE / 20)))
         if self.held is None:
             batch = self.summed.micro * sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
-            most = max(1, min(most, int(memory() * _RECORDS / 2 / (2 * batch))))
+            most = max(1, min(most, int(memory() * RECORDS / 2 / (2 * batch))))
         return divisor(math.gcd(every or 0, self.validation.every if self.validation else 0), most)
 
     @property
     def kind(self) -> Kind:
         """That of the compiled loop."""
         summed = self.summed
-        return Kind(summed.recorded, self.optimizer, self.lattice, summed.dtype, summed.x64)
+        return Kind(summed.recorded, self.optimizer, self.lattice, summed.dtype, summed.x64, None)
 
     def compiled(self, state: State) -> tuple[Any, ...]:
         """What distinguishes the compiled loop from others, beside ``summed.compiled``: all that its shapes follow from."""
-        sizes = self.room, self.own, self.summed.usual, self.run.is_full_batch, self.held is None
+        sizes = self.room, self.most, self.summed.usual, self.run.is_full_batch, self.held is None
         return self.optimizer, jax.tree.structure(state), *sizes
 
     def sums_of(self, state: State, examples: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
@@ -180,31 +198,46 @@ class AcceleratedLoop(Loop):
     def _made_plan(self, examples: Tree, index: NDArray[np.int32], steps: int) -> Plan:
         """``steps`` with the same batch of made-up examples."""
         records = index if self.run.is_full_batch and not self.keyed else np.tile(index, steps)
-        return self._packed(Batches(records, np.full(steps, len(index), np.int32)), examples[1][records] if self.keyed else None)
+        keys = examples[1][records] if self.keyed else None
+        return self._planned([(Batches(records, np.full(steps, len(index), np.int32)), keys)])
 
     def _sums(self, state: State, examples: Tree, plan: Plan) -> NDArray[np.float64]:
         """The sums of the last step of a plan with made-up examples, and without noise."""
         examples = examples[0] if self.keyed else examples
-        examples, plan = self._gathered(examples, plan) if self.held is None else (_repeated(examples, count=self.own), plan)
+        examples, plan = self._gathered(examples, plan) if self.held is None else (self._repeated(examples), plan)
         each, ones = np.full(self.room, self.lattice.unit / self.summed.micro), np.ones(self.room, self.summed.dtype)
         schedule = Schedule(each, each, each, ones / 10, ones)
         with jax.enable_x64(True):
-            nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
-            sums = self._compiled(state, examples, plan, schedule, (nothing, nothing))[1]
+            return self._flat(self._compiled(self.divided(state), examples, plan, schedule, self._silence())[1])
+
+    def _flat(self, sums: list[Array]) -> NDArray[np.float64]:
         return np.concatenate(jax.device_get(sums))
 
+    def _silence(self) -> Halves:
+        """Noise of zero."""
+        nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
+        return nothing, nothing
+
+    def _noise(self, deviations: NDArray[np.float64]) -> Halves:
+        """The noise of the steps of a chunk."""
+        return self.noise.rows(deviations)
+
+    def _repeated(self, examples: Tree) -> Tree:
+        """As many examples as there are records, the same ones again and again."""
+        return _repeated(examples, count=self.own)
+
     def _compiled(self, state: State, examples: Tree, plan: Plan, schedule: Schedule, noise: Halves) -> Any:
-        run = repeatable(_run_chunk, "kind", way=self.summed.way)
+        run = repeatable(run_chunk, "kind", way=self.summed.way)
         return run(state, examples, self.summed.frozen, plan, schedule, noise, kind=self.kind)
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         run, begin = self.run, reached.ledger.done
         if self.progress is not None:
             self.progress(begin, run.steps)
-        plan = self.ahead.pop() if self.ahead else self._next(plans, begin, end)
+        plan = self._joined(self.ahead.pop() if self.ahead else self._next(plans, begin, end))
         how = self.schedule(begin, end)
         schedule, examples = self._stretched(how), self.held
-        noise = self.noise.rows(schedule.deviations)
+        noise = self._noise(schedule.deviations)
         if examples is None:
             examples, plan = self._gathered(self.summed.examples, plan)
         drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
@@ -222,26 +255,40 @@ class AcceleratedLoop(Loop):
         """In arrays of the largest size."""
         return Schedule(*(stretched(one, self.room) for one in schedule))
 
-    def _next(self, plans: Iterator[Batches] | None, begin: int, end: int) -> Plan:
-        """The microbatches of the next chunk, and their keys."""
-        if plans is not None:
-            batch = next(plans)
-        else:  # One list for all steps, unless their keys differ.
-            everybody = np.arange(self.own, dtype=np.int32)
-            records = np.tile(everybody, end - begin) if self.keyed else everybody
-            batch = Batches(records, np.full(end - begin, self.own, np.int32))
-        return self._packed(batch, draw_keys(self.generator, int(batch.counts.sum())) if self.keyed else None)
+    def _next(self, plans: Iterator[Any] | None, begin: int, end: int) -> Any:
+        """What the next chunk needs of the host, drawn while another one is computed."""
+        return self._planned([self._taken(None if plans is None else next(plans), end - begin, self.own)])
 
-    def _packed(self, batch: Batches, keys: NDArray[np.uint32] | None) -> Plan:
-        """Batches as rows of microbatches."""
+    def _joined(self, drawn: Any) -> Plan:
+        """The microbatches of the next chunk, of what was drawn."""
+        return drawn
+
+    def _taken(self, batch: Batches | None, steps: int, own: int) -> Taken:
+        """Batches among ``own`` records, or all of them, and keys for them."""
+        if batch is None:  # One list for all steps, unless their keys differ.
+            everybody = np.arange(own, dtype=np.int32)
+            records = np.tile(everybody, steps) if self.keyed else everybody
+            batch = Batches(records, np.full(steps, own, np.int32))
+        return batch, draw_keys(self.generator, int(batch.counts.sum())) if self.keyed else None
+
+    def _planned(self, taken: list[Taken]) -> Plan:
+        """The microbatches that are made of batches."""
+        ((batch, keys),) = taken
+        return self._packed(batch, keys, self._parts(batch))
+
+    def _parts(self, batch: Batches) -> NDArray[Any]:
+        """How many microbatches each step takes."""
+        return np.maximum(1, -(-batch.counts // self.summed.micro))
+
+    def _packed(self, batch: Batches, keys: NDArray[np.uint32] | None, parts: NDArray[Any]) -> Plan:
+        """Batches as rows of microbatches, of which each step has so many."""
         micro, counts = self.summed.micro, batch.counts
-        parts = np.maximum(1, -(-counts // micro))
         firsts, count, usual = np.cumsum(parts) - parts, int(parts.sum()), -(-self.summed.usual // micro)
         steps = np.repeat(np.arange(len(counts), dtype=np.int32), parts)
         number = np.arange(count) - firsts[steps]  # of a microbatch in its batch
         length = _rounded_up(max(count, self.room * usual + self.room // _MORE))
         if self.run.is_full_batch and keys is None:
-            rows, height, places = number, usual, np.arange(len(batch.records))
+            rows, height, places = number, int(parts.max()), np.arange(len(batch.records))
         else:
             rows, height = np.arange(count), length
             places = np.arange(len(batch.records)) + np.repeat(firsts * micro - (np.cumsum(counts) - counts), counts)

@@ -33,6 +33,7 @@ from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients, check_loop
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.shared import SharedLoop, check_cluster, check_groups, prepared_together
+from dplateau.networks.shared_accelerated import SharedAcceleratedLoop
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
@@ -41,7 +42,7 @@ from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster
-from dplateau.training.exact_products import accelerated
+from dplateau.training.exact_products import accelerated, check_products
 from dplateau.training.result import gradient_assumptions
 
 Tree: TypeAlias = Any
@@ -185,6 +186,8 @@ def train_network(
         checkpoint, validation, progress, shared,
     )  # fmt: skip
     loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
+    if isinstance(loop, SharedAcceleratedLoop):  # All processes are there: their devices are tried together.
+        check_loop(loop, state)
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
@@ -233,14 +236,19 @@ def _prepared(
     check_used(parts.start, recorded)
     start = jax.tree.map(jnp.asarray, parts.start)
     first_state = () if optimizer is None else checked_start(optimizer, start)
-    summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, own)
+    together = cluster is not None and accelerated()
+    share = -(-run.n // cluster.mesh.size) if cluster is not None and together else own
+    summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, share)
     state = State(start, first_state, start if average else ())
     kind: Callable[..., Loop] = AcceleratedLoop if accelerated() else Loop
     if cluster is not None:
         check_cluster(cluster, checkpoint, generator)
-        kind, generator = partial(SharedLoop, cluster=cluster), generator.for_process(cluster.index)
+        shared = SharedAcceleratedLoop if together else SharedLoop
+        kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
     loop = kind(run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
-    if isinstance(loop, AcceleratedLoop):
+    if isinstance(loop, SharedAcceleratedLoop):
+        check_products(summed.products(start, rng))
+    elif isinstance(loop, AcceleratedLoop):
         check_loop(loop, state)
     else:
         check_gradients(summed, start, records, rng)

@@ -75,7 +75,7 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
     weights, so that two of them may change places.
     """
     rng, summed = np.random.default_rng(0), loop.summed
-    places, number = np.arange(min(loop.own, summed.micro), dtype=np.int32), min(loop.own, max(2, summed.micro))
+    places, number = np.arange(min(loop.most, summed.micro), dtype=np.int32), min(loop.most, max(2, summed.micro))
 
     def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
         return loop.sums_of(state._replace(params=where), rows, index, used)
@@ -99,7 +99,7 @@ def check_loop(loop: AcceleratedLoop, state: State) -> None:
             )
             if any(difference.any() for difference in found):
                 return False
-        if loop.room < 2 or loop.own <= summed.micro:
+        if loop.room < 2 or loop.most <= summed.micro:
             return True
         parts = np.append(*(np.resize(part, summed.micro) for part in np.array_split(np.arange(number, dtype=np.int32), 2)))
         one, other = loop.sums_in_turns(state._replace(params=where), rows, parts)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.networks.by_entry import by_entry
@@ -31,6 +31,7 @@ from dplateau.training.batches import Batches, own_batches
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
 from dplateau.training.cluster import Cluster
+from dplateau.training.exact_products import accelerated
 from dplateau.training.persons import Names, checked_groups, names_of, twice
 from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, compare_labels, unlike
 
@@ -40,9 +41,9 @@ Tree: TypeAlias = Any
 
 def check_cluster(cluster: Cluster, checkpoint: Checkpoint | None, generator: SecureGenerator) -> None:
     """Raise ``InputError`` unless a network's run can be shared by the processes."""
-    if cluster.own != 1:
+    if cluster.own != 1 and not accelerated():
         raise InputError(
-            f"this process has {cluster.own} devices: a network takes one of each process. Start one process a device."
+            f"this process has {cluster.own} devices that are processors: a network takes one of each process, with all its cores."
         )
     if checkpoint is not None and generator.insecure:
         raise InputError(
@@ -63,10 +64,10 @@ def prepared_together(
     agree_on_call(cluster, "train_network", run)
     check_ledger(cluster, ledger)
     loop, state = cluster.together(prepared)
-    checks = loop.validation
+    checks, shape = loop.validation, loop.shape if isinstance(loop, SharedLoop) else ()
     settings = (
         *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.weights), str(loop.generator.source)),
-        *(loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
+        *(shape, loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
     )
     update = loop.optimizer and loop.optimizer.update
     cluster.agree(
@@ -120,6 +121,11 @@ class SharedLoop(Loop):
     def processes(self) -> int:
         return self.cluster.processes
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the compiled program, if all processes run the same one."""
+        return ()
+
     @cached_property
     def shapes(self) -> State:
         """Those of the whole state."""
@@ -156,54 +162,54 @@ class SharedLoop(Loop):
     def _plans(self, length: int, done: int) -> Iterator[Batches] | None:
         if self.run.is_full_batch:
             return None
+        (plans,) = self._plans_of([slice(0, self.own)], length, done)
+        return plans
+
+    def _plans_of(self, parts: list[slice], length: int, done: int) -> list[Iterator[Batches]]:
+        """The batches of parts of the own records."""
         key, first = common_key(self.cluster, self.run, self.generator), self.cluster.before(self.own)
-        return own_batches(self.run, length, self.generator, key, first, self.own, done)
+        return [
+            own_batches(self.run, length, self.generator, key, first + part.start, part.stop - part.start, done) for part in parts
+        ]
 
     def divided(self, state: State) -> State:
-        return jax.tree.map(lambda leaf, spec: self._placed(np.asarray(leaf), spec), state, self.way.specs(state))
+        def placed(leaf: Array, spec: PartitionSpec) -> jax.Array:
+            values, devices = np.asarray(leaf), self.cluster.mesh.size
+            if spec == SAME:
+                return self.cluster.put(values)
+            return self.cluster.divided(np.pad(values.reshape(-1), (0, -values.size % devices)))
+
+        return jax.tree.map(placed, state, self.way.specs(state))
 
     def whole(self, state: State) -> State:
-        found = jax.tree.map(self._gathered, (state.optimizer, state.mean), (self.shapes.optimizer, self.shapes.mean))
-        return State(_local(state.params), *found)
+        found = jax.tree.map(self._whole, (state.optimizer, state.mean), (self.shapes.optimizer, self.shapes.mean))
+        return State(local(state.params), *found)
 
     def model(self, state: State) -> Tree:
-        mean = jax.tree.map(self._gathered, state.mean, self.shapes.mean)
-        return State(_local(state.params), (), mean).model
+        mean = jax.tree.map(self._whole, state.mean, self.shapes.mean)
+        return State(local(state.params), (), mean).model
 
     def check(self, state: State, end: int) -> None:
-        super().check(state._replace(params=_local(state.params)), end)
+        super().check(state._replace(params=local(state.params)), end)
 
-    def _placed(self, leaf: NDArray[Any], spec: PartitionSpec) -> jax.Array:
-        """A leaf that all processes have, of which each keeps what is its own."""
-        if spec == APART:
-            leaf = np.pad(leaf.reshape(-1), (0, -leaf.size % self.cluster.mesh.size))
-        return jax.make_array_from_callback(leaf.shape, NamedSharding(self.cluster.mesh, spec), lambda where: leaf[where])
-
-    def _gathered(self, leaf: jax.Array, like: Any) -> Array:
-        """The whole of a leaf of the state, in its own shape."""
-        whole = jax.jit(_itself, out_shardings=NamedSharding(self.cluster.mesh, SAME))(leaf).addressable_data(0)
-        return whole.reshape(-1)[: like.size].reshape(like.shape)
+    def _whole(self, leaf: jax.Array, like: Any) -> Array:
+        """A leaf of the state, in its own shape."""
+        return self.cluster.whole(leaf).reshape(-1)[: like.size].reshape(like.shape)
 
     def _stepped(
         self, state: State, records: NDArray[np.int32], keys: NDArray[np.uint32] | None, noise: Halves, how: Schedule, k: int
     ) -> tuple[State, Array]:
-        sums, way = self.summed.leaves(_local(state.params), records, keys), self.way
+        sums, way = self.summed.leaves(local(state.params), records, keys), self.way
         with jax.enable_x64(True):
-            parts = [self._global(one) for one in (_in_one_row(sums, slices=way.slices), *noise)]
+            parts = [self.cluster.joined([one]) for one in (_in_one_row(sums, slices=way.slices), *noise)]
             numbers = how.scales[k], how.step_sizes[k], how.weights[k]
             state, count = _shared_step(state, *parts, *numbers, way=way, mesh=self.cluster.mesh)
         return state, count.addressable_data(0)
 
-    def _global(self, own: Array) -> Array:
-        """An array of all processes, of which this one has its part of equal ones."""
-        mesh = self.cluster.mesh
-        shape, where = (mesh.size * len(own),), NamedSharding(mesh, APART)
-        return jax.make_array_from_single_device_arrays(shape, where, [jax.device_put(own, mesh.local_devices[0])])
-
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         reached = super()._chunk(reached, end, plans)
         if not self.way.by_slices:  # Slices are computed once, and the same everywhere.
-            found = self.cluster.exchanged(np.frombuffer(bytes.fromhex(_digest(_local(reached.state))), np.uint8))
+            found = self.cluster.exchanged(np.frombuffer(bytes.fromhex(_digest(local(reached.state))), np.uint8))
             if (found != found[0]).any():
                 raise InputError(
                     f"the models of the processes differ after {end:,} steps, since their processors round otherwise, and would"
@@ -241,10 +247,6 @@ def _shared_step(
     return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=outside, check_vma=False)(state, row, first, second, *numbers)
 
 
-def _itself(leaf: Array) -> Array:
-    return leaf
-
-
-def _local(tree: Tree) -> Tree:
+def local(tree: Tree) -> Tree:
     """The own copy of arrays that all have."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -190,6 +190,20 @@ class Cluster:
         """A global array: with the own devices' parts along the first axis, or, without ``spec``, of what all processes have."""
         return jax.make_array_from_process_local_data(NamedSharding(self.mesh, spec or PartitionSpec()), np.asarray(values))
 
+    def divided(self, values: NDArray[Any]) -> jax.Array:
+        """A global array that all processes know, of which each device keeps its part along the first axis."""
+        return jax.make_array_from_callback(values.shape, NamedSharding(self.mesh, PartitionSpec(AXIS)), values.__getitem__)
+
+    def joined(self, parts: Sequence[jax.Array]) -> jax.Array:
+        """A global array of parts along the first axis, of one size on all devices; these are those of the own devices."""
+        shape, sharding = (self.mesh.size * len(parts[0]), *parts[0].shape[1:]), NamedSharding(self.mesh, PartitionSpec(AXIS))
+        held = [jax.device_put(part, device) for part, device in zip(parts, self.mesh.local_devices, strict=True)]
+        return jax.make_array_from_single_device_arrays(shape, sharding, held)
+
+    def whole(self, array: jax.Array) -> jax.Array:
+        """All of a global array, on a device of this process; all processes must ask for it."""
+        return jax.jit(_itself, out_shardings=NamedSharding(self.mesh, PartitionSpec()))(array).addressable_data(0)
+
     def exchanged(self, values: NDArray[Any]) -> NDArray[Any]:
         """What each process gives here, of one shape and type, as an array (processes, *shape)."""
         if self.processes == 1:
@@ -290,6 +304,10 @@ def agree_on_code(cluster: Cluster) -> None:
 def code_of() -> dict[str, str]:
     """What computes, as a fact to agree on."""
     return {"version of dplateau, or of a library": code()}
+
+
+def _itself(array: jax.Array) -> jax.Array:
+    return array
 
 
 def _line(error: Exception) -> str:
