@@ -93,7 +93,7 @@ def run_chunk(
 ) -> tuple[State, list[Array], Array]:
     """The state after the steps of a chunk, the sums of the last one without noise, and the noisy count of finite gradients.
 
-    ``noise`` has a row for each step, of each half. To be traced with 64 bits.
+    Of several devices each gives its slices of the sums, and of what is not whole in the state. ``noise`` has a row for each step, of each half. To be traced with 64 bits.
     """
     recorded, optimizer, lattice, dtype, x64, way = kind
     micro = plan.records.shape[1]
@@ -108,20 +108,21 @@ def run_chunk(
         found, valid = multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
         one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
+        if way is not None:
+            one = way.slices.scattered([*recorded.arranged(one[:-1]), one[-1]])
         sums = [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
         step, ends = plan.steps[k], plan.ends[k]
         drawn = (noise[0][step], noise[1][step])
         scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
-        rows = [*recorded.arranged(sums[:-1]), sums[-1]]
 
         def made() -> tuple[State, Array]:
             if way is not None:
-                return shared_step(carry.state, way.slices.in_one_row(rows), drawn, scale, *numbers, way=way)
-            mean, count = with_noise(rows, drawn, scale, dtype)
+                return shared_step(carry.state, sums, drawn, scale, *numbers, way=way)
+            mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
             with jax.enable_x64(x64):
                 return stepped(carry.state, mean, *numbers, optimizer=optimizer), count
 
-        if way is not None:  # Devices exchange sums where a step ends.
+        if way is not None:
             state, count = jax.lax.cond(ends, made, lambda: (carry.state, jnp.zeros((), dtype)))
         else:
             new, count = made()
@@ -131,11 +132,11 @@ def run_chunk(
         return Carry(state, gradients(state.params, k), sums, carry.finite + jnp.where(ends, count, 0.0))
 
     none = jax.eval_shape(lambda: gradients(state.params, jnp.int32(0)))
-    leaves = jax.tree.leaves(state.params)
+    sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
     first = Carry(
         state,
         jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), none),
-        [*(jnp.zeros(leaf.size) for leaf in leaves), jnp.zeros(1)],
+        [*map(jnp.zeros, (*sizes, 1) if way is None else way.slices.widths)],
         jnp.zeros(()),
     )
     last = jax.lax.fori_loop(0, plan.count + 1, body, first)

@@ -201,7 +201,7 @@ class SharedLoop(Loop):
     ) -> tuple[State, Array]:
         sums, way = self.summed.leaves(local(state.params), records, keys), self.way
         with jax.enable_x64(True):
-            parts = [self.cluster.joined([one]) for one in (_in_one_row(sums, slices=way.slices), *noise)]
+            parts = jax.tree.map(lambda one: self.cluster.joined([one]), (sums, noise))
             numbers = how.scales[k], how.step_sizes[k], how.weights[k]
             state, count = _shared_step(state, *parts, *numbers, way=way, mesh=self.cluster.mesh)
         return state, count.addressable_data(0)
@@ -228,23 +228,16 @@ class SharedLoop(Loop):
         return found[1:] if found else None
 
 
-@partial(jax.jit, static_argnames="slices")
-def _in_one_row(sums: list[Array], *, slices: LeafSlices) -> Array:
-    return slices.in_one_row(sums)
-
-
 @partial(jax.jit, static_argnames=("way", "mesh"))
-def _shared_step(
-    state: State, row: Array, first: Array, second: Array, *numbers: Array, way: Way, mesh: Mesh
-) -> tuple[State, Array]:
-    """``shared_step`` with the own row of each process, and the halves of its noise."""
+def _shared_step(state: State, sums: list[Array], noise: Halves, *numbers: Array, way: Way, mesh: Mesh) -> tuple[State, Array]:
+    """``shared_step`` with the own sums of each process, and the noise of its slices."""
 
-    def own(state: State, row: Array, first: Array, second: Array, *numbers: Array) -> tuple[State, Array]:
-        return shared_step(state, row, (first, second), *numbers, way=way)
+    def own(state: State, sums: list[Array], noise: Halves, *numbers: Array) -> tuple[State, Array]:
+        return shared_step(state, way.slices.scattered(sums), noise, *numbers, way=way)
 
     specs = way.specs(state)
-    inside, outside = (specs, APART, APART, APART, *(SAME for _ in numbers)), (specs, SAME)
-    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=outside, check_vma=False)(state, row, first, second, *numbers)
+    inside, outside = (specs, APART, APART, *(SAME for _ in numbers)), (specs, SAME)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=outside, check_vma=False)(state, sums, noise, *numbers)
 
 
 def local(tree: Tree) -> Tree:

@@ -74,8 +74,10 @@ class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
         return *super().compiled(state), self.cluster.mesh
 
     def _flat(self, sums: list[Array]) -> NDArray[np.float64]:
-        """Those of all devices, so that all processes judge alike."""
-        return np.concatenate([np.asarray(self.cluster.whole(one)) for one in sums], axis=1).reshape(-1)
+        """Those of all devices together, so that all processes judge alike."""
+        count = jax.ShapeDtypeStruct((1,), np.float64)
+        shapes = [*jax.tree.leaves(self.shapes.params), count]
+        return np.concatenate([np.ravel(self._whole(one, like)) for one, like in zip(sums, shapes, strict=True)])
 
     def _silence(self) -> Halves:
         nothing = self.cluster.put(np.zeros((self.cluster.own, self.room, -(-self.way.slices.total // 2))), APART)
@@ -137,13 +139,12 @@ class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
 def _run_shared(
     state: State, examples: Tree, frozen: Any, plan: Plan, schedule: Schedule, noise: Halves, *, kind: Kind, mesh: Mesh
 ) -> tuple[State, list[Array], Array]:
-    """``run_chunk`` on all devices; the sums have an entry for each."""
+    """``run_chunk`` on all devices."""
 
     def own(state: State, examples: Tree, frozen: Any, plan: Plan, schedule: Schedule, noise: Halves) -> Any:
         examples, noise, mine = jax.tree.map(lambda one: one[0], (examples, noise, [getattr(plan, name) for name in _OWN]))
         plan = plan._replace(**dict(zip(_OWN, mine, strict=True)))
-        state, sums, finite = run_chunk(state, examples, frozen, plan, schedule, noise, kind=kind)
-        return state, [one[None] for one in sums], finite
+        return run_chunk(state, examples, frozen, plan, schedule, noise, kind=kind)
 
     assert kind.way is not None
     specs, plans = kind.way.specs(state), Plan(*(APART if name in _OWN else SAME for name in Plan._fields))

@@ -8,7 +8,7 @@ whole noisy gradient instead, on every device.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -28,12 +28,14 @@ Tree: TypeAlias = Any
 
 APART, SAME = PartitionSpec(AXIS), PartitionSpec()
 _NARROW: Final = float(2**31 - 1)
+_TOGETHER: Final = 1 << 20
+"""Numbers that are sent at once, at least: fewer wait for one another, more take memory."""
 
 
 class LeafSlices(NamedTuple):
     """Slices of leaves of these ``shapes``, and of one more number, which is the first device's.
 
-    All slices of a leaf have one size, the last ones filled up with zeros. Rows of all devices' slices have them device by device.
+    All slices of a leaf have one size, the last ones filled up with zeros. Devices know their place in an axis.
     """
 
     devices: int
@@ -53,28 +55,28 @@ class LeafSlices(NamedTuple):
         """Numbers of all slices that a device has."""
         return sum(self.widths)
 
-    def in_one_row(self, leaves: Sequence[Array]) -> Array:
-        """What the devices' slices of these leaves, in rows, are."""
-        parts = [jnp.pad(leaf, (0, -len(leaf) % self.devices)).reshape(self.devices, self.width(len(leaf))) for leaf in leaves]
-        return jnp.concatenate(parts, axis=1).reshape(-1)
-
-    def divided(self, row: Array) -> list[Array]:
-        """The slices of one device."""
-        return [row[a:b] for a, b in pairwise(accumulate(self.widths, initial=0))]
-
     def own(self, leaf: Array) -> Array:
         """The own slice of a whole leaf."""
         width = self.width(leaf.size)
         row = jnp.pad(leaf.reshape(-1), (0, width * self.devices - leaf.size))
         return jax.lax.dynamic_slice_in_dim(row, jax.lax.axis_index(AXIS) * width, width)
 
-    def scattered(self, row: Array) -> Array:
-        """The own slices of the sum of all devices' rows of whole numbers, of which those that fit are sent in half the bytes."""
+    def scattered(self, leaves: Sequence[Array]) -> list[Array]:
+        """The own slices of the sums of all devices' leaves, in rows of whole numbers; few leaves are sent at a time."""
+        found: list[Array] = []
+        for some in _in_groups(leaves):
+            parts = [jnp.pad(leaf, (0, -leaf.size % self.devices)).reshape(self.devices, self.width(leaf.size)) for leaf in some]
+            own = self._sent(jnp.concatenate(parts, axis=1).reshape(-1))
+            found += jnp.split(own, list(accumulate(part.shape[1] for part in parts))[:-1])
+        return found
+
+    def _sent(self, row: Array) -> Array:
+        """The own part of the sum of all devices' rows, whose numbers are sent in half the bytes where they fit."""
 
         def sent(kind: Any) -> Array:
             return Slices(self.devices).scattered(row.astype(kind)[None])[0].astype(row.dtype)
 
-        fits = jax.lax.pmax(jnp.max(jnp.abs(row)), AXIS) * self.devices <= _NARROW
+        fits = jax.lax.pmax(jnp.max(jnp.abs(row), initial=0.0), AXIS) * self.devices <= _NARROW
         return jax.lax.cond(fits, lambda: sent(jnp.int32), lambda: sent(row.dtype))
 
     def gathered(self, slices: Sequence[Array]) -> list[Array]:
@@ -106,14 +108,15 @@ class Way(NamedTuple):
 
 
 def shared_step(
-    state: State, row: Array, noise: Halves, scale: Array, step_size: Array, weight: Array, *, way: Way
+    state: State, sums: Sequence[Array], noise: Halves, scale: Array, step_size: Array, weight: Array, *, way: Way
 ) -> tuple[State, Array]:
     """The state after a step of all devices, and the noisy count; to be traced with 64 bits, where devices are an axis.
 
-    ``row`` has the own sums, device by device, and the count; ``noise`` is that of the own slices. Parameters are whole.
+    ``sums`` are the own slices of all records' sums, the last one of the count, ``noise`` is that of the own slices. Parameters
+    are whole.
     """
     slices, dtype = way.slices, way.dtype
-    mean, tally = with_noise(slices.divided(slices.scattered(row)), noise, scale, dtype)
+    mean, tally = with_noise(sums, noise, scale, dtype)
     tally = tally[None].astype(dtype)
     leaves, structure = jax.tree.flatten(state.params)
     with jax.enable_x64(way.x64):
@@ -124,3 +127,15 @@ def shared_step(
             return new._replace(params=structure.unflatten(leaves)), count
         *rows, count = slices.gathered([*mean, tally])
         return stepped(state, [row.reshape(-1) for row in rows], step_size, weight, optimizer=way.optimizer), count
+
+
+def _in_groups(leaves: Sequence[Array]) -> Iterator[list[Array]]:
+    """Leaves that are sent together: one large one, or several small ones."""
+    group: list[Array] = []
+    for leaf in leaves:
+        group.append(leaf)
+        if sum(one.size for one in group) >= _TOGETHER:
+            yield group
+            group = []
+    if group:
+        yield group
