@@ -129,11 +129,12 @@ def batches(cluster):
 def keys(cluster):
     """The mean over all records of a number that each draws by its key."""
     made = train_network(
-        run_of(steps=1, step_size=1.0, noise_multiplier=0.01, clip_norm=9.0),
+        run_of(steps=1, noise_multiplier=0.01, clip_norm=9.0, update="post-processed", step_size=1.0),
         lambda params, example, key: params * (jax.random.normal(key) + 0 * example),
         jnp.float32(0.0),
         np.full(len(own(cluster, np.zeros(N))), float(cluster.index), np.float32),
         rng=True,
+        average=0.5,
         cluster=cluster,
     )
     return float(made.params)

@@ -93,7 +93,8 @@ def run_chunk(
 ) -> tuple[State, list[Array], Array]:
     """The state after the steps of a chunk, the sums of the last one without noise, and the noisy count of finite gradients.
 
-    Of several devices each gives its slices of the sums, and of what is not whole in the state. ``noise`` has a row for each step, of each half. To be traced with 64 bits.
+    Of several devices each gives its slices of the sums, and of what is not whole in the state. ``noise`` has a row for each step,
+    of each half. To be traced with 64 bits.
     """
     recorded, optimizer, lattice, dtype, x64, way = kind
     micro = plan.records.shape[1]
@@ -102,6 +103,7 @@ def run_chunk(
         index = plan.records[plan.rows[k]]
         rows = jax.tree.map(lambda column: column.at[index].get(mode="promise_in_bounds"), examples)
         with jax.enable_x64(x64):
+            params = params if way is None else way.whole(params)
             return recorded.gradients(params, rows if plan.keys is None else (rows, plan.keys[plan.rows[k]]), frozen)
 
     def body(k: Array, carry: Carry) -> Carry:

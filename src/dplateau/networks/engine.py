@@ -162,8 +162,9 @@ def train_network(
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
         have the reservation with which it began.
     cluster : Cluster, optional
-        Processes that train one model, each with one device: all call this with the same arguments but for ``examples``, which are
-        records of their own, and all get the same result. Process 0 keeps the checkpoint, computes scores and charges the ledger.
+        Devices that train one model, of several processes or of one: on accelerators any number of each, on processors one. All
+        processes call this with the same arguments but for ``examples``, which are records of their own, and all get the same
+        result. Process 0 keeps the checkpoint, computes scores and charges the ledger.
 
     Raises
     ------

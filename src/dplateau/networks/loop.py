@@ -256,7 +256,8 @@ class Loop:
 
     def check(self, state: State, end: int) -> None:
         """Raise ``TrainingDiverged`` where the parameters are not finite, or gradients were not."""
-        if not _finite(state.params):
+        sizes = tuple(leaf.size for leaf in jax.tree.leaves(self.parts.start))
+        if not _finite(state.params, sizes=sizes):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         self.finite.check(end)
 
@@ -327,9 +328,11 @@ class Loop:
         return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 
-@jax.jit
-def _finite(params: Tree) -> Array:
-    return jnp.all(jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)]))
+@partial(jax.jit, static_argnames="sizes")
+def _finite(params: Tree, *, sizes: tuple[int, ...]) -> Array:
+    """Whether so many numbers of each leaf are; what fills up a row of slices may be anything."""
+    leaves = zip(jax.tree.leaves(params), sizes, strict=True)
+    return jnp.all(jnp.array([jnp.isfinite(leaf.reshape(-1)[:size]).all() for leaf, size in leaves]))
 
 
 def divisor(number: int, most: int) -> int:

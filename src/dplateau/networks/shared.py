@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -64,10 +64,10 @@ def prepared_together(
     agree_on_call(cluster, "train_network", run)
     check_ledger(cluster, ledger)
     loop, state = cluster.together(prepared)
-    checks, shape = loop.validation, loop.shape if isinstance(loop, SharedLoop) else ()
+    checks, sizes = loop.validation, loop.sizes if isinstance(loop, SharedLoop) else ()
     settings = (
         *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.weights), str(loop.generator.source)),
-        *(shape, loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
+        *(sizes, loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
     )
     update = loop.optimizer and loop.optimizer.update
     cluster.agree(
@@ -121,8 +121,11 @@ class SharedLoop(Loop):
     def processes(self) -> int:
         return self.cluster.processes
 
+    apart: ClassVar[bool] = False
+    """Whether devices keep slices of the parameters, too, where the optimizer allows it."""
+
     @property
-    def shape(self) -> tuple[int, ...]:
+    def sizes(self) -> tuple[int, ...]:
         """Sizes of the compiled program, if all processes run the same one."""
         return ()
 
@@ -140,7 +143,7 @@ class SharedLoop(Loop):
         optimizer = self.optimizer
         if optimizer is not None:
             optimizer = by_entry(optimizer, self.shapes.params, self.shapes.optimizer, slices.width) or optimizer
-        return Way(slices, optimizer, self.summed.dtype, self.summed.x64)
+        return Way(slices, self.apart, optimizer, self.summed.dtype, self.summed.x64)
 
     @cached_property
     def noise(self) -> Noise:
@@ -182,15 +185,11 @@ class SharedLoop(Loop):
         return jax.tree.map(placed, state, self.way.specs(state))
 
     def whole(self, state: State) -> State:
-        found = jax.tree.map(self._whole, (state.optimizer, state.mean), (self.shapes.optimizer, self.shapes.mean))
-        return State(local(state.params), *found)
+        return jax.tree.map(self._whole, state, self.shapes)
 
     def model(self, state: State) -> Tree:
-        mean = jax.tree.map(self._whole, state.mean, self.shapes.mean)
-        return State(local(state.params), (), mean).model
-
-    def check(self, state: State, end: int) -> None:
-        super().check(state._replace(params=local(state.params)), end)
+        kept, shapes = (State(one.params, (), one.mean).model for one in (state, self.shapes))
+        return jax.tree.map(self._whole, kept, shapes)
 
     def _whole(self, leaf: jax.Array, like: Any) -> Array:
         """A leaf of the state, in its own shape."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import numpy as np
@@ -35,19 +35,21 @@ _OWN = ("records", "keys", "used")
 class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
     """The loop of a process some of whose devices, or all, are several accelerators; all devices make the same steps."""
 
+    apart: ClassVar[bool] = True
+
     @cached_property
-    def parts_of_records(self) -> list[slice]:
+    def shares(self) -> list[slice]:
         """Which of the own records each own device has."""
         bounds = np.linspace(0, self.own, self.cluster.own + 1).astype(int).tolist()
         return [slice(a, b) for a, b in pairwise(bounds)]
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def sizes(self) -> tuple[int, ...]:
         return self.summed.micro, self.summed.usual
 
     @cached_property
     def most(self) -> int:
-        return self.cluster.most(max(part.stop - part.start for part in self.parts_of_records))[0]
+        return self.cluster.most(max(part.stop - part.start for part in self.shares))[0]
 
     @cached_property
     def room(self) -> int:
@@ -62,7 +64,7 @@ class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
     def _by_device(self, column: NDArray[Any]) -> jax.Array:
         """A column, with room for the most records of a device in each."""
         room = np.zeros((self.cluster.own, self.most, *column.shape[1:]), column.dtype)
-        for place, part in enumerate(self.parts_of_records):
+        for place, part in enumerate(self.shares):
             room[place, : part.stop - part.start] = column[part]
         return self.cluster.put(room, APART)
 
@@ -97,11 +99,11 @@ class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
         return jax.tree.map(lambda column: self.cluster.put(np.stack([column[index]] * self.cluster.own), APART), examples)
 
     def _plans(self, length: int, done: int) -> Iterator[Any] | None:
-        return None if self.run.is_full_batch else zip(*self._plans_of(self.parts_of_records, length, done), strict=True)
+        return None if self.run.is_full_batch else zip(*self._plans_of(self.shares, length, done), strict=True)
 
     def _next(self, plans: Iterator[Any] | None, begin: int, end: int) -> list[Taken]:
         batches = [None] * self.cluster.own if plans is None else next(plans)
-        parts = zip(batches, self.parts_of_records, strict=True)
+        parts = zip(batches, self.shares, strict=True)
         return [self._taken(batch, end - begin, part.stop - part.start) for batch, part in parts]
 
     def _joined(self, drawn: Any) -> Plan:
@@ -117,7 +119,7 @@ class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
 
     def _gathered(self, examples: Tree, plan: Plan) -> tuple[Tree, Plan]:
         made = examples is not self.summed.examples
-        starts = [0 if made else part.start for part in self.parts_of_records]
+        starts = [0 if made else part.start for part in self.shares]
         index = plan.records.reshape(self.cluster.own, -1)
         rows = [jax.tree.map(lambda column, one=one: column.take(one, 0), examples) for one in index + np.array(starts)[:, None]]
         own = np.arange(index.shape[1], dtype=np.int32).reshape(1, *plan.records.shape[1:])

@@ -8,8 +8,8 @@ whole noisy gradient instead, on every device.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
@@ -67,7 +67,7 @@ class LeafSlices(NamedTuple):
         for some in _in_groups(leaves):
             parts = [jnp.pad(leaf, (0, -leaf.size % self.devices)).reshape(self.devices, self.width(leaf.size)) for leaf in some]
             own = self._sent(jnp.concatenate(parts, axis=1).reshape(-1))
-            found += jnp.split(own, list(accumulate(part.shape[1] for part in parts))[:-1])
+            found += jnp.split(own, _places([part[0] for part in parts]))
         return found
 
     def _sent(self, row: Array) -> Array:
@@ -81,17 +81,22 @@ class LeafSlices(NamedTuple):
 
     def gathered(self, slices: Sequence[Array]) -> list[Array]:
         """The whole leaves, and after them the number, if its slice is given."""
-        row = jnp.concatenate(slices)
-        rows = Slices(self.devices).gathered(row, (self.devices * len(row),)).reshape(self.devices, -1)
-        places = pairwise(accumulate(self.widths, initial=0))
-        flat = [rows[:, a:b].reshape(-1) for _, (a, b) in zip(slices, places, strict=False)]
-        return [one[: math.prod(shape)].reshape(shape) for one, shape in zip(flat, (*self.shapes, ()), strict=False)]
+        found: list[Array] = []
+        for some in _in_groups(slices, self.devices):
+            row = jnp.concatenate(some)
+            rows = Slices(self.devices).gathered(row, (self.devices * len(row),)).reshape(self.devices, -1)
+            found += [part.reshape(-1) for part in jnp.split(rows, _places(some), axis=1)]
+        return [one[: math.prod(shape)].reshape(shape) for one, shape in zip(found, (*self.shapes, ()), strict=False)]
 
 
 class Way(NamedTuple):
-    """How the step is made: by slices where ``optimizer`` goes by entries, or is None; otherwise on the whole weights."""
+    """How the step is made: by slices where ``optimizer`` goes by entries, or is None; otherwise on the whole weights.
+
+    Where it is made by slices, devices keep the whole parameters too, or, if ``apart``, slices only.
+    """
 
     slices: LeafSlices
+    apart: bool
     optimizer: optax.GradientTransformation | ByEntry | None
     dtype: Any
     x64: bool
@@ -103,8 +108,19 @@ class Way(NamedTuple):
 
     def specs(self, state: State) -> State:
         """How the arrays of a state are divided among the devices: a row of all slices has a slice for each."""
-        apart = lambda leaf: APART if self.by_slices and leaf.ndim else SAME  # noqa: E731
-        return State(*(jax.tree.map(how, part) for how, part in zip((lambda _: SAME, apart, apart), state, strict=True)))
+
+        def spread(part: Tree, apart: Callable[[Any], bool]) -> Tree:
+            return jax.tree.map(lambda leaf: APART if self.by_slices and apart(leaf) else SAME, part)
+
+        inner = spread(state.optimizer, lambda leaf: leaf.ndim > 0)  # a count of steps has no slices
+        return State(spread(state.params, lambda _: self.apart), inner, spread(state.mean, lambda _: True))
+
+    def whole(self, params: Tree) -> Tree:
+        """The parameters for a gradient, of what a device keeps."""
+        if not (self.by_slices and self.apart):
+            return params
+        leaves, structure = jax.tree.flatten(params)
+        return structure.unflatten(self.slices.gathered(leaves))
 
 
 def shared_step(
@@ -112,29 +128,35 @@ def shared_step(
 ) -> tuple[State, Array]:
     """The state after a step of all devices, and the noisy count; to be traced with 64 bits, where devices are an axis.
 
-    ``sums`` are the own slices of all records' sums, the last one of the count, ``noise`` is that of the own slices. Parameters
-    are whole.
+    ``sums`` are the own slices of all records' sums, the last one of the count, ``noise`` is that of the own slices.
     """
     slices, dtype = way.slices, way.dtype
     mean, tally = with_noise(sums, noise, scale, dtype)
     tally = tally[None].astype(dtype)
     leaves, structure = jax.tree.flatten(state.params)
     with jax.enable_x64(way.x64):
-        if way.by_slices:
-            own = state._replace(params=structure.unflatten(map(slices.own, leaves)))
-            new = stepped(own, mean, step_size, weight, optimizer=way.optimizer)
-            *leaves, count = slices.gathered([*jax.tree.leaves(new.params), tally])
-            return new._replace(params=structure.unflatten(leaves)), count
-        *rows, count = slices.gathered([*mean, tally])
-        return stepped(state, [row.reshape(-1) for row in rows], step_size, weight, optimizer=way.optimizer), count
+        if not way.by_slices:
+            *rows, count = slices.gathered([*mean, tally])
+            return stepped(state, [row.reshape(-1) for row in rows], step_size, weight, optimizer=way.optimizer), count
+        own = state if way.apart else state._replace(params=structure.unflatten(map(slices.own, leaves)))
+        new = stepped(own, mean, step_size, weight, optimizer=way.optimizer)
+        if way.apart:
+            return new, jax.lax.all_gather(tally[0], AXIS)[0]
+        *leaves, count = slices.gathered([*jax.tree.leaves(new.params), tally])
+        return new._replace(params=structure.unflatten(leaves)), count
 
 
-def _in_groups(leaves: Sequence[Array]) -> Iterator[list[Array]]:
-    """Leaves that are sent together: one large one, or several small ones."""
+def _places(rows: Sequence[Array]) -> list[int]:
+    """Where one row after another is divided."""
+    return list(accumulate(map(len, rows)))[:-1]
+
+
+def _in_groups(leaves: Sequence[Array], devices: int = 1) -> Iterator[list[Array]]:
+    """Leaves, or slices that so many devices have, which are sent together: one large one, or several small ones."""
     group: list[Array] = []
     for leaf in leaves:
         group.append(leaf)
-        if sum(one.size for one in group) >= _TOGETHER:
+        if devices * sum(one.size for one in group) >= _TOGETHER:
             yield group
             group = []
     if group:
