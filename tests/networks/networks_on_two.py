@@ -15,6 +15,7 @@ import numpy as np
 import optax
 
 from dplateau.networks import Checkpoint, Validation, adagrad_norm, train_network
+from dplateau.networks import slices as sliced
 from dplateau.networks.noise import Noise
 from dplateau.networks.slices import APART, SAME, LeafSlices
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
@@ -142,6 +143,7 @@ def keys(cluster):
 
 def slices(cluster):
     """Sums over all devices of rows that nearly overflow 32 bits, do, and are far beyond them; each must be exact."""
+    sliced._TOGETHER = 15  # the first leaf is sent alone, and in 32 bits if that is enough
     shapes, devices = ((3, 5), (4,), (0,), ()), cluster.mesh.size
     way, rng, found = LeafSlices(devices, shapes), np.random.default_rng(0), []
     for largest in (2**31 // devices - 1, 2**31 // devices, 2**31, 2**50):

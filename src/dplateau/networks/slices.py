@@ -71,11 +71,13 @@ class LeafSlices(NamedTuple):
         return found
 
     def _sent(self, row: Array) -> Array:
-        """The own part of the sum of all devices' rows, whose numbers are sent in half the bytes where they fit."""
+        """The own part of the sum of all devices' rows; where there are many numbers and they fit, in half the bytes."""
 
         def sent(kind: Any) -> Array:
             return Slices(self.devices).scattered(row.astype(kind)[None])[0].astype(row.dtype)
 
+        if row.size < _TOGETHER:  # to ask the others would take as long
+            return sent(row.dtype)
         fits = jax.lax.pmax(jnp.max(jnp.abs(row), initial=0.0), AXIS) * self.devices <= _NARROW
         return jax.lax.cond(fits, lambda: sent(jnp.int32), lambda: sent(row.dtype))
 
