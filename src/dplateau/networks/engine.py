@@ -187,8 +187,9 @@ def train_network(
         checkpoint, validation, progress, shared,
     )  # fmt: skip
     loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
-    if isinstance(loop, SharedAcceleratedLoop):  # All processes are there: their devices are tried together.
-        check_loop(loop, state)
+    if isinstance(loop, SharedAcceleratedLoop):
+        with loop.cluster.watched():  # All processes are there: their devices are tried together.
+            check_loop(loop, state)
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]

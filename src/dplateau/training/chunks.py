@@ -124,6 +124,11 @@ def rounded_up(size: int) -> int:
     return -(-size // step) * step
 
 
+def read_through(rows: int, capacity: int, size: int) -> int:
+    """Rows of a block of ``rows`` from which a loop reads ``capacity`` for every batch, the last one too, ``size`` at a time."""
+    return rounded_up(rows) + capacity + min(size, capacity)
+
+
 def stretched(values: NDArray[Any], length: int) -> NDArray[Any]:
     """``values`` with zeros appended up to ``length`` entries."""
     if len(values) == length:

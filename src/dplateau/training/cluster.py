@@ -202,7 +202,9 @@ class Cluster:
 
     def whole(self, array: jax.Array) -> jax.Array:
         """All of a global array, on a device of this process; all processes must ask for it."""
-        return jax.jit(_itself, out_shardings=NamedSharding(self.mesh, PartitionSpec()))(array).addressable_data(0)
+        with self.watched():
+            found = jax.jit(_itself, out_shardings=NamedSharding(self.mesh, PartitionSpec()))(array)
+            return jax.block_until_ready(found).addressable_data(0)
 
     def exchanged(self, values: NDArray[Any]) -> NDArray[Any]:
         """What each process gives here, of one shape and type, as an array (processes, *shape)."""

@@ -16,7 +16,7 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
-from dplateau.training.chunks import chunk_length, chunk_of, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, chunk_of, read_through, rounded_up, stretched
 from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
@@ -80,7 +80,7 @@ class Steps:
         """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
         rows = int(counts.sum())
         whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
-        return rows if whole and (counts == capacity).all() else rounded_up(rows) + capacity + min(size, capacity)
+        return rows if whole and (counts == capacity).all() else read_through(rows, capacity, size)
 
 
 class Part(NamedTuple):

@@ -22,7 +22,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, window
 from dplateau.training.checks import check_curvature
-from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, in_arrays, noise_of, read_through, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Block, Chunk, State, run_shared_block
@@ -73,7 +73,7 @@ class SharedSteps(Steps):
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
         """That of the process with most rows, ``counts`` being the own ones."""
         whole = self._alike and (capacity <= size or capacity % size == 0)
-        return self._rows if whole else rounded_up(self._rows) + capacity + min(size, capacity)
+        return self._rows if whole else read_through(self._rows, capacity, size)
 
 
 def in_passes_shared(

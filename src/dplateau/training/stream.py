@@ -20,7 +20,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
 from dplateau.training.charged import Budgeted
-from dplateau.training.chunks import rounded_up
+from dplateau.training.chunks import read_through, rounded_up
 from dplateau.training.cluster import Cluster
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
@@ -215,7 +215,7 @@ class _Epochs(Steps):
                 yield rounded_up(max(self._likely(1), most[2 * place])), counts, self._length
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        return rounded_up(max(self._likely(len(counts)), self._rows)) + capacity + min(size, capacity)
+        return read_through(max(self._likely(len(counts)), self._rows), capacity, size)
 
     @property
     def _size(self) -> float:
