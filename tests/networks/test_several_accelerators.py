@@ -14,7 +14,7 @@ N = 201
 def answer(what):
     command = [sys.executable, "-W", "ignore", str(HERE / "networks_on_devices.py"), what]
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
