@@ -238,14 +238,13 @@ def _prepared(
     check_used(parts.start, recorded)
     start = jax.tree.map(jnp.asarray, parts.start)
     first_state = () if optimizer is None else checked_start(optimizer, start)
-    together = cluster is not None and accelerated()
-    share = -(-run.n // cluster.mesh.size) if cluster is not None and together else own
+    share = own if cluster is None or not accelerated() else -(-run.n // cluster.mesh.size)
     summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, share)
     state = State(start, first_state, start if average else ())
     kind: Callable[..., Loop] = AcceleratedLoop if accelerated() else Loop
     if cluster is not None:
         check_cluster(cluster, checkpoint, generator)
-        shared = SharedAcceleratedLoop if together else SharedLoop
+        shared = SharedAcceleratedLoop if accelerated() else SharedLoop
         kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
     loop = kind(run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
     if isinstance(loop, SharedAcceleratedLoop):

@@ -43,7 +43,7 @@ class LeafSlices(NamedTuple):
 
     def width(self, size: int) -> int:
         """Numbers of a slice of so many."""
-        return -(-size // self.devices)
+        return Slices(self.devices).size((size,))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -57,9 +57,7 @@ class LeafSlices(NamedTuple):
 
     def own(self, leaf: Array) -> Array:
         """The own slice of a whole leaf."""
-        width = self.width(leaf.size)
-        row = jnp.pad(leaf.reshape(-1), (0, width * self.devices - leaf.size))
-        return jax.lax.dynamic_slice_in_dim(row, jax.lax.axis_index(AXIS) * width, width)
+        return Slices(self.devices).own(leaf, leaf.shape)
 
     def scattered(self, leaves: Sequence[Array]) -> list[Array]:
         """The own slices of the sums of all devices' leaves, in rows of whole numbers; few leaves are sent at a time."""
