@@ -57,9 +57,9 @@ def residual(loss: GeneralisedLinearLoss, scores: jax.Array, target: jax.Array) 
     return found, abs(found)
 
 
-@partial(jax.jit, static_argnames=("loss", "room"))
-def plain_steps(weights, rows, target, norms, records, starts, counts, noise, scale, steps, *, loss, room):
-    """Steps in single precision."""
+@partial(jax.jit, static_argnames=("loss", "room", "steps"))
+def plain_steps(weights, rows, target, norms, records, starts, counts, noise, scale, *, steps, loss, room):
+    """Steps in single precision; the compiler knows how many."""
 
     def body(t, weights):
         x, y, norm, used = rows, target, norms, True
@@ -94,7 +94,7 @@ def plain(run: Run, loss: GeneralisedLinearLoss, rows: np.ndarray, target: np.nd
             starts, noise = np.cumsum(counts, dtype=np.int32) - counts, stretched(noise, CHUNK)
             records = stretched(part.records, rounded_up(int(1.2 * CHUNK * size)) + 8 * room)
         scale = np.float32(STEP_SIZE / size)
-        weights = plain_steps(weights, *device, records, starts, counts, noise, scale, steps, loss=loss, room=room)
+        weights = plain_steps(weights, *device, records, starts, counts, noise, scale, steps=steps, loss=loss, room=room)
     jax.block_until_ready(weights)
 
 

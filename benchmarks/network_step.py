@@ -1,7 +1,7 @@
 """Time and memory of one private step of a network: dplateau against Opacus, and JAX without privacy, side by side.
 
     python benchmarks/network_step.py [--repeats 5] [--networks adult mlp cnn transformer] [--batches 256 1024 4096]
-        [--modes hooks functorch ew ghost]
+        [--modes hooks functorch ew ghost] [--microbatches 0 32]
 
 Adult's network (123-16-2, n = 29,305), a wide one (784-256-10, 203,530 weights, n = 60,000), MNIST's of the TensorFlow Privacy
 tutorial (two convolutions, 26,010 weights, n = 60,000) and a block of a transformer (an embedding of 3,600 words, four heads,
@@ -9,12 +9,14 @@ width 256, 1.7 million weights, n = 25,000 texts of 64 words), Poisson batches o
 4,096, of the transformer 64 and 256; synthetic rows, all with as many threads as there are processors. Times are of whole
 training runs after a warm-up (compilation, first batches): sampling, noise and transfers included, start-up excluded. Repeats
 alternate, so that a busy machine slows all. Opacus is timed with each of its ways to get per-example gradients that runs, and
-compared by the fastest. JAX without privacy takes the gradient of the mean loss of as many rows, drawn with replacement. Memory
+compared by the fastest; JAX-Privacy with whole batches (0) and microbatches. It and JAX without privacy take as many rows, drawn
+with replacement; the latter takes the gradient of their mean loss. Memory
 is the peak of a process of its own that trains a few steps, less that of one that only imports and holds the rows; beside the
 first of the batches.
 
 Where JAX has an accelerator, everybody computes on it: the rows lie in its memory, and batches are taken there (Opacus is handed
 Poisson batches by a loop, as a data loader would take most of its time). Times are until all steps have ended; memory is left out.
+Steps in JAX without privacy are timed as calls of their own, and all of them as one compiled call, as ours are there.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,7 +38,8 @@ from common import about, alternate, median_ratio, peer, row, table
 
 NOISE, CLIP, STEP_SIZE = 1.1, 1.0, 0.15
 MODES = ("hooks", "functorch", "ew", "ghost")
-WITHOUT = "JAX without privacy"
+WITHOUT, IN_ONE = "JAX without privacy", "JAX without privacy, one call"
+PRIVACY = "JAX-Privacy"
 
 
 class Setting(NamedTuple):
@@ -51,8 +54,8 @@ class Setting(NamedTuple):
     def steps(self, who: str, batch: int) -> int:
         """Steps of a repeat."""
         if accelerated():
-            return 40 if who in MODES else min(2_000, (self.examples << 6) // batch)
-        return max(4, (self.peer_examples if who in MODES else self.examples) // batch)
+            return 40 if who in MODES or who.startswith(PRIVACY) else min(2_000, (self.examples << 8) // batch)
+        return max(4, (self.peer_examples if who in MODES or who.startswith(PRIVACY) else self.examples) // batch)
 
 
 SETTINGS = {
@@ -169,29 +172,68 @@ def accelerated() -> bool:
     return jax.default_backend() != "cpu"
 
 
-def without_privacy(name: str, batch: int, steps: int) -> Callable[[], object]:
-    """The same steps on the mean loss of a batch, in JAX."""
+Step: TypeAlias = Callable[[Any, Any], Any]
+"""From the state and the batch, the next state."""
+
+
+def repeated(name: str, batch: int, steps: int, step: Step, begin: Any, *, in_one: bool = False) -> Callable[[], object]:
+    """A function that makes so many compiled steps in JAX, by rows that are drawn with replacement; all of them ``in_one`` call."""
     import jax
 
-    params, loss = network(name)
-    rows, classes = data(name)
-    if accelerated():
-        placed = jax.device_put((rows, classes))
+    columns = data(name)
+    columns = jax.device_put(columns) if accelerated() else columns
 
     @jax.jit
-    def step(params: Any, batch: Any) -> Any:
-        batch = jax.tree.map(lambda column: column[batch], placed) if accelerated() else batch
-        gradient = jax.grad(lambda p: jax.vmap(lambda example: loss(p, example))(batch).mean())(params)
-        return jax.tree.map(lambda w, g: w - STEP_SIZE * g, params, gradient)
+    def taken(state: Any, columns: Any, index: Any) -> Any:
+        return step(state, jax.tree.map(lambda column: column[index], columns))
+
+    @jax.jit
+    def looped(state: Any, columns: Any, index: Any) -> Any:
+        return jax.lax.fori_loop(0, steps, lambda k, now: taken(now, columns, index[k]), state)
+
+    compiled = jax.jit(step)
 
     def once() -> None:
-        rng, now = np.random.default_rng(0), params
-        for _ in range(steps):
-            index = rng.integers(0, len(rows), batch)
-            now = step(now, index if accelerated() else (rows[index], classes[index]))
+        rng, now = np.random.default_rng(0), begin
+        if in_one:
+            now = looped(now, columns, rng.integers(0, len(columns[0]), (steps, batch)))
+        for _ in range(0 if in_one else steps):
+            index = rng.integers(0, len(columns[0]), batch)
+            now = taken(now, columns, index) if accelerated() else compiled(now, tuple(column[index] for column in columns))
         jax.block_until_ready(now)
 
     return once
+
+
+def without_privacy(name: str, batch: int, steps: int, *, in_one: bool = False) -> Callable[[], object]:
+    """The same steps on the mean loss of a batch, in JAX."""
+    import jax
+
+    begin, loss = network(name)
+
+    def step(params: Any, rows: Any) -> Any:
+        gradient = jax.grad(lambda p: jax.vmap(lambda example: loss(p, example))(rows).mean())(params)
+        return jax.tree.map(lambda w, g: w - STEP_SIZE * g, params, gradient)
+
+    return repeated(name, batch, steps, step, begin, in_one=in_one)
+
+
+def jax_privacy(name: str, batch: int, steps: int, microbatch: int) -> Callable[[], object]:
+    """The same private steps with JAX-Privacy, in microbatches of so many examples; 0: of the batch."""
+    import jax
+
+    theirs, (params, loss) = import_module("jax_privacy"), network(name)
+    clipped = theirs.clipped_grad(
+        loss, l2_clip_norm=CLIP, keep_batch_dim=False, normalize_by=batch, microbatch_size=microbatch or None
+    )
+    noise = theirs.noise_addition.gaussian_privatizer(stddev=NOISE * CLIP / batch, prng_key=jax.random.key(0))
+
+    def step(state: Any, rows: Any) -> Any:
+        params, noises = state
+        mean, noises = noise.update(clipped(params, rows), noises)
+        return jax.tree.map(lambda w, g: w - STEP_SIZE * g, params, mean), noises
+
+    return repeated(name, batch, steps, step, (params, noise.init(params)))
 
 
 def ours(name: str, batch: int, steps: int) -> Callable[[], object]:
@@ -308,13 +350,16 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--batches", nargs="+", type=int, default=None)
     parser.add_argument("--modes", nargs="*", default=list(MODES), choices=MODES, help="Opacus's ways (default: all)")
+    parser.add_argument(
+        "--microbatches", nargs="*", type=int, default=[0, 32], help="of JAX-Privacy; 0: whole batches (default 0 32)"
+    )
     parser.add_argument("--memory", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.memory:
         name, who, steps = options.memory
         memory(name, who, int(steps))
         return
-    print(about("jax", "numpy", "opacus", "torch"))
+    print(about("jax", "numpy", "opacus", "torch", "jax_privacy"))
     if accelerated():
         import jax
 
@@ -334,6 +379,12 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
         "dplateau": ours(name, batch, setting.steps("dplateau", batch)),
         WITHOUT: without_privacy(name, batch, setting.steps(WITHOUT, batch)),
     }
+    if accelerated():
+        contestants[IN_ONE] = without_privacy(name, batch, setting.steps(WITHOUT, batch), in_one=True)
+    for size in options.microbatches if options.microbatches and peer("jax_privacy") is not None else ():
+        label = f"{PRIVACY} (microbatches of {size})" if size else PRIVACY
+        train = running(lambda size=size: jax_privacy(name, batch, setting.steps(PRIVACY, batch), size)) if batch >= size else None
+        contestants |= {} if train is None else {label: train}
     for mode in options.modes if options.modes and peer("opacus") is not None else ():
         train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode))
         contestants |= {} if train is None else {mode: train}
@@ -344,7 +395,7 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
     best = min((who for who in each if who in MODES), key=lambda who: statistics.median(each[who]), default=None)
     lines = []
     for who, found in each.items():
-        measured = first and who != WITHOUT and not accelerated()
+        measured = first and (who == "dplateau" or who in MODES) and not accelerated()
         room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if measured else ""
         label = f"Opacus ({who})" + ", fastest" * (who == best) if who in MODES else who
         ratio = f"{median_ratio(found, each['dplateau']):.2f}"

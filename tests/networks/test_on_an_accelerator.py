@@ -21,7 +21,7 @@ from dplateau.networks.loop import State
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Shuffled
-from dplateau.training import TrainingDiverged, exact_products
+from dplateau.training import TrainingDiverged, exact_products, groups
 
 from .small import N, data, flat, loss, run_of, run_with_optimizer, seeded, start
 
@@ -79,6 +79,19 @@ def test_the_compiled_loop_takes_the_steps_of_the_other_loop(sampling, microbatc
     there, here = (trained(monkeypatch, where, run, loss, start(), data(), microbatch=microbatch) for where in ("gpu", "cpu"))
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
     assert not np.allclose(flat(here.params), flat(start()), atol=1e-2)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("steps", [1, 24, 33])
+@pytest.mark.parametrize("microbatch", [None, 4])
+def test_what_is_done_after_the_last_microbatch_of_a_chunk_changes_nothing(microbatch, steps, monkeypatch):
+    """The loop goes on to the end of a group of iterations."""
+    run, found = run_with_optimizer(sampling=Poisson(6.0), steps=steps), []
+    for most in (1, 16):
+        monkeypatch.setattr(groups, "_GROUPS", 1)
+        monkeypatch.setattr(groups, "_LARGEST", most)
+        found.append(trained(monkeypatch, "gpu", run, loss, start(), data(), optimizer=optax.adam(0.1), microbatch=microbatch))
+    assert (flat(found[0].params) == flat(found[1].params)).all()
 
 
 @pytest.mark.usefixtures("quiet")

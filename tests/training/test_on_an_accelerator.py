@@ -12,7 +12,8 @@ import pytest
 
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import FullBatch, OnePass, Poisson, Run
-from dplateau.training import SecureGenerator, integers, train
+from dplateau.training import SecureGenerator, groups, integers, train
+from dplateau.training import loop as training_loop
 from dplateau.training.integers import BLOCK, Rows, bits_of, block_of, encoded, integer_sum
 
 N, D = 3 * BLOCK - 100, 5
@@ -60,6 +61,19 @@ def test_the_same_seed_gives_the_same_weights_as_on_processors(sampling, more, o
     there = weights("gpu", monkeypatch, sampling, outputs, **more)
     assert np.isfinite(here).all()
     assert (abs(here) > 0).all()
+    assert (here == there).all()
+
+
+@pytest.mark.parametrize("steps", [1, 5, 16, 20])
+@pytest.mark.parametrize("more", [{}, {"released": "last", "smoothness": 200.0, "diameter": 10.0, "step_size": 1e-3}], ids=str)
+def test_what_is_done_after_the_last_step_of_a_chunk_changes_nothing(more, steps, monkeypatch):
+    """The loop goes on to the end of a group of iterations."""
+    here = weights("cpu", monkeypatch, FullBatch(), 1, steps=steps, **more)
+    monkeypatch.setattr(groups, "_GROUPS", 1)
+    went, loop = [], groups.in_groups
+    monkeypatch.setattr(training_loop, "in_groups", lambda *given: went.append(given[-1]) or loop(*given))
+    there = weights("gpu", monkeypatch, FullBatch(), 1, steps=steps, **more)
+    assert went == [1 << (steps - 1).bit_length() if steps < 16 else 16]
     assert (here == there).all()
 
 

@@ -33,6 +33,7 @@ from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
 from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
+from dplateau.training.groups import group_of, in_groups
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -141,7 +142,7 @@ def run_chunk(
         [*map(jnp.zeros, (*sizes, 1) if way is None else way.slices.widths)],
         jnp.zeros(()),
     )
-    last = jax.lax.fori_loop(0, plan.count + 1, body, first)
+    last = in_groups(plan.count + 1, body, first, group_of(len(plan.rows)))
     return last.state, last.sums, last.finite
 
 
@@ -290,6 +291,7 @@ class AcceleratedLoop(Loop):
         steps = np.repeat(np.arange(len(counts), dtype=np.int32), parts)
         number = np.arange(count) - firsts[steps]  # of a microbatch in its batch
         length = _rounded_up(max(count, self.room * usual + self.room // _MORE))
+        longer = length + group_of(length)  # One more entry, and as many as the loop goes on.
         if self.run.is_full_batch and keys is None:
             rows, height, places = number, int(parts.max()), np.arange(len(batch.records))
         else:
@@ -302,13 +304,13 @@ class AcceleratedLoop(Loop):
             return room.reshape(height, micro, *values.shape[1:])
 
         def late(values: NDArray[Any]) -> NDArray[Any]:
-            return stretched(np.append(np.zeros(1, values.dtype), values), length + 1)
+            return stretched(np.append(np.zeros(1, values.dtype), values), longer)
 
         return Plan(
             count=np.int32(count),
             records=filled(batch.records),
             keys=None if keys is None else filled(keys),
-            rows=stretched(rows.astype(np.int32), length + 1),
+            rows=stretched(rows.astype(np.int32), longer),
             used=late(np.clip(counts[steps] - number * micro, 0, micro).astype(np.int32)),
             steps=late(steps),
             begins=late(number == 0),

@@ -17,7 +17,9 @@ _BYTES: Final = 16
 _REPEATABLE: Final = {"xla_gpu_exclude_nondeterministic_ops": True}
 """GPUs have operations whose result depends on the order in which their threads end; these are left out."""
 _WAYS: Final = (_REPEATABLE, {**_REPEATABLE, "xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0})
-"""The second one leaves matrix products to cuBLAS: those that XLA makes itself may add up some rows in another order."""
+"""The second one leaves matrix products to cuBLAS, and to those of its kernels that it takes by default. XLA's own may add up some
+rows in another order, and so may the fastest of cuBLAS: they divide the sums of a large product's last rows among processors.
+"""
 
 
 def memory() -> float:

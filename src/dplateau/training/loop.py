@@ -23,6 +23,7 @@ from dplateau.spec import Run
 from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.exact_products import accelerated
+from dplateau.training.groups import group_of, in_groups
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 from dplateau.training.placed import Layout, Ranges, placed
@@ -267,12 +268,13 @@ def run_chunk(
         return _in_blocks(_numbers(weights, constants), count, summed, bits, block)[0]
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
-        state, iterates = carry
-        state = _stepped(state, gradient(state.weights, step), step, chunk, constants, bits, slices)
+        before, iterates = carry
+        after = _stepped(before, gradient(before.weights, step), step, chunk, constants, bits, slices)
+        state = State(*(jnp.where(step < chunk.steps, new, old) for new, old in zip(after, before, strict=True)))
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
     iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
-    return jax.lax.fori_loop(0, chunk.steps, body, (state, iterates))
+    return in_groups(chunk.steps, body, (state, iterates), group_of(len(chunk.noise)))
 
 
 @partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
