@@ -10,23 +10,26 @@ from networks_on_two import N, Quiet, bits, loss, params, problem, run_of
 
 from dplateau.networks import accelerated, shared_accelerated, train_network
 from dplateau.spec import Cyclic, FullBatch, InputError, Poisson
-from dplateau.training import Cluster, SecureGenerator
+from dplateau.training import Cluster, SecureGenerator, groups
 
 
-def trained(sampling, memory=float("inf"), **options):
+def trained(sampling, memory=float("inf"), group=16, **options):
     accelerated.memory = shared_accelerated.memory = lambda: memory
+    groups._GROUPS, groups._LARGEST = 1, group
     options = {"microbatch": 8, "cluster": Cluster(), "generator": SecureGenerator(insecure_seed=5), **options}
     with Quiet():
         return bits(train_network(run_of(sampling=sampling, steps=42, step_size=0.3), loss, params(), problem(), **options).params)
 
 
 def ways():
-    """The same training in microbatches of two sizes, with records that do not fit a device, and on one device."""
+    """The same training in microbatches of two sizes, with records that do not fit a device, and on one device, which asks
+    after every iteration whether to go on.
+    """
     found = {}
     too_little = sum(column.nbytes for column in problem()) / 3 / accelerated.RECORDS - 1
     for sampling in (Poisson(20.0), Cyclic(67), FullBatch()):
         small, large = (trained(sampling, microbatch=size) for size in (8, 64))
-        found[sampling.kind] = [small, large, trained(sampling, too_little), trained(sampling, cluster=None)]
+        found[sampling.kind] = [small, large, trained(sampling, too_little), trained(sampling, cluster=None, group=1)]
     return found
 
 
