@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-papers lint docs clean
+.PHONY: help demo test test-slow test-papers lint docs clean
 
 help:  ## Show this help.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dplateau needs Python 3.11 or later; set PYTHON=...")'
@@ -21,8 +21,11 @@ $(VENV)/.ready: $(VENV)/.installed papers/pyproject.toml
 demo: $(VENV)/.installed  ## Train on the bundled Adult rows, print result and certificate, write demo-report.html.
 	@$(BIN)/dplateau demo --report demo-report.html
 
-test: $(VENV)/.ready lint  ## Check style, types and layers, then run the tests, which build the documentation strictly.
-	$(BIN)/python -m pytest -n auto
+test: $(VENV)/.ready lint  ## Check style, types and layers, then run the quick tests: minutes.
+	$(BIN)/python -m pytest -n auto --tests quick
+
+test-slow: $(VENV)/.ready  ## Run the other tests, which take half an hour, and build the documentation strictly.
+	$(BIN)/python -m pytest -n auto --tests slow
 
 test-papers: $(VENV)/.ready  ## Test what the papers print.
 	$(BIN)/python -m pytest -n auto papers/tests

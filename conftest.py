@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -17,6 +18,44 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+SLOW = Path(__file__).parent / "tests" / "slow.txt"
+"""Names of the slow tests; ``pytest -n auto --time`` runs all tests and writes them anew."""
+_MOST = 1.5
+"""Seconds of a quick test with all its parameters, on one processor."""
+_took = Counter[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of our own."""
+    parser.addoption("--tests", choices=("all", "quick", "slow"), default="all", help="which tests to run, by tests/slow.txt")
+    parser.addoption("--time", action="store_true", help="write the names of the slow tests to tests/slow.txt")
+
+
+def _name(node: str) -> str:
+    """That of a test, for all its parameters."""
+    return node.partition("[")[0]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not wanted."""
+    wanted = config.getoption("--tests")
+    if wanted != "all":
+        slow = set(SLOW.read_text().split())
+        others = [item for item in items if (_name(item.nodeid) in slow) != (wanted == "slow")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what each test takes, with its fixtures."""
+    _took[_name(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write down which tests were slow; several processes report to the first."""
+    if session.config.getoption("--time") and not hasattr(session.config, "workerinput"):
+        SLOW.write_text("".join(f"{name}\n" for name in sorted(_took) if _took[name] > _MOST))
 
 
 @pytest.fixture

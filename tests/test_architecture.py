@@ -76,3 +76,28 @@ def test_a_circle_is_found(circle, tmp_path: Path) -> None:
     assert circle(tmp_path) == []
     (tmp_path / "b" / "c.py").write_text("def lazily():\n    import a\n")
     assert set(circle(tmp_path)) == {"a", "b", "b.c"}
+
+
+def test_slow_tests_are_there() -> None:
+    """A test that got another name would be taken for a quick one."""
+    names = (ROOT / "tests" / "slow.txt").read_text().split()
+    assert names == sorted(set(names))
+    for name in names:
+        file, *parts = name.split("::")
+        body: list[ast.stmt] = ast.parse((ROOT / file).read_text()).body
+        for part in parts:
+            (found,) = (node for node in body if getattr(node, "name", None) == part)
+            body = found.body
+
+
+@pytest.mark.parametrize(("which", "said"), [("quick", "1 passed, 2 deselected"), ("slow", "2 passed, 1 deselected")])
+def test_every_test_is_quick_or_slow(tmp_path: Path, which: str, said: str) -> None:
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "slow.txt").write_text("tests/test_it.py::test_a\n")
+    many = "import pytest\n@pytest.mark.parametrize('x', [1, 2])\ndef test_a(x): pass\ndef test_b(): pass\n"
+    (tmp_path / "tests" / "test_it.py").write_text(many)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tests", which]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said in found.stdout, found.stdout + found.stderr
