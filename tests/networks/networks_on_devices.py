@@ -15,7 +15,7 @@ from dplateau.training import Cluster, SecureGenerator, groups
 
 def trained(sampling, memory=float("inf"), group=16, **options):
     accelerated.memory = shared_accelerated.memory = lambda: memory
-    groups._GROUPS, groups._LARGEST = 1, group
+    groups._GROUPS, groups.LARGEST = 1, group
     options = {"microbatch": 8, "cluster": Cluster(), "generator": SecureGenerator(insecure_seed=5), **options}
     with Quiet():
         return bits(train_network(run_of(sampling=sampling, steps=42, step_size=0.3), loss, params(), problem(), **options).params)

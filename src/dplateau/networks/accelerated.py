@@ -33,7 +33,7 @@ from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
 from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
-from dplateau.training.groups import group_of, in_groups
+from dplateau.training.groups import LARGEST, group_of, in_groups
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -291,7 +291,7 @@ class AcceleratedLoop(Loop):
         steps = np.repeat(np.arange(len(counts), dtype=np.int32), parts)
         number = np.arange(count) - firsts[steps]  # of a microbatch in its batch
         length = _rounded_up(max(count, self.room * usual + self.room // _MORE))
-        longer = length + group_of(length)  # One more entry, and as many as the loop goes on.
+        longer = length + LARGEST  # one more entry, and as many as the loop may go on
         if self.run.is_full_batch and keys is None:
             rows, height, places = number, int(parts.max()), np.arange(len(batch.records))
         else:

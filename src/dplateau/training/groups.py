@@ -17,14 +17,15 @@ from dplateau.training.exact_products import accelerated
 Array: TypeAlias = Any
 Carry = TypeVar("Carry")
 
-_LARGEST: Final = 16
+LARGEST: Final = 16
+"""Iterations of a group, at most: a loop goes on for one less than so many."""
 _GROUPS: Final = 64
-"""Of the longest loop, at least: what is done after its end is a small part of it."""
+"""Groups of the longest loop, at least: what is done after its end is a small part of it."""
 
 
 def group_of(length: int) -> int:
     """Iterations of a group of a loop that has at most ``length``."""
-    return max(1, min(_LARGEST, length // _GROUPS)) if accelerated() else 1
+    return max(1, min(LARGEST, length // _GROUPS)) if accelerated() else 1
 
 
 def in_groups(count: Array, body: Callable[[Array, Carry], Carry], first: Carry, group: int) -> Carry:
