@@ -9,10 +9,9 @@ width 256, 1.7 million weights, n = 25,000 texts of 64 words), Poisson batches o
 4,096, of the transformer 64 and 256; synthetic rows, all with as many threads as there are processors. Times are of whole
 training runs after a warm-up (compilation, first batches): sampling, noise and transfers included, start-up excluded. Repeats
 alternate, so that a busy machine slows all. Opacus is timed with each of its ways to get per-example gradients that runs, and
-compared by the fastest; JAX-Privacy with whole batches (0) and microbatches. It and JAX without privacy take as many rows, drawn
-with replacement; the latter takes the gradient of their mean loss. Memory
-is the peak of a process of its own that trains a few steps, less that of one that only imports and holds the rows; beside the
-first of the batches.
+compared by the fastest; JAX-Privacy with whole batches (0) and with microbatches. JAX-Privacy and JAX without privacy take as many
+rows, drawn with replacement; the latter takes the gradient of their mean loss. Memory is the peak of a process of its own that
+trains a few steps, less that of one that only imports and holds the rows; beside the first of the batches.
 
 Where JAX has an accelerator, everybody computes on it: the rows lie in its memory, and batches are taken there (Opacus is handed
 Poisson batches by a loop, as a data loader would take most of its time). Times are until all steps have ended; memory is left out.
