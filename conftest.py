@@ -21,8 +21,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 SLOW = Path(__file__).parent / "tests" / "slow.txt"
 """Names of the slow tests; ``pytest -n auto --time`` runs all tests and writes them anew."""
-_MOST = 1.5
-"""Seconds of a quick test with all its parameters, on one processor."""
+_MOST = 1.0
+"""Seconds that a quick test takes at most, with all its parameters and on one processor."""
 _took = Counter[str]()
 
 

@@ -62,8 +62,8 @@ class LeafSlices(NamedTuple):
     def scattered(self, leaves: Sequence[Array]) -> list[Array]:
         """The own slices of the sums of all devices' leaves, in rows of whole numbers; few leaves are sent at a time."""
         found: list[Array] = []
-        for some in _in_groups(leaves):
-            parts = [jnp.pad(leaf, (0, -leaf.size % self.devices)).reshape(self.devices, self.width(leaf.size)) for leaf in some]
+        for some in _together(leaves):
+            parts = [Slices(self.devices).parted(leaf[None])[0] for leaf in some]
             own = self._sent(jnp.concatenate(parts, axis=1).reshape(-1))
             found += jnp.split(own, _places([part[0] for part in parts]))
         return found
@@ -82,7 +82,7 @@ class LeafSlices(NamedTuple):
     def gathered(self, slices: Sequence[Array]) -> list[Array]:
         """The whole leaves, and after them the number, if its slice is given."""
         found: list[Array] = []
-        for some in _in_groups(slices, self.devices):
+        for some in _together(slices, self.devices):
             row = jnp.concatenate(some)
             rows = Slices(self.devices).gathered(row, (self.devices * len(row),)).reshape(self.devices, -1)
             found += [part.reshape(-1) for part in jnp.split(rows, _places(some), axis=1)]
@@ -151,7 +151,7 @@ def _places(rows: Sequence[Array]) -> list[int]:
     return list(accumulate(map(len, rows)))[:-1]
 
 
-def _in_groups(leaves: Sequence[Array], devices: int = 1) -> Iterator[list[Array]]:
+def _together(leaves: Sequence[Array], devices: int = 1) -> Iterator[list[Array]]:
     """Leaves, or slices that so many devices have, which are sent together: one large one, or several small ones."""
     group: list[Array] = []
     for leaf in leaves:
