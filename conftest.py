@@ -42,9 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = config.getoption("--tests")
     if wanted != "all":
         slow = set(SLOW.read_text().split())
-        others = [item for item in items if (_name(item.nodeid) in slow) != (wanted == "slow")]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in set(others)]
+        kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            kept[(_name(item.nodeid) in slow) == (wanted == "slow")].append(item)
+        config.hook.pytest_deselected(items=kept[False])
+        items[:] = kept[True]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

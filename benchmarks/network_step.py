@@ -52,9 +52,10 @@ class Setting(NamedTuple):
 
     def steps(self, who: str, batch: int) -> int:
         """Steps of a repeat."""
+        others = who in MODES or who.startswith(PRIVACY)
         if accelerated():
-            return 40 if who in MODES or who.startswith(PRIVACY) else min(2_000, (self.examples << 8) // batch)
-        return max(4, (self.peer_examples if who in MODES or who.startswith(PRIVACY) else self.examples) // batch)
+            return 40 if others else min(2_000, (self.examples << 8) // batch)
+        return max(4, (self.peer_examples if others else self.examples) // batch)
 
 
 SETTINGS = {
@@ -192,16 +193,17 @@ def repeated(name: str, batch: int, steps: int, step: Step, begin: Any, *, in_on
 
     compiled = jax.jit(step)
 
-    def once() -> None:
+    def one_by_one() -> None:
         rng, now = np.random.default_rng(0), begin
-        if in_one:
-            now = looped(now, columns, rng.integers(0, len(columns[0]), (steps, batch)))
-        for _ in range(0 if in_one else steps):
+        for _ in range(steps):
             index = rng.integers(0, len(columns[0]), batch)
             now = taken(now, columns, index) if accelerated() else compiled(now, tuple(column[index] for column in columns))
         jax.block_until_ready(now)
 
-    return once
+    def together() -> None:
+        jax.block_until_ready(looped(begin, columns, np.random.default_rng(0).integers(0, len(columns[0]), (steps, batch))))
+
+    return together if in_one else one_by_one
 
 
 def without_privacy(name: str, batch: int, steps: int, *, in_one: bool = False) -> Callable[[], object]:

@@ -13,7 +13,6 @@ import pytest
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import FullBatch, OnePass, Poisson, Run
 from dplateau.training import SecureGenerator, groups, integers, train
-from dplateau.training import loop as training_loop
 from dplateau.training.integers import BLOCK, Rows, bits_of, block_of, encoded, integer_sum
 
 N, D = 3 * BLOCK - 100, 5
@@ -70,8 +69,8 @@ def test_what_is_done_after_the_last_step_of_a_chunk_changes_nothing(more, steps
     """The loop goes on to the end of a group of iterations."""
     here = weights("cpu", monkeypatch, FullBatch(), 1, steps=steps, **more)
     monkeypatch.setattr(groups, "_GROUPS", 1)
-    went, loop = [], groups.in_groups
-    monkeypatch.setattr(training_loop, "in_groups", lambda *given: went.append(given[-1]) or loop(*given))
+    went, group_of = [], groups.group_of
+    monkeypatch.setattr(groups, "group_of", lambda most: went.append(group_of(most)) or went[-1])
     there = weights("gpu", monkeypatch, FullBatch(), 1, steps=steps, **more)
     assert went == [1 << (steps - 1).bit_length() if steps < 16 else 16]
     assert (here == there).all()

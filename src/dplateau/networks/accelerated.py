@@ -33,7 +33,7 @@ from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
 from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
-from dplateau.training.groups import LARGEST, group_of, in_groups
+from dplateau.training.groups import LARGEST, in_groups
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -142,7 +142,7 @@ def run_chunk(
         [*map(jnp.zeros, (*sizes, 1) if way is None else way.slices.widths)],
         jnp.zeros(()),
     )
-    last = in_groups(plan.count + 1, body, first, group_of(len(plan.rows)))
+    last = in_groups(plan.count + 1, body, first, len(plan.rows))
     return last.state, last.sums, last.finite
 
 

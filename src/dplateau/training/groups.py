@@ -28,8 +28,11 @@ def group_of(length: int) -> int:
     return max(1, min(LARGEST, length // _GROUPS)) if accelerated() else 1
 
 
-def in_groups(count: Array, body: Callable[[Array, Carry], Carry], first: Carry, group: int) -> Carry:
-    """``body(k, carry)`` for k from 0 to ``count``, and on to a multiple of ``group``, where it must leave things as they are."""
+def in_groups(count: Array, body: Callable[[Array, Carry], Carry], first: Carry, most: int) -> Carry:
+    """``body(k, carry)`` for k from 0 to ``count``, which is at most ``most``, and on to the end of a group, where it must leave
+    things as they are.
+    """
+    group = group_of(most)
     if group == 1:
         return jax.lax.fori_loop(0, count, body, first)
 

@@ -23,7 +23,7 @@ from dplateau.spec import Run
 from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.exact_products import accelerated
-from dplateau.training.groups import group_of, in_groups
+from dplateau.training.groups import in_groups
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 from dplateau.training.placed import Layout, Ranges, placed
@@ -274,7 +274,7 @@ def run_chunk(
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
     iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
-    return in_groups(chunk.steps, body, (state, iterates), group_of(len(chunk.noise)))
+    return in_groups(chunk.steps, body, (state, iterates), len(chunk.noise))
 
 
 @partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
