@@ -23,7 +23,7 @@ from dplateau.spec import Run
 from dplateau.training.cluster import ALONE, AXIS, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.exact_products import accelerated
-from dplateau.training.groups import in_groups
+from dplateau.training.groups import group_of, in_groups
 from dplateau.training.integers import Array, Bits, Rows, bits_of, block_of, cut, encoded, integer_sum, noise_bits_of, unpacked
 from dplateau.training.last_iterate import LARGEST_MOVE, lattice_of
 from dplateau.training.placed import Layout, Ranges, placed
@@ -269,8 +269,9 @@ def run_chunk(
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         before, iterates = carry
-        after = _stepped(before, gradient(before.weights, step), step, chunk, constants, bits, slices)
-        state = State(*(jnp.where(step < chunk.steps, new, old) for new, old in zip(after, before, strict=True)))
+        state = _stepped(before, gradient(before.weights, step), step, chunk, constants, bits, slices)
+        if group_of(len(chunk.noise)) > 1:
+            state = State(*(jnp.where(step < chunk.steps, new, old) for new, old in zip(state, before, strict=True)))
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
     iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
