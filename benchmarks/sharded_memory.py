@@ -29,7 +29,7 @@ def planned(devices: int, arguments: argparse.Namespace) -> None:
     import numpy as np
     import optax
 
-    from dplateau.networks import accelerated, shared_accelerated, train_network
+    from dplateau.networks import compiled, shared_compiled, train_network
     from dplateau.spec import Poisson, Run
     from dplateau.training import Cluster
 
@@ -42,7 +42,7 @@ def planned(devices: int, arguments: argparse.Namespace) -> None:
         return compiled
 
     jax.default_backend = lambda: "gpu"
-    accelerated.repeatable = shared_accelerated.repeatable = repeatable  # type: ignore[attr-defined]
+    compiled.repeatable = shared_compiled.repeatable = repeatable  # type: ignore[attr-defined]
     rng, width, n = np.random.default_rng(0), arguments.width, 64
     params = [jnp.asarray(rng.normal(size=(width, width)) / width**0.5, jnp.float32) for _ in range(arguments.layers)]
     shape = (n, width) if arguments.places == 1 else (n, arguments.places, width)

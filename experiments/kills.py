@@ -1,13 +1,14 @@
 """Kill a training again and again, let it go on, and compare what was certified with what was spent.
 
-    python experiments/kills.py [--kills 50] [--insecure-seed 1] [--processes 2] [--json]
+    python experiments/kills.py [--kills 50] [--insecure-seed 1] [--processes 2] [--one-call] [--json]
 
 A small network is trained with a checkpoint every few steps. Its process is killed (SIGKILL) at random moments: half of them while
 a checkpoint is being written, which is slowed down for this purpose, the others in any step. Every life goes on from the file that
 the last one left; after all kills the training runs to its end. A journal beside it notes every step that was begun and every row
 of noise that was drawn, in all lives together. The table shows that the certified steps are at least as many, and what that costs.
 
-With several processes, each life is that of a cluster over loopback, of which one process is killed and the others end by
+With ``--one-call`` the steps between two checkpoints are one compiled call, as they are for small networks by default; otherwise each
+step is. With several processes, each life is that of a cluster over loopback, of which one process is killed and the others end by
 themselves. A step was begun if it was begun by any of them.
 
 Processes are forked from one that has imported JAX but never used it; each makes its own generator.
@@ -43,6 +44,8 @@ DELTA = 1e-5
 EVERY = 6
 FAILED, LOST = 1, 3
 N = 60
+ROW = 22
+"""Numbers of a row of noise: of 20 weights and a count, in pairs."""
 
 
 def planned(kills: int) -> dp.Run:
@@ -71,7 +74,8 @@ class Watched(SecureGenerator):
     journal: Callable[[str], None]
 
     def normal_words(self, count: int, memory: Any = None) -> Any:
-        self.journal("rows")
+        for _ in range(max(1, count // ROW)):
+            self.journal("rows")
         return super().normal_words(count, memory)
 
 
@@ -85,6 +89,7 @@ class Life:
     number: int = 0
     slow: bool = False
     processes: int = 1
+    one_call: bool = False
 
 
 def live(life: Life, events: int, port: int, index: int) -> None:
@@ -110,8 +115,8 @@ def live(life: Life, events: int, port: int, index: int) -> None:
         time.sleep(0.005)
 
     def progress(step: int, total: int) -> None:
-        if step < total:
-            journal(f"step {step}")
+        for k in range(step, min(step + (EVERY if life.one_call else 1), total)):
+            journal(f"step {k}")
         if not slow:
             os.write(events, b"s")
             time.sleep(0.001)
@@ -127,7 +132,7 @@ def live(life: Life, events: int, port: int, index: int) -> None:
         jax.tree.map(lambda column: column[index :: life.processes], examples),
         optimizer=noisy_adam(0.05),
         generator=generator,
-        workers=1,
+        workers=None if life.one_call else 2,
         checkpoint=Checkpoint(folder / "run.ckpt", every=EVERY),
         validation=watch,
         progress=progress,
@@ -197,7 +202,7 @@ def killed(life: Life) -> dict[str, Any]:
     done, finished = 0, False
     while done < kills and not finished:
         slow = bool(done % 2)
-        most = 3 if slow else 2 * EVERY * life.processes
+        most = 3 if slow or life.one_call else 2 * EVERY * life.processes
         finished = lived(replace(life, number=done, slow=slow), random.randint(1, most))
         done += not finished
     if not finished:
@@ -229,11 +234,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--insecure-seed", type=int, help="check that the killed training gives the same model, bit for bit")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--one-call", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        life = Life(folder, options.kills, options.insecure_seed, processes=options.processes)
+        life = Life(folder, options.kills, options.insecure_seed, processes=options.processes, one_call=options.one_call)
         table = killed(life)
         if options.insecure_seed is not None:
             other = folder / "other"

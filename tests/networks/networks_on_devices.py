@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from networks_on_two import N, Quiet, bits, loss, params, problem, run_of
 
-from dplateau.networks import accelerated, shared_accelerated, train_network
+from dplateau.networks import compiled, device, shared_compiled, train_network
 from dplateau.spec import Cyclic, FullBatch, InputError, Poisson
 from dplateau.training import Cluster, SecureGenerator, groups
 
 
 def trained(sampling, memory=float("inf"), group=16, **options):
-    accelerated.memory = shared_accelerated.memory = lambda: memory
+    compiled.memory = shared_compiled.memory = lambda: memory
     groups._GROUPS, groups.LARGEST = 1, group
     options = {"microbatch": 8, "cluster": Cluster(), "generator": SecureGenerator(insecure_seed=5), **options}
     with Quiet():
@@ -26,7 +26,7 @@ def ways():
     after every iteration whether to go on.
     """
     found = {}
-    too_little = sum(column.nbytes for column in problem()) / 3 / accelerated.RECORDS - 1
+    too_little = sum(column.nbytes for column in problem()) / 3 / device.RECORDS - 1
     for sampling in (Poisson(20.0), Cyclic(67), FullBatch()):
         small, large = (trained(sampling, microbatch=size) for size in (8, 64))
         found[sampling.kind] = [small, large, trained(sampling, too_little), trained(sampling, cluster=None, group=1)]
@@ -45,7 +45,7 @@ def keys():
 
 def bent():
     """What is said where contributions depend on their place, or on others."""
-    exact, said = accelerated.multipliers, []
+    exact, said = compiled.multipliers, []
     for wrong in ("place", "neighbours"):
 
         def multipliers(gradients, used, lattice, wrong=wrong):
@@ -53,7 +53,7 @@ def bent():
             by = jnp.arange(len(used)) if wrong == "place" else 1000 * jnp.sum(gradients[0].values) % 1
             return [one._replace(values=one.values * (1 - 2.0**-20 * by)) for one in found], valid
 
-        accelerated.multipliers = multipliers
+        compiled.multipliers = multipliers
         try:
             train_network(run_of(step_size=0.1), lambda p, e: loss(p, e), params(), problem(), cluster=Cluster())
             said.append("nothing")

@@ -29,6 +29,8 @@ from .small import data, flat, loss, run_of, run_with_optimizer, seeded, start
 
 SAMPLINGS = (Poisson(6.0), FixedSize(7), RandomAllocation(10), Cyclic(10), Shuffled((15, 5, 20)), FullBatch())
 ADAM = noisy_adam(0.05)
+THREADS = 2
+"""With so many each step is a call of its own, as for large networks; otherwise small ones take several steps in one call."""
 
 
 class StoppedError(Exception):
@@ -44,7 +46,7 @@ def stop_at(step, error=StoppedError):
 
 
 def go(run, path, *, every=4, seed=3, **changes):
-    arguments = {"optimizer": None if run.update == "sgd" else ADAM, "workers": 1, **changes}
+    arguments = {"optimizer": None if run.update == "sgd" else ADAM, "workers": THREADS, **changes}
     generator = arguments.pop("generator", None) or (SecureGenerator() if seed is None else seeded(seed))
     return train_network(run, loss, start(), data(), generator=generator, checkpoint=Checkpoint(path, every), **arguments)
 
@@ -64,16 +66,17 @@ def watch(every=2, **changes):
     return Validation(lambda params: -float(np.sum(flat(params) ** 2)), every, "made up", **changes)
 
 
+@pytest.mark.parametrize(("workers", "stops"), [(THREADS, (0, 1, 5, 8, 11)), (None, (0, 2, 4, 8, 10))], ids=["calls", "one call"])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.kind)
-def test_a_stopped_run_goes_on_bit_for_bit_and_counts_what_was_lost(sampling, tmp_path):
-    run = run_with_optimizer(sampling=sampling, steps=12)
+def test_a_stopped_run_goes_on_bit_for_bit_and_counts_what_was_lost(sampling, workers, stops, tmp_path):
+    run, options = run_with_optimizer(sampling=sampling, steps=12), {"validation": watch(), "workers": workers}
     epoch = interval(run, 4)
-    whole = go(run, tmp_path / "whole", validation=watch())
-    for step in (0, 1, 5, 8, 11):
+    whole = go(run, tmp_path / "whole", **options)
+    for step in stops:
         path = tmp_path / f"stopped at {step}"
         with pytest.raises(StoppedError):
-            go(run, path, validation=watch(), progress=stop_at(step))
-        result = go(run, path, validation=watch())
+            go(run, path, progress=stop_at(step), **options)
+        result = go(run, path, **options)
         first = step // epoch * epoch
         lost = run.replace(steps=min(epoch, 12 - first))
         assert result.run == Runs((run, lost))
@@ -151,17 +154,20 @@ def test_no_random_number_is_drawn_for_a_step_that_is_not_reserved(sampling, tmp
     assert ledger_of(path)[0] == 15
 
 
-def test_an_interrupt_saves_what_was_done_and_loses_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "stops"), [(THREADS, ((0, 0), (3, 0), (4, 4), (10, 8))), (None, ((0, 0), (4, 4), (8, 8)))], ids=["calls", "one call"]
+)
+def test_an_interrupt_saves_what_was_done_and_loses_nothing(workers, stops, tmp_path):
     run = run_with_optimizer(steps=12)
-    whole = go(run, tmp_path / "whole")
-    for step, kept in ((0, 0), (3, 0), (4, 4), (10, 8)):
+    whole = go(run, tmp_path / "whole", workers=workers)
+    for step, kept in stops:
         path = tmp_path / str(step)
         with pytest.raises(TrainingInterrupted, match="nothing was released") as error:
-            go(run, path, progress=stop_at(step, KeyboardInterrupt))
+            go(run, path, progress=stop_at(step, KeyboardInterrupt), workers=workers)
         assert isinstance(error.value, KeyboardInterrupt)
         assert error.value.__context__ is None
         assert ledger_of(path) == (kept, kept, [])
-        result = go(run, path)
+        result = go(run, path, workers=workers)
         assert result.run == run
         np.testing.assert_array_equal(flat(result.params), flat(whole.params))
 

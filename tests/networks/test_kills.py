@@ -12,10 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize("one_call", [False, True], ids=["a call a step", "one call"])
 @pytest.mark.parametrize(("kills", "seed"), [(5, None), (3, 1)])
-def test_killed_processes_go_on_and_pay_for_what_was_lost(kills, seed):
+def test_killed_processes_go_on_and_pay_for_what_was_lost(kills, seed, one_call):
     """The whole thing with real kills; ``python experiments/kills.py`` does it fifty times."""
     command = [sys.executable, str(ROOT / "experiments" / "kills.py"), "--json", "--kills", str(kills)]
+    command += ["--one-call"] * one_call
     command += [] if seed is None else ["--insecure-seed", str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,8 +12,8 @@ import optax
 import pytest
 
 from dplateau import PrivateLogisticRegression
-from dplateau.networks import Checkpoint, Validation, accelerated, device, train_network
-from dplateau.networks.accelerated import AcceleratedLoop
+from dplateau.networks import Checkpoint, Validation, compiled, device, train_network
+from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.engine import _prepared
 from dplateau.networks.lattice import lattice_of
@@ -33,11 +33,18 @@ def accelerator(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
+@pytest.fixture(params=["gpu", "cpu"])
+def compiled_loop(request, monkeypatch):
+    """Where a chunk of steps is one call: on accelerators always, on processors that of a small network."""
+    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
+    return request.param
+
+
 @pytest.fixture
 def quiet(monkeypatch):
     """Without noise, so that an accelerator's training can be compared with that of processors. No library can be asked for it."""
     monkeypatch.setattr(Noise, "steps", lambda self, deviations: iter([_none(self)] * len(deviations)))
-    monkeypatch.setattr(Noise, "rows", lambda self, deviations: tuple(np.stack([one] * len(deviations)) for one in _none(self)))
+    monkeypatch.setattr(Noise, "rows", lambda self, deviations, length: tuple(np.stack([one] * length) for one in _none(self)))
 
 
 def _none(noise):
@@ -45,13 +52,17 @@ def _none(noise):
 
 
 def trained(monkeypatch, where, *arguments, **options):
-    """What is released by a training there; without noise the same batches are drawn everywhere, if chunks are as long."""
+    """What is released by a training there; without noise the same batches are drawn everywhere, if chunks are as long.
+
+    On a "cpu" each step is a call of its own here; in "one call" all are.
+    """
+    options |= {"workers": 2} if where == "cpu" else {}
     with monkeypatch.context() as patch:
-        patch.setattr(jax, "default_backend", lambda: where)
-        batches, called = [], AcceleratedLoop._packed
-        patch.setattr(AcceleratedLoop, "_packed", lambda self, *given: batches.append(given[0]) or called(self, *given))
+        patch.setattr(jax, "default_backend", lambda: "gpu" if where == "gpu" else "cpu")
+        batches, called = [], CompiledLoop._packed
+        patch.setattr(CompiledLoop, "_packed", lambda self, *given: batches.append(given[0]) or called(self, *given))
         result = train_network(*arguments, generator=seeded(), **options)
-        assert bool(batches) == (where == "gpu")
+        assert bool(batches) == (where != "cpu")
         return result
 
 
@@ -73,10 +84,11 @@ def words_start():
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("microbatch", [None, 4])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.kind)
-def test_the_compiled_loop_takes_the_steps_of_the_other_loop(sampling, microbatch, monkeypatch):
+@pytest.mark.parametrize("compiled", ["gpu", "one call"])
+def test_the_compiled_loop_takes_the_steps_of_the_other_loop(compiled, sampling, microbatch, monkeypatch):
     rng = np.random.default_rng(3)
     run = run_of(sampling=sampling, step_size=rng.uniform(0.01, 0.4, 24), noise_multiplier=rng.uniform(1, 3, 24))
-    there, here = (trained(monkeypatch, where, run, loss, start(), data(), microbatch=microbatch) for where in ("gpu", "cpu"))
+    there, here = (trained(monkeypatch, where, run, loss, start(), data(), microbatch=microbatch) for where in (compiled, "cpu"))
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
     assert not np.allclose(flat(here.params), flat(start()), atol=1e-2)
 
@@ -98,13 +110,14 @@ def test_what_is_done_after_the_last_microbatch_of_a_chunk_changes_nothing(micro
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("microbatch", [None, 3])
-def test_optimizers_averages_tables_and_frozen_leaves(microbatch, monkeypatch):
+@pytest.mark.parametrize("compiled", ["gpu", "one call"])
+def test_optimizers_averages_tables_and_frozen_leaves(compiled, microbatch, monkeypatch):
     run = run_with_optimizer(sampling=Poisson(6.0))
     options = {"optimizer": optax.adam(0.05), "average": 0.5, "microbatch": microbatch}
     for trainable in (None, {"table": True, "w": False}):
         there, here = (
             trained(monkeypatch, where, run, words_loss, words_start(), words_data(), trainable=trainable, **options)
-            for where in ("gpu", "cpu")
+            for where in (compiled, "cpu")
         )
         np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(flat(there.last), flat(here.last), rtol=1e-3, atol=1e-4)
@@ -113,17 +126,18 @@ def test_optimizers_averages_tables_and_frozen_leaves(microbatch, monkeypatch):
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("sampling", "steps"), [(Poisson(6.0), 1), (Cyclic(9), 5), (FullBatch(), 5)], ids=str)
-def test_random_keys_belong_to_their_examples(sampling, steps, monkeypatch):
+@pytest.mark.parametrize("compiled", ["gpu", "one call"])
+def test_random_keys_belong_to_their_examples(compiled, sampling, steps, monkeypatch):
     dropped = lambda p, e, key: loss(p, (e[0] * jax.random.bernoulli(key, 0.5, e[0].shape), e[1]))  # noqa: E731
     run = run_of(sampling=sampling, steps=steps)
-    there, here = (trained(monkeypatch, where, run, dropped, start(), data(), rng=True, microbatch=4) for where in ("gpu", "cpu"))
+    there, here = (trained(monkeypatch, where, run, dropped, start(), data(), rng=True, microbatch=4) for where in (compiled, "cpu"))
     np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-4, atol=1e-5)
 
 
 HARD = np.array([1.0, 1e-30, 1e-38, 1e18, 1e38, np.inf, np.nan, 0.0, -1.0, 3e5])
 
 
-@pytest.mark.usefixtures("accelerator")
+@pytest.mark.usefixtures("compiled_loop")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", ["dense", "words"])
 def test_removing_any_record_moves_the_sum_of_the_compiled_loop_by_at_most_the_clip_norm(case, dtype):
@@ -154,9 +168,10 @@ def test_removing_any_record_moves_the_sum_of_the_compiled_loop_by_at_most_the_c
 def test_double_precision(monkeypatch):
     with jax.enable_x64(True):
         wide = jax.tree.map(lambda leaf: leaf.astype(np.float64), (start(), data()))
-        there, here = (trained(monkeypatch, where, run_of(), loss, *wide) for where in ("gpu", "cpu"))
-        np.testing.assert_allclose(flat(there.params), flat(here.params), rtol=1e-6, atol=1e-7)
-    assert there.dtype == "float64"
+        there, other, here = (trained(monkeypatch, where, run_of(), loss, *wide) for where in ("gpu", "one call", "cpu"))
+        for one in (there, other):
+            np.testing.assert_allclose(flat(one.params), flat(here.params), rtol=1e-6, atol=1e-7)
+            assert one.dtype == "float64"
 
 
 @pytest.mark.usefixtures("accelerator")
@@ -180,8 +195,8 @@ def test_records_that_do_not_fit_its_memory_are_taken_a_chunk_at_a_time(monkeypa
     run = run_of(steps=40, sampling=Cyclic(9))  # chunks of other lengths draw other random batches
     whole = train_network(run, loss, start(), data(), generator=seeded())
     size = sum(column.nbytes for column in data())
-    monkeypatch.setattr(device, "memory", lambda: (size - 1) / accelerated.RECORDS)
-    monkeypatch.setattr(accelerated, "memory", device.memory)
+    monkeypatch.setattr(device, "memory", lambda: (size - 1) / device.RECORDS)
+    monkeypatch.setattr(compiled, "memory", device.memory)
     parts = train_network(run, loss, start(), data(), generator=seeded(), microbatch=8)
     assert loop_of(run).held is None
     assert loop_of(run).room < 40
@@ -217,7 +232,7 @@ def test_a_microbatch_fits_its_memory(monkeypatch):
     assert 64 <= loop_of(run).summed.micro <= 104
 
 
-@pytest.mark.usefixtures("accelerator")
+@pytest.mark.usefixtures("compiled_loop")
 def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(tmp_path):
     """Batches of the next chunk are drawn while the steps of one are taken: the checkpoint must not count them."""
     run, checkpoint = run_of(steps=24), Checkpoint(tmp_path / "run.checkpoint", 4)
@@ -247,40 +262,40 @@ def test_gradients_that_are_never_finite_end_the_run():
         train_network(run_of(n=2_000, sampling=FullBatch(), steps=60), broken, start(), data(2_000))
 
 
-@pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("wrong", ["place", "neighbours"])
-def test_contributions_that_depend_on_others_are_refused_before_the_first_step(wrong, monkeypatch):
-    exact = accelerated.multipliers
+def test_contributions_that_depend_on_others_are_refused_before_the_first_step(wrong, compiled_loop, monkeypatch):
+    exact = compiled.multipliers
 
     def bent(gradients, used, lattice):
         found, valid = exact(gradients, used, lattice)
         by = jnp.arange(len(used)) if wrong == "place" else 1000 * jnp.sum(gradients[0].values) % 1
         return [one._replace(values=one.values * (1 - 2.0**-20 * by)) for one in found], valid
 
-    monkeypatch.setattr(accelerated, "multipliers", bent)
+    monkeypatch.setattr(compiled, "multipliers", bent)
     assert device.ways() > 1
     with pytest.raises(InputError, match="depends on its place"):
         train_network(run_of(n=39), lambda p, e: loss(p, e), start(), data(39))
     monkeypatch.undo()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "default_backend", lambda: compiled_loop)
     assert train_network(run_of(n=39), lambda p, e: loss(p, e), start(), data(39)).steps == 24
 
 
-@pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("sampling", [Poisson(12.0), FullBatch()], ids=lambda s: s.kind)
 @pytest.mark.parametrize("microbatch", [1, 8])
-def test_microbatches_of_a_step_that_see_other_weights_are_refused_before_the_first_step(microbatch, sampling, monkeypatch):
+def test_microbatches_of_a_step_that_see_other_weights_are_refused_before_the_first_step(
+    microbatch, sampling, compiled_loop, monkeypatch
+):
     """As if a compiler had computed the new weights twice, and differently: once to keep them, once to go on with."""
-    carry, run = accelerated.Carry, run_of(n=33, sampling=sampling)
+    carry, run = compiled.Carry, run_of(n=33, sampling=sampling)
 
     def torn(state, *others):
         return carry(state._replace(params=jax.tree.map(lambda leaf: leaf * (1 + 2.0**-20), state.params)), *others)
 
-    monkeypatch.setattr(accelerated, "Carry", torn)
+    monkeypatch.setattr(compiled, "Carry", torn)
     with pytest.raises(InputError, match="depends on its place"):
         train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch)
     monkeypatch.undo()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "default_backend", lambda: compiled_loop)
     assert train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch).steps == 24
 
 
@@ -325,14 +340,14 @@ def test_sums_by_number_are_the_same_by_comparison(monkeypatch):
 
 @pytest.mark.usefixtures("accelerator")
 def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_place(monkeypatch):
-    used, called = [], AcceleratedLoop.sums_of
+    used, called = [], CompiledLoop.sums_of
 
     def bent(self, state, examples, index, count):
         used.append(self.summed.way)
         found = called(self, state, examples, index, count)
         return found + (self.summed.way == 0) * (index[0] == 0)
 
-    monkeypatch.setattr(AcceleratedLoop, "sums_of", bent)
+    monkeypatch.setattr(CompiledLoop, "sums_of", bent)
     loop = loop_of(run_of(n=36))
     assert loop.summed.way == 1
     assert {0, 1} <= set(used)
@@ -343,8 +358,8 @@ def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_plac
 
 @pytest.mark.usefixtures("accelerator")
 def test_every_compiled_loop_is_tested_and_none_twice(monkeypatch):
-    tested, called = [], AcceleratedLoop.sums_of
-    monkeypatch.setattr(AcceleratedLoop, "sums_of", lambda *given: tested.append(1) or called(*given))
+    tested, called = [], CompiledLoop.sums_of
+    monkeypatch.setattr(CompiledLoop, "sums_of", lambda *given: tested.append(1) or called(*given))
 
     def one(**changes):
         before = len(tested)

@@ -229,13 +229,13 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
         found = compiled(params, rows, frozen, recorded=recorded)
         return jax.tree.map(lambda leaf: leaf.at[-1].multiply(1 + 2.0**-23) if leaf.dtype == jnp.float32 else leaf, found)
 
-    train_network(run_of(steps=1), loss, start(), data(), microbatch=8)
+    train_network(run_of(steps=1), loss, start(), data(), microbatch=8, workers=2)
     monkeypatch.setattr(clipped_sums, "_gradients", uneven)
     twice = lambda p, e: 2 * loss(p, e)  # noqa: E731 (what was tested once is not tested again)
     for _ in range(2):
         with pytest.raises(InputError, match="depends on its place in a microbatch of 8"):
-            train_network(run_of(steps=1), twice, start(), data(), microbatch=8)
-    train_network(run_of(steps=1), twice, start(), data(), microbatch=1)
+            train_network(run_of(steps=1), twice, start(), data(), microbatch=8, workers=2)
+    train_network(run_of(steps=1), twice, start(), data(), microbatch=1, workers=2)
 
 
 def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):
@@ -247,7 +247,7 @@ def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):
 
     monkeypatch.setattr(clipped_sums, "_gradients", mixed)
     with pytest.raises(InputError, match="or on the others"):
-        train_network(run_of(steps=1), lambda p, e: 3 * loss(p, e), start(), data(), microbatch=8)
+        train_network(run_of(steps=1), lambda p, e: 3 * loss(p, e), start(), data(), microbatch=8, workers=2)
 
 
 def test_examples_that_no_made_up_ones_resemble_do_not_stop_a_run():

@@ -222,7 +222,7 @@ def test_a_training_that_goes_on_says_how_many_processes_there_ever_were(tmp_pat
         return train_network(run_of(step_size=0.1, steps=20), loss, params(), problem(), **options)
 
     def stop(done, _total):
-        if done == 12:
+        if done == 10:
             raise KeyboardInterrupt
 
     with pytest.raises(TrainingInterrupted):

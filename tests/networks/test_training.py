@@ -168,9 +168,15 @@ def test_divergence_is_an_error():
 
 
 def test_progress_tells_steps_and_nothing_else():
-    calls = []
-    train_network(run_of(), loss, start(), data(), progress=lambda *numbers: calls.append(numbers))
-    assert calls == [(k, 24) for k in range(25)]
+    def calls(**options):
+        seen = []
+        train_network(run_of(), loss, start(), data(), progress=lambda *numbers: seen.append(numbers), **options)
+        return seen
+
+    assert calls(workers=2) == [(k, 24) for k in range(25)]
+    assert calls() == [(0, 24), (24, 24)]  # All steps in one call.
+    look = Validation(lambda _: 0.0, 6, "no data")
+    assert calls(validation=look) == [(k, 24) for k in (0, 6, 12, 18, 24)]
 
 
 def test_the_result_says_what_its_guarantee_rests_on():

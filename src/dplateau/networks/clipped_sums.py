@@ -35,6 +35,8 @@ _CACHED: Final = 1 << 21
 """Numbers of a microbatch of a few examples that fit a processor's cache."""
 _SHARED: Final = 3 << 18
 """Numbers of a batch from which on a second thread saves time."""
+_SMALL: Final = 1 << 22
+"""Numbers of a batch up to which XLA's own threads do as well as ours."""
 _MOST, _ENOUGH = 128, 5 << 17
 """More examples in a microbatch are no faster on a processor, where their sum is small and they have so many numbers."""
 _BESIDE: Final = 2
@@ -73,6 +75,7 @@ class ClippedSums:
             fits = largest_microbatch(footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
+        self.small = workers in (None, 1) and likely * footprint <= _SMALL
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self.recorded, self.lattice, self.examples, self.frozen = recorded, lattice, examples, tuple(frozen)

@@ -9,6 +9,16 @@ from typing import Any, Final
 
 import jax
 
+from dplateau.training.exact_products import accelerated
+
+_HOST: Final = 1 << 21, 1 << 24
+"""Numbers of noise and bytes of records of a chunk that processors compute: what is used again soon is still in their caches."""
+_NUMBERS: Final = 1 << 27
+"""The same of an accelerator: numbers of noise that are drawn at once,"""
+_NOISE: Final = 0.05
+"""the part of its memory for noise, of which a number takes 20 bytes while it is made,"""
+RECORDS: Final = 0.3
+"""and the part for records: they are there once more while made-up ones are tried."""
 _MICROBATCH: Final = 0.25
 """Part of an accelerator's memory for what a microbatch is turned into."""
 _BYTES: Final = 16
@@ -32,6 +42,11 @@ def largest_microbatch(footprint: int) -> int:
     """Examples of so many numbers each for which an accelerator has the memory."""
     room = memory() * _MICROBATCH / (_BYTES * footprint)
     return 1 << 31 if math.isinf(room) else max(1, int(room))
+
+
+def room_of_a_chunk() -> tuple[float, float]:
+    """Numbers of noise, and bytes of records that are copied for it, of a chunk of steps."""
+    return (min(_NUMBERS, memory() * _NOISE / 20), memory() * RECORDS / 4) if accelerated() else _HOST
 
 
 def ways() -> int:

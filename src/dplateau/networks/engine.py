@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from numpy.typing import ArrayLike
 
-from dplateau.networks.accelerated import AcceleratedLoop
+from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import (
     check_loss,
@@ -33,7 +33,7 @@ from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients, check_loop
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.shared import SharedLoop, check_cluster, check_groups, prepared_together
-from dplateau.networks.shared_accelerated import SharedAcceleratedLoop
+from dplateau.networks.shared_compiled import SharedCompiledLoop
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
@@ -187,7 +187,7 @@ def train_network(
         checkpoint, validation, progress, shared,
     )  # fmt: skip
     loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
-    if isinstance(loop, SharedAcceleratedLoop):
+    if isinstance(loop, SharedCompiledLoop):
         with loop.cluster.watched():  # All processes are there: their devices are tried together.
             check_loop(loop, state)
     with ExitStack() as stack:
@@ -241,15 +241,15 @@ def _prepared(
     share = own if cluster is None or not accelerated() else -(-run.n // cluster.mesh.size)
     summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, share)
     state = State(start, first_state, start if average else ())
-    kind: Callable[..., Loop] = AcceleratedLoop if accelerated() else Loop
+    kind: Callable[..., Loop] = CompiledLoop if accelerated() or summed.small else Loop
     if cluster is not None:
         check_cluster(cluster, checkpoint, generator)
-        shared = SharedAcceleratedLoop if accelerated() else SharedLoop
+        shared = SharedCompiledLoop if accelerated() else SharedLoop
         kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
     loop = kind(run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
-    if isinstance(loop, SharedAcceleratedLoop):
+    if isinstance(loop, SharedCompiledLoop):
         check_products(summed.products(start, rng))
-    elif isinstance(loop, AcceleratedLoop):
+    elif isinstance(loop, CompiledLoop):
         check_loop(loop, state)
     else:
         check_gradients(summed, start, records, rng)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dplateau.spec import Generator
 from dplateau.training import SecureGenerator
 from dplateau.training.chacha20 import random_words
+from dplateau.training.chunks import stretched
 from dplateau.training.exact_products import accelerated
 from dplateau.training.normals import WORDS, normals
 
@@ -58,10 +59,15 @@ class Noise:
                     noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), shape=(self._pairs,)), deviation)
             yield noise
 
-    def rows(self, deviations: NDArray[np.float64]) -> Halves:
-        """The noise of all steps of a chunk, drawn by an accelerator at once: a row for each step in each half."""
+    def rows(self, deviations: NDArray[np.float64], length: int) -> Halves:
+        """The noise of all steps of a chunk, drawn at once: in each half a row for each step, and rows of zeros up to ``length``."""
+        deviations, steps = stretched(deviations, length), len(deviations)
         with jax.enable_x64(True):
-            words = _drawn(self._generator.key(), np.zeros(3, np.uint32), shape=(len(deviations), self._pairs))
+            if self._on_device:
+                words = _drawn(self._generator.key(), np.zeros(3, np.uint32), shape=(length, self._pairs))
+            else:
+                words = self._generator.normal_words(2 * steps * self._pairs).reshape(steps, WORDS, self._pairs)
+                words = stretched(words, length).swapaxes(0, 1)
             return _rounded(words, deviations[:, None])
 
     @property

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.networks.accelerated import AcceleratedLoop
+from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.device import ways
 from dplateau.networks.loop import State
@@ -67,7 +67,7 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
     _find_way(summed, (), same)
 
 
-def check_loop(loop: AcceleratedLoop, state: State) -> None:
+def check_loop(loop: CompiledLoop, state: State) -> None:
     """The same for the compiled loop of an accelerator.
 
     Its gradients are not to be seen, but sums of what examples contribute are whole numbers. So those of two parts of the examples

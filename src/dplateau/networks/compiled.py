@@ -1,19 +1,19 @@
-"""The steps of a network on an accelerator: a chunk of them is one compiled call.
+"""The steps of a network in one compiled call for a chunk of them.
 
-To be called takes an accelerator as long as a step of a small network. So the records lie in its memory where they fit, and a loop
-that it has compiled goes through the microbatches of a chunk. An iteration adds up the gradients that the one before has computed,
-makes the step where they complete a batch, and computes the next ones. Thus gradients are arrays in memory before anything reads
-them, as between the functions of ``clipped_sums.py``: norm and sum are those of the same numbers.
+To be called takes an accelerator, or a processor, as long as a step of a small network. So a compiled loop goes through the
+microbatches of a chunk; an accelerator has the records in its memory where they fit. An iteration adds up the gradients that the
+one before has computed, makes the step where they complete a batch, and computes the next ones. Thus gradients are arrays in memory
+before anything reads them, as between the functions of ``clipped_sums.py``: norm and sum are those of the same numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,28 +23,24 @@ from numpy.typing import NDArray
 
 from dplateau.networks.checkpoint import interval
 from dplateau.networks.clipped_sums import with_noise
-from dplateau.networks.device import memory, repeatable
+from dplateau.networks.device import RECORDS, memory, repeatable, room_of_a_chunk
 from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.loop import Loop, Progress, Schedule, State, divisor, stepped
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
-from dplateau.networks.rounded import Gradient, multipliers, rounded_sum
+from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
 from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
+from dplateau.training.exact_products import accelerated
 from dplateau.training.groups import LARGEST, in_groups
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 Taken: TypeAlias = tuple[Batches, NDArray[np.uint32] | None]
+T = TypeVar("T")
 
-_NUMBERS: Final = 1 << 27
-"""Numbers of noise that are drawn at once."""
-_NOISE: Final = 0.05
-"""Part of the memory for noise, of which a number takes 20 bytes while it is made."""
-RECORDS: Final = 0.3
-"""Part of the memory for records: they are there once more while made-up ones are tried."""
 _MORE: Final = 16
 """One more microbatch in so many steps, for batches that are larger than most."""
 _FEW: Final = 16
@@ -107,38 +103,41 @@ def run_chunk(
             params = params if way is None else way.whole(params)
             return recorded.gradients(params, rows if plan.keys is None else (rows, plan.keys[plan.rows[k]]), frozen)
 
-    def body(k: Array, carry: Carry) -> Carry:
-        found, valid = multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
+    def factors(gradients: list[Gradient], k: Array) -> tuple[list[Multipliers], Array]:
+        return multipliers(gradients, jnp.arange(micro) < plan.used[k], lattice)
+
+    def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
         one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
         if way is not None:
             one = way.slices.scattered([*recorded.arranged(one[:-1]), one[-1]])
-        sums = [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
-        step, ends = plan.steps[k], plan.ends[k]
+        return [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
+
+    def made(k: Array, state: State, sums: list[Array], finite: Array) -> tuple[State, Array]:
+        step = plan.steps[k]
         drawn = (noise[0][step], noise[1][step])
         scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
-
-        def made() -> tuple[State, Array]:
-            if way is not None:
-                return shared_step(carry.state, sums, drawn, scale, *numbers, way=way)
-            mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
-            with jax.enable_x64(x64):
-                return stepped(carry.state, mean, *numbers, optimizer=optimizer), count
-
         if way is not None:
-            state, count = jax.lax.cond(ends, made, lambda: (carry.state, jnp.zeros((), dtype)))
-        else:
-            new, count = made()
-            state = jax.tree.map(lambda after, before: jnp.where(ends, after, before), new, carry.state)
+            state, count = shared_step(state, sums, drawn, scale, *numbers, way=way)
+            return state, finite + count
+        mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
+        with jax.enable_x64(x64):
+            return stepped(state, mean, *numbers, optimizer=optimizer), finite + count
+
+    def body(k: Array, carry: Carry) -> Carry:
+        found, valid = _only_if(k > 0, lambda: factors(carry.gradients, k), _zeros(lambda: factors(carry.gradients, k)))
+        sums = _only_if(k > 0, lambda: added(k, carry, found, valid), carry.sums)
+        now = carry.state, carry.finite
+        state, finite = _where(plan.ends[k], lambda: made(k, carry.state, sums, carry.finite), now, exchanged=way is not None)
         # Stored before it is used: all microbatches of the next step must see the same weights, whatever a compiler fuses.
         state = jax.lax.optimization_barrier(state)
-        return Carry(state, gradients(state.params, k), sums, carry.finite + jnp.where(ends, count, 0.0))
+        following = _only_if(k < plan.count, lambda: gradients(state.params, k), carry.gradients)
+        return Carry(state, following, sums, finite)
 
-    none = jax.eval_shape(lambda: gradients(state.params, jnp.int32(0)))
     sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
     first = Carry(
         state,
-        jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), none),
+        _zeros(lambda: gradients(state.params, jnp.int32(0))),
         [*map(jnp.zeros, (*sizes, 1) if way is None else way.slices.widths)],
         jnp.zeros(()),
     )
@@ -146,9 +145,29 @@ def run_chunk(
     return last.state, last.sums, last.finite
 
 
+def _zeros(made: Callable[[], T]) -> T:
+    """Zeros of the shapes of what would be made."""
+    return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(made))
+
+
+def _only_if(needed: Array, new: Callable[[], T], old: T) -> T:
+    """``new()``, or ``old`` where it is not needed and a processor can do without; what a branch returns is in memory."""
+    return new() if accelerated() else jax.lax.cond(needed, new, lambda: old)
+
+
+def _where(condition: Array, new: Callable[[], T], old: T, exchanged: bool) -> T:
+    """``new()`` where the condition holds, and ``old`` elsewhere.
+
+    An accelerator computes both, since its host would have to know which; unless devices have ``exchanged`` something.
+    """
+    if exchanged or not accelerated():
+        return jax.lax.cond(condition, new, lambda: old)
+    return jax.tree.map(lambda after, before: jnp.where(condition, after, before), new(), old)
+
+
 @dataclass(frozen=True, eq=False)
-class AcceleratedLoop(Loop):
-    """The loop of one process that has an accelerator; ``ahead`` has the next batches, if they are drawn already."""
+class CompiledLoop(Loop):
+    """The loop of one process and one device; ``ahead`` has the next batches, if they are drawn already."""
 
     ahead: list[Any] = field(default_factory=list[Any])
 
@@ -161,16 +180,16 @@ class AcceleratedLoop(Loop):
     def held(self) -> Tree | None:
         """The records in the accelerator's memory; None where they are taken from the host's, a chunk at a time."""
         columns = jax.tree.leaves(self.summed.examples)
-        fits = sum(column.nbytes for column in columns) <= memory() * RECORDS
+        fits = accelerated() and sum(column.nbytes for column in columns) <= memory() * RECORDS
         return jax.device_put(self.summed.examples) if fits else None
 
     @cached_property
     def room(self) -> int:
-        every = self.checkpoint and interval(self.run, self.checkpoint.every)
-        most = chunk_length(self.run, self.weights, numbers=int(min(_NUMBERS, memory() * _NOISE / 20)))
+        every, (numbers, size) = self.checkpoint and interval(self.run, self.checkpoint.every), room_of_a_chunk()
+        most = chunk_length(self.run, self.weights, numbers=int(numbers))
         if self.held is None:
-            batch = self.summed.micro * sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
-            most = max(1, min(most, int(memory() * RECORDS / 2 / (2 * batch))))
+            row = sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
+            most = max(1, min(most, int(size / (row * max(self.summed.micro, self.summed.usual)))))
         return divisor(math.gcd(every or 0, self.validation.every if self.validation else 0), most)
 
     @property
@@ -224,7 +243,7 @@ class AcceleratedLoop(Loop):
 
     def _noise(self, deviations: NDArray[np.float64]) -> Halves:
         """The noise of the steps of a chunk."""
-        return self.noise.rows(deviations)
+        return self.noise.rows(deviations, self.room)
 
     def _repeated(self, examples: Tree) -> Tree:
         """As many examples as there are records, the same ones again and again."""
@@ -240,8 +259,8 @@ class AcceleratedLoop(Loop):
             self.progress(begin, run.steps)
         plan = self._joined(self.ahead.pop() if self.ahead else self._next(plans, begin, end))
         how = self.schedule(begin, end)
-        schedule, examples = self._stretched(how), self.held
-        noise = self._noise(schedule.deviations)
+        schedule, examples = Schedule(*(stretched(one, self.room) for one in how)), self.held
+        noise = self._noise(how.deviations)
         if examples is None:
             examples, plan = self._gathered(self.summed.examples, plan)
         drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
@@ -254,10 +273,6 @@ class AcceleratedLoop(Loop):
         self.finite.add(float(found) / each, math.sqrt((how.deviations**2).sum()) / each, float(how.sizes.sum()))
         self.check(state, end)
         return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), drawn)
-
-    def _stretched(self, schedule: Schedule) -> Schedule:
-        """In arrays of the largest size."""
-        return Schedule(*(stretched(one, self.room) for one in schedule))
 
     def _next(self, plans: Iterator[Any] | None, begin: int, end: int) -> Any:
         """What the next chunk needs of the host, drawn while another one is computed."""

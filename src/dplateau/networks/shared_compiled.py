@@ -1,6 +1,6 @@
 """The steps of a network on several accelerators, of one process or of several: a chunk of them is one compiled call.
 
-Every device has records of its own and runs the loop of ``accelerated.py`` on its own part of every batch. Where a step ends, the
+Every device has records of its own and runs the loop of ``compiled.py`` on its own part of every batch. Where a step ends, the
 devices add up their sums and share the step as processes do (``slices.py``). A step has as many microbatches on every device, of
 which some may have no example.
 """
@@ -18,8 +18,8 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from dplateau.networks.accelerated import RECORDS, AcceleratedLoop, Kind, Plan, Taken, run_chunk
-from dplateau.networks.device import memory, repeatable
+from dplateau.networks.compiled import CompiledLoop, Kind, Plan, Taken, run_chunk
+from dplateau.networks.device import RECORDS, memory, repeatable
 from dplateau.networks.loop import Schedule, State
 from dplateau.networks.noise import Halves
 from dplateau.networks.shared import SharedLoop, local
@@ -32,7 +32,7 @@ _OWN = ("records", "keys", "used")
 
 
 @dataclass(frozen=True, eq=False)
-class SharedAcceleratedLoop(SharedLoop, AcceleratedLoop):
+class SharedCompiledLoop(SharedLoop, CompiledLoop):
     """The loop of a process some of whose devices, or all, are several accelerators; all devices make the same steps."""
 
     apart: ClassVar[bool] = True
