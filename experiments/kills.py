@@ -7,9 +7,9 @@ a checkpoint is being written, which is slowed down for this purpose, the others
 the last one left; after all kills the training runs to its end. A journal beside it notes every step that was begun and every row
 of noise that was drawn, in all lives together. The table shows that the certified steps are at least as many, and what that costs.
 
-With ``--one-call`` the steps between two checkpoints are one compiled call, as they are for small networks by default; otherwise each
-step is. With several processes, each life is that of a cluster over loopback, of which one process is killed and the others end by
-themselves. A step was begun if it was begun by any of them.
+With ``--one-call`` the steps between two checkpoints are one compiled call, as they are for small networks by default; otherwise
+each step is. With several processes, each life is that of a cluster over loopback, of which one process is killed and the others
+end by themselves. A step was begun if it was begun by any of them.
 
 Processes are forked from one that has imported JAX but never used it; each makes its own generator.
 """

@@ -14,7 +14,7 @@ from dplateau.training import Cluster, SecureGenerator, groups
 
 
 def trained(sampling, memory=float("inf"), group=16, **options):
-    compiled.memory = shared_compiled.memory = lambda: memory
+    compiled.memory = shared_compiled.memory = device.memory = lambda: memory
     groups._GROUPS, groups.LARGEST = 1, group
     options = {"microbatch": 8, "cluster": Cluster(), "generator": SecureGenerator(insecure_seed=5), **options}
     with Quiet():

@@ -155,7 +155,9 @@ def test_no_random_number_is_drawn_for_a_step_that_is_not_reserved(sampling, tmp
 
 
 @pytest.mark.parametrize(
-    ("workers", "stops"), [(THREADS, ((0, 0), (3, 0), (4, 4), (10, 8))), (None, ((0, 0), (4, 4), (8, 8)))], ids=["calls", "one call"]
+    ("workers", "stops"),
+    [(THREADS, ((0, 0), (3, 0), (4, 4), (10, 8))), (None, ((0, 0), (4, 4), (8, 8)))],
+    ids=["calls", "one call"],
 )
 def test_an_interrupt_saves_what_was_done_and_loses_nothing(workers, stops, tmp_path):
     run = run_with_optimizer(steps=12)

@@ -124,15 +124,18 @@ def test_fresh_noise_every_time_unless_seeded():
 
 
 def test_nothing_is_compiled_again_for_other_batch_sizes(caplog):
-    def compilations(steps, microbatch):
+    def compilations(steps, seed=3, **options):
         caplog.clear()
         with jax.log_compiles(), caplog.at_level(logging.WARNING):
-            run = run_of(steps=steps, sampling=Poisson(10.0))
-            train_network(run, loss, start(), data(), generator=seeded(), microbatch=microbatch)
+            run = run_of(steps=steps, sampling=Poisson(16.0))
+            train_network(run, loss, start(), data(), generator=seeded(seed), microbatch=4, **options)
         return [record.getMessage().split(" with ")[0] for record in caplog.records if "Compiling" in record.getMessage()]
 
-    assert compilations(6, 4)  # The log works.
-    assert not compilations(64, 4)
+    assert compilations(6, workers=2)  # The log works.
+    assert not compilations(64, workers=2)
+    assert compilations(64)
+    assert not compilations(64, seed=4)
+    assert not compilations(60, seed=5)
 
 
 def test_a_record_with_an_overflowing_gradient_leaves_the_others_alone():

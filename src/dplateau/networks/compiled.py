@@ -255,14 +255,14 @@ class CompiledLoop(Loop):
 
     def _chunk(self, reached: Progress, end: int, plans: Iterator[Batches] | None) -> Progress:
         run, begin = self.run, reached.ledger.done
-        if self.progress is not None:
-            self.progress(begin, run.steps)
         plan = self._joined(self.ahead.pop() if self.ahead else self._next(plans, begin, end))
         how = self.schedule(begin, end)
         schedule, examples = Schedule(*(stretched(one, self.room) for one in how)), self.held
         noise = self._noise(how.deviations)
         if examples is None:
             examples, plan = self._gathered(self.summed.examples, plan)
+        if self.progress is not None:
+            self.progress(begin, run.steps)
         drawn, after = self.generator.drawn, min(2 * end - begin, run.steps)
         with ThreadPoolExecutor(1) as thread:  # Batches are no numbers that anybody sees, as those of the noise are.
             ahead = [thread.submit(self._next, plans, end, after)] if after > end else []

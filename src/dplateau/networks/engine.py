@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import optax
 from numpy.typing import ArrayLike
 
-from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import (
     check_loss,
@@ -26,6 +25,7 @@ from dplateau.networks.checks import (
     checked_start,
 )
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, Progress, State
@@ -150,13 +150,14 @@ def train_network(
         Examples at a time; memory grows with it, the result does not depend on it but for the rounding of gradients. By default as
         many as fit a processor's cache.
     workers : int, optional
-        Threads that share a batch; by default as many as there are processors and work for them. Accelerators have none.
+        Threads that share a batch; by default as many as there are processors and work for them. Small networks have none by default,
+        and accelerators never: many steps are one compiled call there.
     checkpoint : Checkpoint, optional
         Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on.
     validation : Validation, optional
         Scores on public data.
     progress : callable, optional
-        Called with the steps done and their total: before each step, on accelerators before each of their calls.
+        Called with the steps done and their total: before each step, or before each call of many steps, and at the end.
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must

@@ -60,7 +60,7 @@ class Noise:
             yield noise
 
     def rows(self, deviations: NDArray[np.float64], length: int) -> Halves:
-        """The noise of all steps of a chunk, drawn at once: in each half a row for each step, and rows of zeros up to ``length``."""
+        """The noise of all steps of a chunk, drawn at once: a row for each step in each half, and zeros up to ``length``."""
         deviations, steps = stretched(deviations, length), len(deviations)
         with jax.enable_x64(True):
             if self._on_device:

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.clipped_sums import ClippedSums
+from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.device import ways
 from dplateau.networks.loop import State
 from dplateau.networks.rounded import Factors
