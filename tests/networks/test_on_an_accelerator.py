@@ -5,6 +5,8 @@ On a machine that has one, most tests of this folder use it.
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -297,6 +299,22 @@ def test_microbatches_of_a_step_that_see_other_weights_are_refused_before_the_fi
     monkeypatch.undo()
     monkeypatch.setattr(jax, "default_backend", lambda: compiled_loop)
     assert train_network(run, lambda p, e: loss(p, e), start(), data(33), microbatch=microbatch).steps == 24
+
+
+def test_gradients_factors_sums_and_the_step_are_branches_on_processors(monkeypatch):
+    """What one of them hands to the next is stored, so that a compiler computes nothing twice."""
+    texts, called = [], CompiledLoop._compiled
+
+    def lowered(self, *given):
+        run = jax.jit(compiled.run_chunk, static_argnames="kind")
+        state, examples, *others = given
+        texts.append(run.lower(state, examples, self.summed.frozen, *others, kind=self.kind).compile().as_text())
+        return called(self, *given)
+
+    run = run_with_optimizer(sampling=Poisson(6.0))
+    monkeypatch.setattr(CompiledLoop, "_compiled", lowered)
+    loop_of(run, optimizer=optax.adam(0.1))
+    assert len(re.findall(r"= \S.* conditional\(", texts[0])) == 4
 
 
 def forget():

@@ -107,7 +107,7 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     valid = used & (room > 0) & jnp.isfinite(squared) & jnp.isfinite(largest)
     valid &= factors * factors * squared * (1 + slack) <= room * room
     factors = jnp.where(valid, factors, 0.0)
-    return [_finite(how)._replace(values=factors * share) for (how, _), share in zip(found, shares, strict=True)], valid
+    return [how._replace(values=factors * share) for (how, _), share in zip(found, shares, strict=True)], valid
 
 
 def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
@@ -137,25 +137,21 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
         power, magnitude = _inverse(_flat(gradient.values).T)
     if isinstance(gradient, Factors):
         inverse, height = _inverse(gradient.inputs)
-        wide = gradient.inputs.astype(jnp.float64)
-        inputs = jnp.rint(wide * (inverse * 2.0**bits))
+        inputs = jnp.rint(gradient.inputs.astype(jnp.float64) * (inverse * 2.0**bits))
+        # An example that has others is left out, as its height is infinite, but 0 times NaN is NaN.
+        inputs = jnp.where(jnp.isfinite(inputs), inputs, 0.0)
         magnitude = height * 2.0**-bits * magnitude
     return Multipliers(inputs, power, ones), magnitude
-
-
-def _finite(how: Multipliers) -> Multipliers:
-    """Without inputs that are not finite. Their examples are left out, as their squares are not finite, but 0 times NaN is NaN."""
-    return how if how.inputs is None else how._replace(inputs=jnp.where(jnp.isfinite(how.inputs), how.inputs, 0.0))
 
 
 def _inverse(values: Array) -> tuple[Array, Array]:
     """For each example, a column of ``values``, the inverse of the power of two at or above its largest entry, and that power.
 
-    What is below 2^-1000 is taken for 0, what is above 2^1000 for infinite, which leaves the example out.
+    What is below 2^-1000 is taken for 0, what is above 2^1000 or no number for infinite, which leaves the example out.
     """
     largest = jnp.max(jnp.abs(values), axis=0, initial=0.0).astype(jnp.float64)
     exponent = jnp.clip(jnp.frexp(largest)[1], -1000, 1000)
-    power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest > 2.0**1000, jnp.inf, jnp.ldexp(1.0, exponent)))
+    power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest <= 2.0**1000, jnp.ldexp(1.0, exponent), jnp.inf))
     return jnp.ldexp(1.0, -exponent), power
 
 
