@@ -150,8 +150,8 @@ def train_network(
         Examples at a time; memory grows with it, the result does not depend on it but for the rounding of gradients. By default as
         many as fit a processor's cache.
     workers : int, optional
-        Threads that share a batch; by default as many as there are processors and work for them. Small networks have none by default,
-        and accelerators never: many steps are one compiled call there.
+        Threads that share a batch; by default as many as there are processors and work for them, and none for small networks, nor
+        on accelerators: many steps are one compiled call there.
     checkpoint : Checkpoint, optional
         Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on.
     validation : Validation, optional
