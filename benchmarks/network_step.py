@@ -254,8 +254,8 @@ def ours(name: str, batch: int, steps: int) -> Callable[[], object]:
     return lambda: train_network(run, loss, params, examples, optimizer=optimizer)
 
 
-def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]:
-    """The same with Opacus."""
+def theirs(name: str, batch: int, steps: int, mode: str, where: str = "cpu") -> Callable[[], object]:
+    """The same with Opacus; JAX is not imported, which would count as Opacus's memory."""
     opacus, torch = import_module("opacus"), import_module("torch")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(os.cpu_count() or 1)
@@ -273,7 +273,6 @@ def theirs(name: str, batch: int, steps: int, mode: str) -> Callable[[], object]
         second = [nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1)]
         model = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 10))
     features, target = torch.from_numpy(rows), torch.from_numpy(classes.astype(np.int64))
-    where = "cuda" if accelerated() else "cpu"
     model, features, target = model.to(where), features.to(where), target.to(where)
     dataset = torch.utils.data.TensorDataset(features, target)
     loss = nn.CrossEntropyLoss()
@@ -375,7 +374,7 @@ def main() -> None:
 
 def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool) -> list[list[str]]:
     """The lines of one network and batch."""
-    setting = SETTINGS[name]
+    setting, where = SETTINGS[name], "cuda" if accelerated() else "cpu"
     contestants = {
         "dplateau": ours(name, batch, setting.steps("dplateau", batch)),
         WITHOUT: without_privacy(name, batch, setting.steps(WITHOUT, batch)),
@@ -387,7 +386,7 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
         train = running(lambda size=size: jax_privacy(name, batch, setting.steps(PRIVACY, batch), size)) if batch >= size else None
         contestants |= {} if train is None else {label: train}
     for mode in options.modes if options.modes and peer("opacus") is not None else ():
-        train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode))
+        train = running(lambda mode=mode: theirs(name, batch, setting.steps(mode, batch), mode, where))
         contestants |= {} if train is None else {mode: train}
     each = {
         who: [1e3 * value / setting.steps(who, batch) for value in found]
