@@ -1,4 +1,5 @@
-"""What is done otherwise where an accelerator computes, run on processors that pass for one.
+"""Steps that are one compiled call, for small networks on processors, and what else is done otherwise where an accelerator
+computes, run on processors that pass for one.
 
 On a machine that has one, most tests of this folder use it.
 """

@@ -103,8 +103,8 @@ def run_chunk(
             params = params if way is None else way.whole(params)
             return recorded.gradients(params, rows if plan.keys is None else (rows, plan.keys[plan.rows[k]]), frozen)
 
-    def factors(gradients: list[Gradient], k: Array) -> tuple[list[Multipliers], Array]:
-        return multipliers(gradients, jnp.arange(micro) < plan.used[k], lattice)
+    def factors(k: Array, carry: Carry) -> tuple[list[Multipliers], Array]:
+        return multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
 
     def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
@@ -125,13 +125,13 @@ def run_chunk(
             return stepped(state, mean, *numbers, optimizer=optimizer), finite + count
 
     def body(k: Array, carry: Carry) -> Carry:
-        found, valid = _only_if(k > 0, lambda: factors(carry.gradients, k), _zeros(lambda: factors(carry.gradients, k)))
-        sums = _only_if(k > 0, lambda: added(k, carry, found, valid), carry.sums)
+        found, valid = _only_if(k > 0, lambda: factors(k, carry), lambda: _zeros(lambda: factors(k, carry)))
+        sums = _only_if(k > 0, lambda: added(k, carry, found, valid), lambda: carry.sums)
         now = carry.state, carry.finite
         state, finite = _where(plan.ends[k], lambda: made(k, carry.state, sums, carry.finite), now, exchanged=way is not None)
         # Stored before it is used: all microbatches of the next step must see the same weights, whatever a compiler fuses.
         state = jax.lax.optimization_barrier(state)
-        following = _only_if(k < plan.count, lambda: gradients(state.params, k), carry.gradients)
+        following = _only_if(k < plan.count, lambda: gradients(state.params, k), lambda: carry.gradients)
         return Carry(state, following, sums, finite)
 
     sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
@@ -150,9 +150,9 @@ def _zeros(made: Callable[[], T]) -> T:
     return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(made))
 
 
-def _only_if(needed: Array, new: Callable[[], T], old: T) -> T:
-    """``new()``, or ``old`` where it is not needed and a processor can do without; what a branch returns is in memory."""
-    return new() if accelerated() else jax.lax.cond(needed, new, lambda: old)
+def _only_if(needed: Array, new: Callable[[], T], instead: Callable[[], T]) -> T:
+    """``new()``, or ``instead()`` where a processor can do without; what a branch returns is in memory."""
+    return new() if accelerated() else jax.lax.cond(needed, new, instead)
 
 
 def _where(condition: Array, new: Callable[[], T], old: T, exchanged: bool) -> T:
@@ -189,7 +189,7 @@ class CompiledLoop(Loop):
         most = chunk_length(self.run, self.weights, numbers=int(numbers))
         if self.held is None:
             row = sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
-            most = max(1, min(most, int(size / (row * max(self.summed.micro, self.summed.usual)))))
+            most = max(1, min(most, int(size / max(1, row * max(self.summed.micro, self.summed.usual)))))
         return divisor(math.gcd(every or 0, self.validation.every if self.validation else 0), most)
 
     @property

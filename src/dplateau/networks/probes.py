@@ -68,7 +68,7 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
 
 
 def check_loop(loop: CompiledLoop, state: State) -> None:
-    """The same for the compiled loop of an accelerator.
+    """The same for a compiled loop.
 
     Its gradients are not to be seen, but sums of what examples contribute are whole numbers. So those of two parts of the examples
     add up to that of all, in whatever places they are, and whatever is beside them. And all microbatches of a step see the same
