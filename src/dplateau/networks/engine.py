@@ -247,12 +247,19 @@ def _prepared(
         check_cluster(cluster, checkpoint, generator)
         shared = SharedCompiledLoop if accelerated() else SharedLoop
         kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
-    loop = kind(run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress)
+    given = run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress
+    loop = kind(*given)
     if isinstance(loop, SharedCompiledLoop):
         check_products(summed.products(start, rng))
-    elif isinstance(loop, CompiledLoop):
-        check_loop(loop, state)
-    else:
+        return loop, state
+    if isinstance(loop, CompiledLoop):
+        try:
+            check_loop(loop, state)
+        except InputError:
+            if accelerated():
+                raise
+            loop = Loop(*given)  # Separate functions may pass where the compiled loop does not.
+    if not isinstance(loop, CompiledLoop):
         check_gradients(summed, start, records, rng)
     return loop, state
 
