@@ -238,7 +238,7 @@ TRAINING = """
             time.sleep(60)
 
     train_network(run, lambda w, row: jnp.sum((row @ w) ** 2), np.ones(3, np.float32), rows, checkpoint=Checkpoint(path, 10),
-                  progress=progress, ledger=dp.Ledger(url).account("people"), workers=1)
+                  progress=progress, ledger=dp.Ledger(url).account("people"), workers=2)
 """
 
 

@@ -91,7 +91,7 @@ def test_an_accelerator_draws_by_chacha20_with_a_fresh_key_for_every_chunk():
 def test_the_noise_of_a_whole_chunk_has_a_row_of_fresh_numbers_for_each_step():
     generator, deviations = SecureGenerator(), 2.0 ** np.array([20, 28, 0])
     noise = Noise(generator, 2001)
-    rows = [np.asarray(half) for _ in range(2) for half in noise.rows(deviations)]
+    rows = [np.asarray(half) for _ in range(2) for half in noise.rows(deviations, 3)]
     assert generator.drawn == 8  # two keys of four words
     assert all((half.shape, half.dtype) == ((3, 1001), np.float64) for half in rows)
     numbers = np.stack(rows)
