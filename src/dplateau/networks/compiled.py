@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from dplateau.networks.clipped_sums import with_noise
 from dplateau.networks.device import RECORDS, memory, repeatable, room_of_a_chunk
 from dplateau.networks.keys import draw_keys
 from dplateau.networks.lattice import Lattice
-from dplateau.networks.loop import Loop, Progress, Schedule, State, divisor, stepped
+from dplateau.networks.loop import Loop, Progress, Schedule, State, T, divisor, stepped
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
@@ -39,7 +39,6 @@ from dplateau.training.groups import LARGEST, in_groups
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 Taken: TypeAlias = tuple[Batches, NDArray[np.uint32] | None]
-T = TypeVar("T")
 
 _MORE: Final = 16
 """One more microbatch in so many steps, for batches that are larger than most."""
@@ -113,22 +112,22 @@ def run_chunk(
             one = way.slices.scattered([*recorded.arranged(one[:-1]), one[-1]])
         return [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
 
-    def made(k: Array, state: State, sums: list[Array], finite: Array) -> tuple[State, Array]:
+    def made(k: Array, carry: Carry, sums: list[Array]) -> tuple[State, Array]:
         step = plan.steps[k]
         drawn = (noise[0][step], noise[1][step])
         scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
         if way is not None:
-            state, count = shared_step(state, sums, drawn, scale, *numbers, way=way)
-            return state, finite + count
+            state, count = shared_step(carry.state, sums, drawn, scale, *numbers, way=way)
+            return state, carry.finite + count
         mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
         with jax.enable_x64(x64):
-            return stepped(state, mean, *numbers, optimizer=optimizer), finite + count
+            return stepped(carry.state, mean, *numbers, optimizer=optimizer), carry.finite + count
 
     def body(k: Array, carry: Carry) -> Carry:
         found, valid = _only_if(k > 0, lambda: factors(k, carry), lambda: _zeros(lambda: factors(k, carry)))
         sums = _only_if(k > 0, lambda: added(k, carry, found, valid), lambda: carry.sums)
         now = carry.state, carry.finite
-        state, finite = _where(plan.ends[k], lambda: made(k, carry.state, sums, carry.finite), now, exchanged=way is not None)
+        state, finite = _where(plan.ends[k], lambda: made(k, carry, sums), now, exchanged=way is not None)
         # Stored before it is used: all microbatches of the next step must see the same weights, whatever a compiler fuses.
         state = jax.lax.optimization_barrier(state)
         following = _only_if(k < plan.count, lambda: gradients(state.params, k), lambda: carry.gradients)
