@@ -141,6 +141,14 @@ def test_cost_of_a_sampled_step(order: float) -> None:
     assert budget(order=order, epsilon=50.0).cost(poisson(20, 0.8)) == pytest.approx(math.log(max(moments)) / (order - 1), rel=1e-5)
 
 
+@pytest.mark.parametrize("order", [64.0, 70.5, 120.0])
+def test_random_allocation_costs_no_more_than_poisson_batches_at_high_orders(order: float) -> None:
+    """Small budgets have high orders: there each batch alone has moments that are larger than any number."""
+    run = dp.Run(n=10_000, sampling=dp.RandomAllocation(1), steps=300_000, noise_multiplier=3.0)
+    one = dp.Filter(n=10_000, epsilon=1.0, delta=1e-6, order=order)
+    assert 0.98 * one.cost(run.replace(sampling=dp.Poisson(1))) < one.cost(run) < one.cost(run.replace(sampling=dp.Poisson(1)))
+
+
 def test_divergence_of_every_notion() -> None:
     order, mu = 4.0, 0.7
     gaussian = order * mu**2 / 2

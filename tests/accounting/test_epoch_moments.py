@@ -74,6 +74,31 @@ def test_whole_moments_are_those_of_sums(parts: Any, batches: int) -> None:
     assert 0 <= fewer <= small_moments(parts, batches, np.array([-2.5]))[0] + 1e-12
 
 
+@pytest.mark.parametrize(
+    ("parts", "batches", "most"), [(((0.3, 9_000),), 9_500, 100), (((0.1, 40), (0.5, 60)), 100, 300), (((2.2, 6),), 7, 512)]
+)
+def test_high_whole_moments_are_bounded_closely(parts: Any, batches: int, most: int) -> None:
+    """Those of one batch may be larger than any number, and those of few batches smaller."""
+    found = whole_moments(parts, batches, most)
+    size = len(found)
+    assert size == most + 1 or size > 200
+    orders = [k for k in (0, 1, 2, 9, 64, 99, size - 1) if k < size]
+
+    def times(one: list[Any], other: list[Any]) -> list[Any]:
+        return [mp.fdot(one[: k + 1], other[k::-1]) for k in range(size)]
+
+    with mp.workdps(30):
+        total = [mp.mpf(batches - sum(count for _, count in parts)) ** k / mp.factorial(k) for k in range(size)]
+        for mu, count in parts:
+            one = [mp.exp(mp.mpf(mu) ** 2 * k * (k - 1) / 2) / mp.factorial(k) for k in range(size)]
+            for bit in range(count.bit_length()):
+                total = times(total, one) if count >> bit & 1 else total
+                one = times(one, one)
+        truth = [float(mp.log(total[k] * mp.factorial(k) / mp.mpf(batches) ** k)) for k in orders]
+    for k, true in zip(orders, truth, strict=True):
+        assert true <= found[k] <= true + 1e-6 * max(1.0, k / 100)
+
+
 def random_epoch(random: np.random.Generator) -> tuple[Any, int]:
     used = int(2 ** random.uniform(0, 9))
     first = int(random.integers(1, used + 1))

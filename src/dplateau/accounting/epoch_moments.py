@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma
+from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma, xlogy
 
 from dplateau.accounting.fourier_sums import repeated
 from dplateau.accounting.gaussian import ULP, Array
@@ -45,27 +45,32 @@ _LONG, _CELLS, _SHARES = 300, 12_000, (1.0, 0.6, 0.3, 0.0)
 """Of a longer grid, or one with more cells, the highest order may be lower, by these shares."""
 _LONGEST, _MOST = 1300, 1.2e7
 """Longest grid, and most multiplications, about."""
-_POWERS, _LARGE = 64, 300.0
-"""Most whole powers of S whose means are computed, and the log of a mean that is too large for it."""
+_POWERS, _LARGE = 64, 1e5
+"""Most whole powers of S whose means are computed, unless more are asked for, and the log of a mean that is too large for it."""
 _DEEP: Final = 2.0 ** np.arange(0, 9)
 """Powers below the least one that say how rare small values of S are."""
 
 
 @lru_cache(maxsize=64)
-def whole_moments(parts: Parts, batches: int) -> Array:
-    """``log E S^t``, rounded up, for t = 0, 1, 2, ... as far as they do not overflow."""
-    most = int(min(_POWERS, 1 + math.sqrt(2 * _LARGE) / max(mu for mu, _ in parts)))
-    t = np.arange(most + 1.0)
-    choose: Array = np.array([[math.comb(k, i) for i in range(most + 1)] for k in range(most + 1)], dtype=float)
+def whole_moments(parts: Parts, batches: int, most: int = _POWERS) -> Array:
+    """``log E S^t``, rounded up, for t = 0, 1, ..., most; for fewer where the means of one batch are very large."""
+    most = int(min(most, 1 + math.sqrt(2 * _LARGE) / max(mu for mu, _ in parts)))
+    t, size = np.arange(most + 1.0), np.zeros(most + 1)
+    factorial, earlier = gammaln(t + 1), np.subtract.outer(np.arange(most + 1), np.arange(most + 1))
 
     def plus(one: Array, other: Array) -> Array:
-        """The moments of a sum of two independent variables: nothing is subtracted."""
-        return np.array([(choose[k, : k + 1] * one[: k + 1] * other[k::-1]).sum() for k in range(most + 1)])
+        """The logs of the moments of a sum of two independent variables, each divided by t!."""
+        # What a log is rounded by is a share of it: the largest one counts.
+        np.maximum(size, np.abs(np.where(np.isfinite(other), other, 0.0)), out=size)
+        term = np.where(earlier >= 0, one + other[earlier], -math.inf)
+        top = term.max(axis=1)
+        return top + np.log(np.exp(term - top[:, None]).sum(axis=1))
 
-    total = (1 - sum(count for _, count in parts) / batches) ** t
+    total = xlogy(t, 1 - sum(count for _, count in parts) / batches) - factorial
     for mu, count in parts:
-        total = plus(total, repeated(np.exp(t * (t - 1) * mu**2 / 2 - t * math.log(batches)), count, plus))
-    return np.log(total) + 8 * ULP * (batches + 64) * (most + 4)
+        total = plus(total, repeated(t * (t - 1) * mu**2 / 2 - t * math.log(batches) - factorial, count, plus))
+    rounding = np.maximum.accumulate(np.maximum(size, np.abs(total))) + factorial + t + 8
+    return total + factorial + 8 * ULP * (batches + 64) * rounding
 
 
 def small_moments(parts: Parts, batches: int, power: Array, less: int = 0) -> Array:
