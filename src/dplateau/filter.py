@@ -20,7 +20,7 @@ from dplateau.spec.schedule import integer, real
 NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
-_SHARE: Final = 1e-6
+SHARE: Final = 1e-6
 """The delta at which the bounds of candidates are compared."""
 
 
@@ -172,14 +172,18 @@ def cost_of(run: Run | Runs, order: float | None) -> float:
         A Renyi divergence or a squared mu; infinite where no bound has one.
     """
     if isinstance(run, Run):
-        found = [analysis.guarantee(run) for analysis in leading_analyses() if analysis.why_not(run) is None]
-        return min((_read(one, order) for one in found), default=math.inf)
-    if isinstance(run, Selection) and isinstance(best := best_of_candidates(run, leading_analyses(), _SHARE), Bound):
+        return min(costs_of(run, order).values(), default=math.inf)
+    if isinstance(run, Selection) and isinstance(best := best_of_candidates(run, leading_analyses(), SHARE), Bound):
         return min(_read(best.guarantee, order), cost_of(Runs(run.runs), order))
     # A sum of the larger directions may exceed the larger of the sums by direction, which one composition has.
     each = math.fsum(cost_of(one, order) for one in run.runs) * (1 + ROOM)
     bounds = [bound for analysis in leading_analyses() if isinstance(bound := composed(analysis, run), Bound)]
     return min([each, *(_read(bound.guarantee, order) for bound in bounds)])
+
+
+def costs_of(run: Run, order: float | None) -> dict[str, float]:
+    """The bounds that cover a run, by their names, and what each says it costs."""
+    return {one.name: _read(one.guarantee(run), order) for one in leading_analyses() if one.why_not(run) is None}
 
 
 def no_cost(run: Run | Runs, order: float | None) -> str:

@@ -53,6 +53,29 @@ def test_long_names_hide_nothing(dplateau, ledger):
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_verify_prove(dplateau, ledger, monkeypatch):
+    pytest.importorskip("flint")
+    ledger.account("patients", who="north").reserve(RUN)
+    code, out, err = dplateau("ledger", "verify", "--prove")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1] == "every cost and budget is proved a second time, in ball arithmetic"
+    assert json.loads(dplateau("ledger", "verify", "--prove", "--json")[1])["unproved"] == []
+    assert "unproved" not in json.loads(dplateau("ledger", "verify", "--json")[1])
+    monkeypatch.setattr(dp.Ledger, "unproved", lambda self: [f"entry {k} was not." for k in range(30)])
+    code, out, _ = dplateau("ledger", "verify", "--prove")
+    assert code == 2
+    assert out.splitlines()[1] == "not everything was proved a second time"
+    assert "entry 3 was not." in out
+    assert " more" in out
+
+
+def test_a_head_is_one_word(dplateau, ledger):
+    """Whoever keeps it copies it: it is not cut off, however many entries there are."""
+    for _ in range(9):
+        ledger.account("patients").reserve(RUN.replace(noise_multiplier=500.0))
+    assert f"10:{ledger.head().digest}" in dplateau("ledger", "verify")[1].split()
+
+
 def test_verify(dplateau, ledger):
     code, out, err = dplateau("ledger", "verify")
     assert (code, err) == (0, "")

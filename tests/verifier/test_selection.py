@@ -162,12 +162,12 @@ def test_one_candidate_costs_what_it_costs() -> None:
         assert found == pytest.approx(8 * 100 / 40**2 / 2 + math.log1p(-1 / 8) - math.log(8e-6) / 7, rel=1e-12)
 
 
-ALLOCATED = SCORE.replace(sampling=dp.RandomAllocation(60), steps=200, noise_multiplier=4.0)
+ALLOCATED = SCORE.replace(sampling=dp.RandomAllocation(60), steps=600, noise_multiplier=3.0)
 
 
 def test_candidates_with_random_allocation_have_divergences() -> None:
     """From moments of their epochs: no more than the accountant says, and nearly so much."""
-    selection = dp.Selection([ALLOCATED, ALLOCATED.replace(noise_multiplier=5.0)], 0.5)
+    selection = dp.Selection([ALLOCATED, ALLOCATED.replace(noise_multiplier=4.0)], 0.5)
     guarantee = best_of_candidates(selection, leading_analyses(), 1e-6).guarantee
     said, order = guarantee.epsilon(1e-6).upper, guarantee.order(1e-6)
     found = check_selection([[Part(one, EXACT)] for one in selection.candidates], 0.5, order, said, 1e-6)

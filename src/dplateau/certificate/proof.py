@@ -206,11 +206,16 @@ def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
     """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses."""
     from dplateau.verifier.selection import check_selection
 
-    leading, share = leading_analyses(), delta / len(selection.candidates)
-    found = best_of_candidates(selection, leading, delta)
+    found = best_of_candidates(selection, leading_analyses(), delta)
     if isinstance(found, NotApplicable):
         return Checked(Outcome.NOT_DECIDED, found.why_not)
     assert isinstance(found.guarantee, Selected)
+    return check_selection(candidates(selection, delta), selection.probability, found.guarantee.order(delta), epsilon, delta)
+
+
+def candidates(selection: Selection, delta: float) -> list[list[Part]]:
+    """The runs of each candidate, with the bounds that the accountant chooses at ``delta``, where there are any."""
+    leading, share = leading_analyses(), delta / len(selection.candidates)
 
     @cache
     def part(run: Run) -> Part:
@@ -218,8 +223,7 @@ def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
         assert chosen is not None
         return Part(run, chosen[0].name)
 
-    candidates = [[part(run) for run in runs_of(one)] for one in selection.candidates]
-    return check_selection(candidates, selection.probability, found.guarantee.order(delta), epsilon, delta)
+    return [[part(run) for run in runs_of(one)] for one in selection.candidates]
 
 
 def _part(run: Run, bound: str, delta: float) -> Part:

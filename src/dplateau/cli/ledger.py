@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dplateau.cli import options as o
+from dplateau.cli.output import busy, show_json
 from dplateau.cli.output import show as show_text
-from dplateau.cli.output import show_json
 from dplateau.cli.parser import Command, Commands
 from dplateau.spec.errors import InputError
 from dplateau.spec.names import UNITS
@@ -100,6 +100,7 @@ def verify(
     head: Annotated[str | None, o.option("The head that verify printed earlier.", PANEL, "--head", metavar="NUMBER:DIGEST")] = None,
     *,
     costs: Annotated[bool, o.flag("Account for every run again.", PANEL, "--costs")] = False,
+    prove: Annotated[bool, o.flag("Prove every cost and budget a second time, in ball arithmetic.", PANEL, "--prove")] = False,
     url: Url = DEFAULT,
     json: o.Json = False,
 ) -> int:
@@ -108,19 +109,24 @@ def verify(
     Exit status 1 if there are any. It prints the head, which is the number and
     digest of the last entry: keep it elsewhere, and give it as --head the next
     time. Without it, nobody can tell whether the end was cut off or everything
-    was rewritten.
+    was rewritten. With --prove, exit status 2 if something was not proved; this
+    needs python-flint, from the extra verify.
     """
     from dplateau.report.ledger import verified_text
 
     found = _ledger(url)
     known = None if head is None else _head(head)
     last = found.head()  # before the entries: then it is one of them
-    problems = found.verify(known, costs=costs)
+    problems, unproved = found.verify(known, costs=costs), None
+    if prove and not problems:
+        with busy("proving the costs"):
+            unproved = found.unproved()
     if json:
-        show_json({"agrees": not problems, "head": f"{last.number}:{last.digest}", "problems": problems})
+        more = {} if unproved is None else {"unproved": unproved}
+        show_json({"agrees": not problems, "head": f"{last.number}:{last.digest}", "problems": problems, **more})
     else:
-        show_text(verified_text(problems, last, known))
-    return 1 if problems else 0
+        show_text(verified_text(problems, last, known, unproved))
+    return 1 if problems else 2 if unproved else 0
 
 
 @ledger.command(cls=Command)

@@ -11,6 +11,7 @@ from dplateau.ledger.account import Account, State, state_of
 from dplateau.ledger.charge import Charge, charges
 from dplateau.ledger.database import connected, normal, shown, upgrade
 from dplateau.ledger.entry import Entry, Head
+from dplateau.ledger.proof import unproved
 from dplateau.ledger.verify import problems
 from dplateau.ledger.words import line, purpose_line, user
 from dplateau.spec import InputError
@@ -224,6 +225,24 @@ class Ledger:
         known = None if head is None else _checked(head)
         with connected(self.url) as connection:
             return problems(book.read(connection), known, costs=costs)
+
+    def unproved(self) -> list[str]:
+        """What a second accountant does not confirm, in sentences; empty where every cost and every budget is proved.
+
+        It computes in ball arithmetic, from the exact numbers of the runs, and shares no numerical code with the accountant that
+        reserved. With ``verify``, which looks at the sums, that proves what the ledger promises: whatever was reserved, its epsilon
+        and delta hold. Equal runs are looked at once; most take a second or less, random allocation more.
+
+        Raises
+        ------
+        InputError
+            The ledger cannot be used (``LedgerError``).
+        ModuleNotFoundError
+            python-flint is not installed: ``dplateau[verify]``.
+        """
+        with connected(self.url) as connection:
+            entries = list(book.read(connection))
+        return list(unproved(entries))
 
 
 def _checked(head: object) -> Head:

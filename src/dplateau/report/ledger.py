@@ -48,16 +48,24 @@ def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     return Group(Text(state.name, "bold"), left, "", facts(*rows), "", table, *more)
 
 
-def verified_text(problems: Sequence[str], last: Head, known: Head | None) -> RenderableType:
-    """What ``dplateau ledger verify`` shows."""
+def verified_text(problems: Sequence[str], last: Head, known: Head | None, unproved: Sequence[str] | None = None) -> RenderableType:
+    """What ``dplateau ledger verify`` shows; ``unproved`` is None where nobody asked for a proof."""
     if problems:
-        shown = [Padding(one, (0, 0, 0, 2)) for one in problems[:SHOWN]]
-        more = [f"  and {len(problems) - SHOWN:,} more"] if len(problems) > SHOWN else []
-        return Group(Text("the ledger is NOT what was written", "bold red"), "", *shown, *more)
-    first = f"all {last.number:,} entries follow from each other, and their sums are right"
+        return Group(Text("the ledger is NOT what was written", "bold red"), "", *_shown(problems))
+    first = Text(f"all {last.number:,} entries follow from each other, and their sums are right", "bold green")
     against = "no head was given: entries that were cut off at the end are not found" if known is None else f"entry {known.number}"
-    rows = facts(("head", f"{last.number}:{last.digest}"), ("checked with", against))
-    return Group(Text(first, "bold green"), "", rows)
+    rows = facts(("head", f"{last.number}:{last.digest}"), ("against", against), least=7)  # A head has to fit into a line.
+    if unproved is None:
+        return Group(first, "", rows)
+    if unproved:
+        return Group(first, Text("not everything was proved a second time", "bold yellow"), "", *_shown(unproved), "", rows)
+    return Group(first, Text("every cost and budget is proved a second time, in ball arithmetic", "bold green"), "", rows)
+
+
+def _shown(sentences: Sequence[str]) -> list[RenderableType]:
+    """The first of them."""
+    more = [f"  and {len(sentences) - SHOWN:,} more"] if len(sentences) > SHOWN else []
+    return [*(Padding(one, (0, 0, 0, 2)) for one in sentences[:SHOWN]), *more]
 
 
 def _parts(state: State) -> Iterator[tuple[str, RenderableType]]:

@@ -14,22 +14,21 @@ the expression has a derivative with the sign of a linear function that rises, s
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from flint import arb
 
-from dplateau.verifier.balls import exact, largest, precision
+from dplateau.verifier.balls import exact
 from dplateau.verifier.check import Whole, together
-from dplateau.verifier.epoch import Epoch
-from dplateau.verifier.laws import Sampled
-from dplateau.verifier.outcome import Checked, Outcome, Part, failed
-from dplateau.verifier.quadrature import nodes
-from dplateau.verifier.statement import Composition, Law, Mixture, Statement
+from dplateau.verifier.divergence import SURELY, converted, decided, less_one, log_moment
+from dplateau.verifier.outcome import Checked, Part
+from dplateau.verifier.quadrature import TooHardError
+from dplateau.verifier.statement import Statement
 
 _COIN: Final = 2.0**-52
 """A coin that is tossed has its probability up to this."""
@@ -39,43 +38,19 @@ _FIRST: Final = (1.0, 0.5, 0.25, 0.125, 0.0, -0.125, -0.25, -0.5, -1.0)
 """Lines that are always drawn."""
 _ROUNDS, _CLOSE = 32, 1e-5
 """So often at most two more are drawn, around the piece that is worst, until its neighbour is so close."""
+_OTHER: Final = "another order may give less"
 _NEAR, _DELTA, _POINTS = 1 / 8, 1e-4, 2**13
 """Deltas are computed from this epsilon, as well as is needed for this delta; points of a lattice, if need be."""
-_ERROR: Final = exact(1e-30)
-
-
-def _moment(law: Law, c: arb) -> arb:
-    """M(c) of one step, or of one epoch."""
-    assert isinstance(law, Sampled | Epoch)
-    return law.moment(c) if isinstance(law, Epoch) else nodes(law, c, exact(0), _ERROR).moment(c)
 
 
 class _Candidate:
     """One candidate at one order 1 + c: moments of its loss, and lines below its trade-off function."""
 
     def __init__(self, said: Statement, c: arb) -> None:
-        self.laws = {law for mixture in said.directions for _, one in mixture for law, _ in one.parts}
-        if not said.slack.is_zero():
-            raise ValueError("a bound of a candidate leaves something to chance: it has no Renyi divergence")
-        if not all(isinstance(law, Sampled | Epoch) for law in self.laws):
-            raise ValueError("a record replaced under random allocation has no finite Renyi divergence")
         self.said, self.c, self._lines = said, c, {-math.inf: (exact(0), exact(0))}
-        self.own, self.further = self._log_moment(c), self._log_moment(2 * c)
-
-    def _log_moment(self, c: arb) -> arb:
-        """``log M(c)``, the larger one of both directions."""
-        known: dict[Law, arb] = {law: _moment(law, c) for law in self.laws}
-
-        def moment(one: Composition) -> arb:
-            found = (c * (c + 1) / 2 * one.square).exp()
-            for law, count in one.parts:
-                found *= known[law] ** count
-            return found
-
-        def mean(mixture: Mixture) -> arb:  # What the weights leave has loss 0.
-            return 1 + sum((weight * (moment(one) - 1) for weight, one in mixture), exact(0))
-
-        return largest(*map(mean, self.said.directions)).log()
+        self.own, self.further = log_moment(said, c), arb.pos_inf()
+        with suppress(TooHardError):  # Then it bounds nothing.
+            self.further = log_moment(said, 2 * c)
 
     @cached_property
     def _first(self) -> float:
@@ -128,20 +103,17 @@ class _Candidate:
         return found
 
 
-def _epsilon(candidates: Counter[tuple[Part, ...]], probability: float, order: float, delta: float) -> arb:
-    """The epsilon at delta that the divergence gives (``docs/proofs/renyi-composition.md``)."""
-    if not order > 1:
-        raise ValueError(f"the order is {order:g}: it must be above 1")
-    a, coin = exact(order), exact(_COIN if probability < 1 else 0.0) * arb(0, 1)
-    p, c, count = exact(probability) + coin, a - 1, candidates.total()
+def _divergence(candidates: Counter[tuple[Part, ...]], probability: float, order: float, delta: float) -> arb:
+    """The divergence of the theorem; ``delta`` is shared by what the candidates' bounds leave to chance."""
+    coin = exact(_COIN if probability < 1 else 0.0) * arb(0, 1)
+    p, c, count = exact(probability) + coin, less_one(order), candidates.total()
     ranked, told = exact(0), exact(0)
     for parts, times in candidates.items():
         one = _Candidate(together(parts, delta / count), c)
         rank = one.log_rank(p)
         ranked += times * rank
         told += times * (one.own - rank).exp()
-    divergence = ((p * told / (1 - (1 - p) ** count)).log() + ranked) / c
-    return divergence + (1 - 1 / a).log() - (a * exact(delta)).log() / c
+    return ((p * told / (1 - (1 - p) ** count)).log() + ranked) / c
 
 
 def check_selection(
@@ -158,16 +130,11 @@ def check_selection(
     epsilon, delta : float
         The claim, as exact numbers.
     """
-    start, why, upper = time.perf_counter(), "another order may give less", math.inf
-    with precision():
-        try:
-            ball = _epsilon(Counter(tuple(parts) for parts in candidates), probability, order, delta).max(exact(0))
-            verified, upper = ball <= exact(epsilon), math.nextafter(float(ball.upper()), math.inf)
-        except ValueError as error:
-            verified, why = False, str(error)
-        except (ArithmeticError, MemoryError) as error:
-            verified, why = False, failed(error)
-    seconds = time.perf_counter() - start
-    if verified:
-        return Checked(Outcome.VERIFIED, None, 0.0, min(upper, epsilon), seconds)
-    return Checked(Outcome.NOT_DECIDED, why, 0.0, upper, seconds)
+    counted = Counter(tuple(parts) for parts in candidates)
+    return decided(lambda: converted(_divergence(counted, probability, order, delta), order, delta), epsilon, _OTHER)
+
+
+def check_selection_cost(candidates: Sequence[Sequence[Part]], probability: float, order: float, cost: float) -> Checked:
+    """Whether telling the best of several candidates has a Renyi divergence of at most ``cost``."""
+    counted = Counter(tuple(parts) for parts in candidates)
+    return decided(lambda: _divergence(counted, probability, order, SURELY), cost, _OTHER)
