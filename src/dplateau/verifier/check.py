@@ -31,8 +31,8 @@ _MOST, _IN_ALL = 2**19, 2**20
 """Most points of one law, and of all laws of a composition."""
 _ERRS: Final = 1.3
 """The error is at most so many times what such an extrapolation says."""
-_ROOM, _LEAST = 1.2, 1.5
-"""So many times what seems to be needed is tried, and so many times the last number at least."""
+_ROOM, _MORE = 1.2, 4.0
+"""So many times what seems to be needed is tried, and at most so many times the last number."""
 Profile: TypeAlias = Callable[[arb], arb]
 
 
@@ -199,7 +199,9 @@ def _points(tried: dict[int, float], delta: float, most: int) -> int | None:
     # Where points are too few yet the error may fall like their number alone.
     hopeless = many > _FIRST[1] and fine - _ERRS * (coarse - fine) / (many / few - 1) > delta
     share = math.sqrt(error / room) if room > 0 and 0 < error < math.inf else math.inf
-    return None if many >= most or hopeless else min(math.ceil(many * min(max(_ROOM * share, _LEAST), _FIRST[1] / _FIRST[0])), most)
+    # Where points are doubled the old ones stay, so delta falls; among others a kink may lie less well.
+    doublings = min(max(math.ceil(math.log2(min(_ROOM * share, _MORE))), 1), int(math.log2(most / many)))
+    return None if hopeless or doublings < 1 else many << doublings
 
 
 def _least(whole: Whole, claimed: arb, target: arb) -> tuple[float, float]:
