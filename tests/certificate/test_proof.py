@@ -127,11 +127,83 @@ def test_what_is_kept_beside_a_certificate(tmp_path):
     assert read_proof(path, content + b" ") is None  # of another certificate
 
 
+def lowered(value):
+    """One unit of the eighth digit less, which is the last one of a certificate."""
+    return float(f"{value * (1 - 1e-7):.8g}")
+
+
+def test_every_epsilon_of_a_certificate():
+    certificate = certificate_of()
+    proof = prove(certificate, every=True)
+    assert (proof.outcome, proof.worst) == ("verified", "verified")
+    of_curve, of_bounds = proof.others[:9], proof.others[9:]
+    said = {delta: epsilon.upper for delta, epsilon in certificate.curve if delta != certificate.delta}
+    assert {one.delta: one.epsilon for one in of_curve} == said
+    assert {one.bound for one in of_bounds} >= {"renyi-composition", "moments-accountant", "zcdp"}
+    assert all(one.delta == certificate.delta for one in of_bounds)
+    assert {one.outcome for one in proof.others} == {"verified"}
+    assert prove(certificate).others == ()
+    with pytest.raises(InputError, match="every is for certificates"):
+        prove(RUN, 1.0, 1e-6, every=True)
+
+
+def test_a_lower_point_of_the_curve_is_refuted():
+    certificate = certificate_of(DRAWN)
+    delta, epsilon = certificate.curve[6]
+    assert delta < certificate.delta
+    curve = list(certificate.curve)
+    curve[6] = delta, replace(epsilon, upper=lowered(epsilon.upper))
+    # The bounds beside it are left out here: each takes a second.
+    forged = replace(certificate, curve=tuple(curve[5:8]), bounds=())
+    proof = prove(forged, every=True)
+    assert (proof.outcome, proof.worst) == ("verified", "refuted")
+    assert [one.outcome for one in proof.others] == ["verified", "refuted", "verified"]
+
+
+def test_another_bound_that_says_too_little_is_refuted():
+    certificate = certificate_of()
+    bounds = [
+        replace(row, epsilon=replace(row.epsilon, upper=certificate.epsilon / 2)) if row.name == "zcdp" else row
+        for row in certificate.bounds
+    ]
+    found = {one.bound: one.outcome for one in prove(replace(certificate, bounds=tuple(bounds)), every=True).others}
+    assert found["zcdp"] == "refuted"
+    assert found["renyi-composition"] == "verified"
+
+
+def test_mu_is_claimed_too():
+    certificate = certificate_of()
+    assert certificate.mu == pytest.approx(0.25)
+    proof = prove(replace(certificate, mu=lowered(certificate.mu)))
+    assert (proof.outcome, proof.why) == ("not decided", "mu = 0.25 was not proved: another bound may give less")
+    assert prove(replace(certificate_of(DRAWN), mu=5.0)).why == "mu = 5 was not proved: the bound is not a GDP bound"
+
+
+def test_other_epsilons_are_kept_beside_a_certificate(tmp_path):
+    path = tmp_path / "certificate.json"
+    certificate = certificate_of()
+    certificate.write(path)
+    proof = prove(certificate, every=True)
+    proof_path(path).write_text(proof.to_json(path.read_bytes()))
+    assert read_proof(path, path.read_bytes()) == proof
+    page = certificate_page(certificate, proof=proof, recorded=True)
+    assert f"and {len(proof.others)} of {len(proof.others)} other epsilons" in page
+    data = json.loads(proof_path(path).read_text())
+    data["others"][0] |= {"others": data["others"][1:2]}
+    proof_path(path).write_text(json.dumps(data))
+    with pytest.raises(InputError, match="unknown keys"):
+        read_proof(path, path.read_bytes())
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"kind": "something"},
         {"format": 2},
+        {"format": 3},
+        {"others": []},
+        {"format": 2, "others": {}},
+        {"format": 2, "others": [{"outcome": "verified"}]},
         {"outcome": "true"},
         {"versions": []},
         {"digits": "many"},

@@ -68,6 +68,31 @@ def test_it_is_kept_and_the_page_finds_it(dplateau, file):
     assert "Proved a second time" not in file.with_suffix(".html").read_text(encoding="utf-8")
 
 
+def test_all_epsilons_of_a_certificate(dplateau, file, run):
+    code, out, err = dplateau("verify", file, "--all", "--save")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].endswith(" s")
+    assert " other epsilons are verified" in out.splitlines()[1]
+    kept = json.loads((file.parent / "certificate.proof.json").read_text())
+    assert (kept["format"], {one["outcome"] for one in kept["others"]}) == (2, {"verified"})
+    found = json.loads(dplateau("verify", file, "--all", "--json")[1])
+    assert len(found["others"]) == len(kept["others"])
+    assert "--all are for certificates" in dplateau("verify", "--run", run, "--epsilon", 2, "--delta", 1e-6, "--all")[2]
+
+
+def test_other_epsilons_that_are_not_verified_are_told(dplateau, file, monkeypatch):
+    proof = prove(read_certificate(file), every=True)
+    one, two = proof.others[:2]
+    wrong = replace(one, outcome="refuted"), replace(two, outcome="not decided", why="of a reason")
+    for others, code in ((wrong, 1), (wrong[1:], 2)):
+        monkeypatch.setattr("dplateau.certificate.prove", lambda *_, found=others, **__: replace(proof, others=found))
+        done, out, _ = dplateau("verify", file, "--all")
+        assert done == code
+        assert f"0 of {len(others)} other epsilons are verified" in out
+        assert "not decided: epsilon 0.7733" in out
+        assert out.count("refuted: epsilon") == (code == 1)
+
+
 def test_a_void_certificate_is_not_verified(dplateau, tmp_path):
     """Its number may be right; but its noise can be computed by anybody."""
     write(tmp_path / "certificate.json", RUN, generator=Generator("AES-256-CTR", "fixed-seed"))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,11 +24,11 @@ from dplateau.analyses.composed import NAME as COMPOSED
 from dplateau.analyses.private_selection import NAME as SELECTION
 from dplateau.analyses.private_selection import best_of_candidates, covering
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.parts import keys, text_of
+from dplateau.certificate.parts import keys, list_of, text_of
 from dplateau.certificate.signature import TIME
 from dplateau.certificate.strict_json import strict_json
 from dplateau.files import read_small
-from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection, UncertifiedError
+from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
@@ -33,8 +36,10 @@ from dplateau.verifier.outcome import Checked, Outcome, Part
 
 KIND: Final = "dplateau proof"
 FORMAT: Final = 1
-LARGEST: Final = 8192
-"""Bytes of a file with a proof; one has some 600."""
+WITH_OTHERS: Final = 2
+"""The format of a file about a certificate's other epsilons, too."""
+LARGEST: Final = 65_536
+"""Bytes of a file with proofs; one has some 600."""
 _BY_NAME: Final = {analysis.name: analysis for analysis in ANALYSES}
 
 
@@ -63,6 +68,8 @@ class Proof:
         The time by this machine's clock, in UTC.
     versions : tuple of (str, str)
         Software, and its version.
+    others : tuple of Proof
+        What it says of a certificate's other epsilons, where somebody asked: of the curve, then of the other bounds.
     """
 
     outcome: str
@@ -76,19 +83,28 @@ class Proof:
     seconds: float
     proved_at: str
     versions: tuple[tuple[str, str], ...]
+    others: tuple[Proof, ...] = ()
 
     @property
     def verified(self) -> bool:
         """Whether the claim is proved."""
         return self.outcome == Outcome.VERIFIED
 
+    @property
+    def worst(self) -> str:
+        """The outcome of all that was asked."""
+        outcomes = {self.outcome, *(one.outcome for one in self.others)}
+        return next(one.value for one in (Outcome.REFUTED, Outcome.NOT_DECIDED, Outcome.VERIFIED) if one in outcomes)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**vars(self), "versions": dict(self.versions)}
+        data = {**vars(self), "versions": dict(self.versions), "others": [one.to_dict() for one in self.others]}
+        return data if self.others else {name: value for name, value in data.items() if name != "others"}
 
     def to_json(self, content: bytes) -> str:
         """The text of a file that says so of a certificate with these bytes."""
-        data = {"kind": KIND, "format": FORMAT, "certificate_sha256": hashlib.sha256(content).hexdigest(), **self.to_dict()}
+        number = WITH_OTHERS if self.others else FORMAT
+        data = {"kind": KIND, "format": number, "certificate_sha256": hashlib.sha256(content).hexdigest(), **self.to_dict()}
         return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
@@ -109,15 +125,19 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     if not path.exists():
         return None
     data = strict_json(read_small(path, "a proof", LARGEST)[0].decode("utf-8", "replace"))
-    data = keys("the proof", data, {"kind", "format", "certificate_sha256", *Proof.__dataclass_fields__})
-    if (
-        (data["kind"], data["format"]) != (KIND, FORMAT)
-        or data["outcome"] not in list(Outcome)
-        or not isinstance(data["versions"], dict)
-    ):
-        raise InputError(f"{path} is not a {KIND} of format {FORMAT}: remove it, or verify the certificate again.")
-    if data["certificate_sha256"] != hashlib.sha256(content).hexdigest():
-        return None
+    if not isinstance(data, dict) or (data.get("kind"), data.get("format")) not in ((KIND, FORMAT), (KIND, WITH_OTHERS)):
+        raise InputError(f"{path} is not a {KIND}: remove it, or verify the certificate again.")
+    others = list_of("others", data.pop("others", None)) if data["format"] == WITH_OTHERS else []
+    about, _, _ = (data.pop(name, None) for name in ("certificate_sha256", "kind", "format"))
+    found = replace(_proof(data), others=tuple(map(_proof, others)))
+    return found if about == hashlib.sha256(content).hexdigest() else None
+
+
+def _proof(data: Any) -> Proof:
+    """The proof that ``to_dict`` wrote, without others."""
+    data = keys("the proof", data, Proof.__dataclass_fields__.keys() - {"others"})
+    if data["outcome"] not in list(Outcome) or not isinstance(data["versions"], dict):
+        raise InputError("the proof has no outcome, or no versions: verify the certificate again.")
 
     def number(name: str) -> float | None:
         return None if data[name] is None else real(name, data[name], inclusive=True)
@@ -138,7 +158,9 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     )
 
 
-def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta: float | None = None) -> Proof:
+def prove(
+    claimed: Certificate | Run | Runs, epsilon: float | None = None, delta: float | None = None, *, every: bool = False
+) -> Proof:
     """Prove again that a certificate's bound gives its epsilon at its delta, or that a run has a given one.
 
     Everything that counts is computed in ball arithmetic (Arb) from the run's numbers as they are written, with a bound on every
@@ -147,9 +169,11 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     Parameters
     ----------
     claimed : Certificate, Run or Runs
-        What is claimed. Whether the run is what really happened cannot be computed.
+        What is claimed; a certificate with a mu claims that, too. Whether the run is what really happened cannot be computed.
     epsilon, delta : float, optional
         The claim about a run; a certificate states its own.
+    every : bool, default False
+        Of a certificate: prove the epsilon at each delta of its curve, and that of each other proved bound, too.
 
     Raises
     ------
@@ -162,31 +186,72 @@ def prove(claimed: Certificate | Run | Runs, epsilon: float | None = None, delta
     ModuleNotFoundError
         python-flint is not installed: ``dplateau[verify]``.
     """
-    with explained():
-        from dplateau.verifier.check import check
     if isinstance(claimed, Certificate):
         if epsilon is not None or delta is not None:
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
         if claimed.run.digest != claimed.run_digest:
             raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
-        run, epsilon, delta, bound = claimed.run, claimed.epsilon, claimed.delta, claimed.bound
-    else:
-        if epsilon is None or delta is None:
-            raise InputError("a run states no claim: give epsilon and delta.")
-        run, epsilon, delta = claimed, real("epsilon", epsilon, inclusive=True), real("delta", delta)
-        if delta >= 1:
-            raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / run.n:.3g}.")
-        best = account(run, delta).best
-        if best is None:
-            raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
-        bound = best.name
+        found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, claimed.mu)
+        return replace(found, others=tuple(_others(claimed, found))) if every else found
+    if epsilon is None or delta is None:
+        raise InputError("a run states no claim: give epsilon and delta.")
+    if every:
+        raise InputError("a run has no other epsilons: every is for certificates.")
+    epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta)
+    if delta >= 1:
+        raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / claimed.n:.3g}.")
+    return _proved(claimed, _best(claimed, delta), epsilon, delta)
+
+
+def _best(run: Run | Runs, delta: float) -> str:
+    """The bound that is least."""
+    best = account(run, delta).best
+    if best is None:
+        raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
+    return best.name
+
+
+def _others(certificate: Certificate, claim: Proof) -> Iterator[Proof]:
+    """The other epsilons, of the curve and of the bounds. One that is no smaller than what was proved already is proved, too."""
+    known = {(_leading(claim.bound), claim.delta): claim}
+    for bound, epsilon, delta in _other_claims(certificate):
+        key = _leading(bound), delta
+        if key in known and known[key].verified and known[key].epsilon <= epsilon:
+            yield replace(known[key], bound=bound, epsilon=epsilon, seconds=0.0)
+        else:
+            known[key] = _proved(certificate.run, bound, epsilon, delta)
+            yield known[key]
+
+
+def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]]:
+    """Bounds with what they are said to give: an epsilon at a delta."""
+    for delta, epsilon in certificate.curve:
+        if delta != certificate.delta and epsilon.upper < math.inf:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PrivacyWarning)
+                bound = _best(certificate.run, delta)
+            yield bound, epsilon.upper, delta
+    for row in certificate.bounds:
+        if row.status == "Proved" and row.name != certificate.bound and row.epsilon is not None:
+            yield row.name, row.epsilon.upper, certificate.delta
+
+
+def _proved(run: Run | Runs, bound: str, epsilon: float, delta: float, mu: float | None = None) -> Proof:
+    """One claim, and mu-GDP, if mu is given."""
+    with explained():
+        from dplateau.verifier.check import check
+        from dplateau.verifier.divergence import check_cost
     if isinstance(run, Selection) and bound == SELECTION:
         checked = _selected(run, epsilon, delta)
     elif bound not in {COMPOSED, *_BY_NAME}:
         checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation")
     else:
-        share = delta / len(runs_of(run))
-        checked = check([_part(one, bound, share) for one in runs_of(run)], epsilon, delta)
+        parts = [_part(one, bound, delta / len(runs_of(run))) for one in runs_of(run)]
+        checked = check(parts, epsilon, delta)
+        if mu is not None and checked.outcome is Outcome.VERIFIED:
+            of_mu = check_cost(parts, None, Fraction(mu) ** 2)
+            if of_mu.why is not None:
+                checked = replace(checked, outcome=Outcome.NOT_DECIDED, why=f"mu = {mu:g} was not proved: {of_mu.why}")
     return Proof(
         outcome=checked.outcome.value,
         why=checked.why,
@@ -226,14 +291,18 @@ def candidates(selection: Selection, delta: float) -> list[list[Part]]:
     return [[part(run) for run in runs_of(one)] for one in selection.candidates]
 
 
+def _leading(bound: str) -> str:
+    """The bound that dominates it, and that none dominates."""
+    analysis = _BY_NAME.get(bound)
+    return bound if analysis is None or analysis.dominated_by is None else _leading(analysis.dominated_by)
+
+
 def _part(run: Run, bound: str, delta: float) -> Part:
     """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one."""
     if bound == COMPOSED:
         fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
         analysis = min(fitting, key=lambda one: one.guarantee(run).upper(delta))
     else:
-        analysis = _BY_NAME[bound]
-    while analysis.dominated_by is not None:
-        analysis = _BY_NAME[analysis.dominated_by]
+        analysis = _BY_NAME[_leading(bound)]
     chosen = analysis.guarantee(run).chosen(delta)
     return Part(run, analysis.name, chosen.steps if isinstance(chosen, WithSlack) else None)

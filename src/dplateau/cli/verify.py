@@ -17,6 +17,10 @@ RunFiles = Annotated[
     list[Path] | None,
     o.path_option("A serialised run, in place of a certificate; several are composed.", o.RUN, "--run"),
 ]
+Every = Annotated[
+    bool,
+    o.flag("Prove the certificate's other epsilons, too: of its curve, and of its other proved bounds.", o.GUARANTEE, "--all"),
+]
 Save = Annotated[
     bool, o.flag("Store the result in certificate.proof.json beside the certificate, where report finds it.", o.RESULT, "--save")
 ]
@@ -28,6 +32,7 @@ def verify(
     run: RunFiles = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
+    every: Every = False,
     signed_by: o.SignedBy = None,
     save: Save = False,
     json: o.Json = False,
@@ -44,6 +49,8 @@ def verify(
 
     dplateau verify adult-model/certificate.json
 
+    dplateau verify adult-model/certificate.json --all
+
     dplateau verify --run run.json --epsilon 1.2 --delta 1e-6
     """
     from dplateau.certificate import proof_path, prove, read_signed
@@ -59,8 +66,8 @@ def verify(
     read, signed = None, UNSIGNED
     with busy("proving it again"):
         if certificate is None:
-            if signed_by or save:
-                raise InputError("--signed-by and --save are for certificates: leave them out.")
+            if signed_by or save or every:
+                raise InputError("--signed-by, --save and --all are for certificates: leave them out.")
             start = o.runs_in(run)[0]
             if not isinstance(start, Run | Runs):
                 raise InputError("a certificate is not a run: give it without --run.")
@@ -72,7 +79,7 @@ def verify(
                 check_file(proof_path(path))
             read, signed = read_signed(path)
             signed.check(path, named_keys(signed_by) if signed_by else None)
-            proof = prove(read, epsilon, delta)
+            proof = prove(read, epsilon, delta, every=every)
             if save:
                 write_file(proof_path(path), proof.to_json(content))
     certifies = read is None or (read.certifies and signed.matches)
@@ -80,4 +87,4 @@ def verify(
         show_json({**proof.to_dict(), "certifies": None if read is None else certifies and proof.verified})
     else:
         show(proof_text(proof, read, signed))
-    return STATUS[proof.outcome] if certifies else 1
+    return STATUS[proof.worst] if certifies else 1

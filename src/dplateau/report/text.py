@@ -230,7 +230,24 @@ def proof_text(proof: Proof, certificate: Certificate | None = None, signed: Sig
     )
     said = weakness(proof.epsilon)
     weak = [Padding(Text(said, "yellow"), (1, 0, 0, 0))] if said and proof.verified and not first else []
-    return Group(*first, proof_line(proof, good=not first), "", both, *weak)
+    return Group(*first, proof_line(proof, good=not first), *_others(proof), "", both, *weak)
+
+
+def _others(proof: Proof) -> list[RenderableType]:
+    """What was found of a certificate's other epsilons: how many are verified, and each that is not."""
+    if not proof.others:
+        return []
+    doubtful = [one for one in proof.others if not one.verified]
+    count = f"{len(proof.others) - len(doubtful)} of {len(proof.others)} other epsilons are verified"
+    head = Text.assemble((count, "bold yellow" if doubtful else ""), f", in {sum(one.seconds for one in proof.others):.1f} s")
+    rows = [
+        Padding(
+            f"{one.outcome}: epsilon {one.epsilon:.8g} at delta {one.delta:g}, {one.bound}" + f": {one.why}" * bool(one.why),
+            (0, 0, 0, 2),
+        )
+        for one in doubtful
+    ]
+    return [head, *rows]
 
 
 def _common(lower: float, upper: float) -> str:

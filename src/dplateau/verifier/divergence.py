@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Final
 
 from flint import arb
@@ -86,7 +87,7 @@ def converted(found: arb, order: float, delta: float) -> arb:
     return found + (c / a).log() - (a * exact(delta)).log() / c
 
 
-def decided(found: Callable[[], arb], claimed: float, why: str) -> Checked:
+def decided(found: Callable[[], arb], claimed: float | Fraction, why: str) -> Checked:
     """Whether what is ``found`` is at most what is claimed; ``why`` that is not refuted otherwise."""
     start, verified, upper = time.perf_counter(), False, math.inf
     with precision():
@@ -99,11 +100,11 @@ def decided(found: Callable[[], arb], claimed: float, why: str) -> Checked:
             why = failed(error)
     seconds = time.perf_counter() - start
     if verified:
-        return Checked(Outcome.VERIFIED, None, 0.0, min(upper, claimed), seconds)
+        return Checked(Outcome.VERIFIED, None, 0.0, min(upper, float(claimed)), seconds)
     return Checked(Outcome.NOT_DECIDED, why, 0.0, upper, seconds)
 
 
-def check_cost(parts: Sequence[Part], order: float | None, cost: float) -> Checked:
+def check_cost(parts: Sequence[Part], order: float | None, cost: float | Fraction) -> Checked:
     """Whether runs on the same records cost at most so much together: a divergence, or squared mu where there is no order."""
     return decided(lambda: squared_mu(parts) if order is None else divergence(parts, order), cost, "another bound may give less")
 
