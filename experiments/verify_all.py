@@ -2,8 +2,8 @@
 
 ``python experiments/verify_all.py --runs 2000`` takes days on one core, since some runs take minutes, and a few far more.
 ``--limit`` stops those after some seconds. ``--seed``, ``--first`` and ``--kind`` choose others, or some; ``--reference`` and
-``--docs`` prove the rows and the pages instead.
-Prints what is not verified, and a table: how many of each bound, and the time that they took.
+``--docs`` prove the rows and the pages instead; ``--costs`` proves what the runs cost in a ledger, at random orders.
+Prints what is not verified, lower ends that are too high, and a table: how many of each bound, and the time that they took.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import numpy as np
 
 import dplateau as dp
 from dplateau.certificate import prove
+from dplateau.filter import cost_of
+from dplateau.ledger.proof import checked_cost
 from dplateau.spec.runs import runs_of
 
 KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme", "selection")
@@ -138,6 +140,15 @@ def documented() -> Iterator[tuple[str, dp.Run | dp.Runs, float]]:
         yield f"pages, {number}", run, delta
 
 
+def proved_cost(run: dp.Run | dp.Runs, order: float | None) -> tuple[str, str | None, float]:
+    """An outcome, why it is none, and how long it took: whether a run costs what a filter says."""
+    cost = cost_of(run, order)
+    if not math.isfinite(cost):
+        return "no cost", None, 0.0
+    found = checked_cost(run, order, cost)
+    return found.outcome.value, found.why, found.seconds
+
+
 def main() -> None:
     """Run, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -149,6 +160,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--levels", type=int, default=100, help="leave out runs with more noise levels: they take hours")
     parser.add_argument("--limit", type=int, default=0, help="stop a proof after so many seconds (default: never)")
+    parser.add_argument("--costs", action="store_true")
     parser.add_argument("--all", action="store_true", help="print what is verified, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -166,6 +178,20 @@ def main() -> None:
             print(f"{name}: left out, {most} noise levels", flush=True)
             return
         start = time.perf_counter()
+        if options.costs:
+            rng = np.random.default_rng([options.seed, 1, *name.encode()])
+            order = None if rng.random() < 0.1 else 1 + 10.0 ** rng.uniform(-6, 3)
+            signal.alarm(options.limit)
+            try:
+                outcome, why, seconds = proved_cost(run, order)
+            except TimeoutError:
+                outcome, why, seconds = "stopped", None, float(options.limit)
+            finally:
+                signal.alarm(0)
+            table["costs", outcome].append(seconds)
+            if options.all or why is not None:
+                print(f"{name}: {outcome} ({why}), order {order}, {seconds:.1f} s", flush=True)
+            return
         report = dp.account(run, delta)
         accounted = time.perf_counter() - start
         if report.best is None:
@@ -181,6 +207,8 @@ def main() -> None:
         finally:
             signal.alarm(0)
         table[proof.bound, proof.outcome].append(proof.seconds)
+        if report.best.epsilon is not None and proof.upper is not None and report.best.epsilon.lower > proof.upper:
+            print(f"{name}: the lower end {report.best.epsilon.lower} is above {proof.upper}", flush=True)
         if options.reference or options.all or not proof.verified or proof.seconds > 60:
             ends = f"[{proof.lower!r}, {proof.upper!r}]"
             print(

@@ -12,7 +12,8 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import dplateau as dp
-from dplateau.accounting import ExactComposition, GaussianDP, RenyiDP, compositions
+from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, RenyiDP, compositions
+from dplateau.accounting.composition import _single
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, AllocationReplace
 from dplateau.analyses import ExactCompositionBound, MomentsAccountantBound, RenyiCompositionBound
@@ -125,6 +126,22 @@ def test_enclosures_are_narrow_and_profiles_agree(batches, epochs, noise) -> Non
         assert epsilon.width <= 1e-4 * max(epsilon.upper, 1.0)
         assert said.delta(epsilon.upper).upper <= delta * (1 + 1e-3) or epsilon.upper == 0
         assert 0 <= said.upper(delta) - epsilon.upper <= 1e-4 * max(epsilon.upper, 1.0)
+
+
+@pytest.mark.parametrize(("batches", "noise", "delta"), [(20, 2.0, 1e-5), (50, 0.5, 1e-6), (3, 1.0, 1e-5), (100, 0.3, 1e-9)])
+def test_a_single_epoch_by_moments(batches, noise, delta) -> None:
+    """Narrower than the sums in the convex order, between whose ends it lies, in both directions and of both profiles."""
+    said = guarantee(noise, batches=batches)
+    found = said.epsilon(delta)
+    assert found.width < 1e-6
+    wide = Enclosure(0.0, 0.0)
+    for above, below in zip(said.directions, said.below, strict=True):
+        wide |= Enclosure(_single(below.alone.law, delta).lower, _single(above.alone.law, delta).upper)
+    assert wide.lower <= found.lower < found.upper <= wide.upper
+    assert wide.width > 5 * found.width
+    exact = said.delta(found.upper).upper
+    assert exact <= delta * (1 + 1e-6)
+    assert exact >= 0.999 * max(math.exp(float(one.alone.law.log_delta(np.array(found.upper)))) for one in said.directions)
 
 
 def test_shorter_epochs_and_noise_that_varies() -> None:

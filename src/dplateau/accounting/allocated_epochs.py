@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class Epochs(Repeated):
     law that stands for it on the lattice has none.
     """
 
+    rounded: ClassVar[bool] = True
     parts: Parts
     batches: int
     present: bool

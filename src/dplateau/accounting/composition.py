@@ -203,12 +203,22 @@ class ExactComposition(Guarantee):
             return GaussianDP(composition.gaussian).delta(epsilon)
         with np.errstate(all="ignore"):
             try:
-                if composition.steps == 1 and not composition.gaussian and isinstance(terms[0], Repeated):
-                    value = math.exp(float(terms[0].law.log_delta(np.array(epsilon))))
-                    return Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
+                if composition.alone is not None:
+                    return self._closed_profile(composition.alone, composition, epsilon)
             except (ArithmeticError, ValueError):
                 pass
             return self._read(composition, epsilon)
+
+    @staticmethod
+    def _closed_profile(term: Repeated, composition: Composition, epsilon: float) -> Enclosure:
+        """The profile of one law; where that is rounded, the contour may know more."""
+        value = math.exp(float(term.law.log_delta(np.array(epsilon))))
+        closed = Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
+        if term.rounded:
+            with suppress(ArithmeticError, ValueError):
+                found = contour_delta(composition, epsilon, WIDTH)
+                return Enclosure(found.lower, min(found.upper, closed.upper))
+        return closed
 
     def _read(self, composition: Composition, epsilon: float) -> Enclosure:
         """The profile of several steps: the contour's, or the lattice's where that fails or is wide."""
@@ -259,13 +269,20 @@ class ExactComposition(Guarantee):
         with np.errstate(all="ignore"):  # What overflows is caught as not finite.
             return self._shortcut(composition, delta) or self._composed(composition, delta, upper)
 
-    @staticmethod
-    def _shortcut(composition: Composition, delta: float) -> Enclosure | None:
+    def _alone(self, term: Repeated, composition: Composition, delta: float) -> Enclosure:
+        """The epsilon of one law; where that is rounded, the contour may know more, and sooner."""
+        found = Enclosure(0.0, math.inf)
+        if term.rounded:
+            with suppress(ArithmeticError, ValueError):
+                found = contour_epsilon(composition, delta, WIDTH)
+        return found if found.width <= self.width else self._both(_single(term.law, delta), found)
+
+    def _shortcut(self, composition: Composition, delta: float) -> Enclosure | None:
         """The answer for one step, and for steps that nobody can tell apart."""
         terms = composition.terms
         with suppress(ArithmeticError, ValueError):
-            if not composition.gaussian and composition.steps == 1 and isinstance(terms[0], Repeated):
-                return _single(terms[0].law, delta)
+            if composition.alone is not None:
+                return self._alone(composition.alone, composition, delta)
             # Two runs cannot be told apart by more than the sum of the steps' total variations.
             if not composition.gaussian and sum(term.variation() for term in terms) * (1 + SLACK) <= delta:
                 return Enclosure(0.0, 0.0)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -151,6 +151,8 @@ class Repeated(Term):
 
     law: StepLaw
     count: int
+    rounded: ClassVar[bool] = False
+    """Whether the law is not quite what is composed, but for searches, and where nothing else is known."""
 
     @property
     def steps(self) -> int:
@@ -215,6 +217,12 @@ class Composition:
     def steps(self) -> int:
         """Number of steps with a law of their own."""
         return sum(term.steps for term in self.terms)
+
+    @property
+    def alone(self) -> Repeated | None:
+        """The term, where there is one step in all."""
+        term = self.terms[0] if self.steps == 1 and not self.gaussian else None
+        return term if isinstance(term, Repeated) else None
 
     @property
     def greatest(self) -> float:

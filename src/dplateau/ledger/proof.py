@@ -34,7 +34,7 @@ def unproved(entries: Iterable[Entry]) -> Iterator[str]:
                 order, cost = accounts[entry.account].order, entry.cost or 0.0
                 key = run.digest, order, cost
                 if key not in known:
-                    known[key] = _cost(run, order, cost)
+                    known[key] = checked_cost(run, order, cost)
                 found, what = known[key], "the cost of its run"
             else:
                 continue
@@ -51,7 +51,8 @@ def _budget(terms: Terms) -> Checked:
     return check_budget(terms.order, terms.budget, terms.epsilon, terms.delta)
 
 
-def _cost(run: Run | Runs, order: float | None, cost: float) -> Checked:
+def checked_cost(run: Run | Runs, order: float | None, cost: float) -> Checked:
+    """Whether a run costs at most so much, but for the room that sums have: a Renyi divergence, or squared mu without an order."""
     with explained():
         from dplateau.verifier.divergence import check_cost
         from dplateau.verifier.selection import check_selection_cost
