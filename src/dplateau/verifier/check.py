@@ -27,7 +27,7 @@ from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _FIRST: Final = (2**11, 2**13)
 """Points of the lattices that are tried first; the two tell how many are needed, since the error falls with their square."""
-_MOST, _IN_ALL = 2**19, 2**20
+_MOST, _IN_ALL = 2**20, 2**21
 """Most points of one law, and of all laws of a composition."""
 _ERRS: Final = 1.3
 """The error is at most so many times what such an extrapolation says."""

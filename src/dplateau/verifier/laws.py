@@ -84,14 +84,14 @@ class Mixture:
 class Branch:
     """A stretch of the line, from ``low`` to ``high`` (None: no end), with what is there of P and of Q.
 
-    ``doubled`` says that P's gap is twice Q's.
+    ``ratio`` is P's gap over Q's, where that is 2 or -1; else 0.
     """
 
     p: Mixture
     q: Mixture
     low: arb | None = None
     high: arb | None = None
-    doubled: bool = False
+    ratio: float = 0.0
     met: list[arb] = field(default_factory=list[arb])
 
     def loss(self, h: Any) -> Any:
@@ -144,13 +144,7 @@ class Branch:
         if not (self.p.centre == self.q.centre and self.p.weight == self.q.weight):
             return None
         if self.p.gap is not None and self.q.gap is not None:
-            if not (self.doubled and epsilon >= 0):
-                return None
-            # y = exp(gap (h - centre)) of Q's gap: q exp(-2 gap^2) y^2 - x q exp(-gap^2/2) y = (x - 1) (1 - q)
-            gap, share = self.q.gap, self.q.q
-            square, linear = share * (-2 * gap**2).exp(), share * (epsilon - gap**2 / 2).exp()
-            y = (linear + (linear**2 + 4 * square * epsilon.expm1() * (1 - share)).sqrt()) / (2 * square)
-            return self.p.centre + y.log() / gap
+            return self._solved_square(epsilon) if self.ratio else None
         mixed, x = (self.p, epsilon) if self.q.gap is None else (self.q, -epsilon)
         if mixed.gap is None:
             return None
@@ -158,6 +152,20 @@ class Branch:
         if not odds > 0:
             raise ArithmeticError("the loss does not cross this level")
         return mixed.centre + mixed.gap / 2 + odds.log() / mixed.gap
+
+    def _solved_square(self, epsilon: arb) -> arb | None:
+        """The same where both have a gap: a quadratic equation for ``y = exp(gap (h - centre))`` of Q's gap, or of P's."""
+        gap, share = (self.q.gap if self.ratio > 0 else self.p.gap), self.q.q
+        if gap is None or not epsilon >= 0:
+            return None
+        if self.ratio > 0:  # q exp(-2 gap^2) y^2 - x q exp(-gap^2/2) y = (x - 1) (1 - q)
+            square, linear = share * (-2 * gap**2).exp(), share * (epsilon - gap**2 / 2).exp()
+            rest = epsilon.expm1() * (1 - share)
+        else:  # q exp(-gap^2/2) (y^2 - x) = (x - 1) (1 - q) y
+            square, linear = share * (-(gap**2) / 2).exp(), epsilon.expm1() * (1 - share)
+            rest = square * epsilon.exp()
+        y = (linear + (linear**2 + 4 * square * rest).sqrt()) / (2 * square)
+        return self.p.centre + y.log() / gap
 
     def beyond(self, epsilon: arb) -> tuple[arb, arb]:
         """The masses of P and Q where the loss is larger: beyond the crossing where it rises, before it where it falls."""
@@ -231,7 +239,7 @@ class Replace(Sampled):
     """Poisson sampling, one record's value against another one: symmetric."""
 
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
-        return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b, -mu)),)
+        return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b, -mu), ratio=-1.0),)
 
     @property
     def reverse(self) -> Law:
@@ -283,7 +291,7 @@ class Present(_Told):
         return low, 3 * high
 
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
-        far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2, doubled=True)
+        far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2, ratio=2.0)
         return far, Branch(Mixture(q, -b), Mixture(q, exact(0), mu), mu / 2), *self.told(q, mu, b)
 
     @property
