@@ -17,6 +17,7 @@ import dplateau as dp
 from dplateau._account import leading_analyses
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.certificate.proof import _selected
+from dplateau.verifier import selection as module
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.check import statement
 from dplateau.verifier.outcome import Outcome, Part
@@ -59,7 +60,7 @@ SELECTIONS = [
 
 def candidate(run: dp.Run, order: float, bound: str = EXACT) -> _Candidate:
     with precision():
-        return _Candidate(statement(Part(run, bound), 1e-6), exact(order) - 1)
+        return _Candidate(statement(Part(run, bound), 1e-6), exact(order) - 1, 2**13)
 
 
 def epsilon(selection: dp.Selection, delta: float) -> float:
@@ -141,7 +142,7 @@ def test_the_rank_factor_is_a_supremum(probability: float, mu: float, order: flo
     )
     truth = float(np.nanmax(np.where(np.isfinite(after), order * before + (1 - order) * after, -math.inf)))
     with precision():
-        one = _Candidate(Statement.gaussian([(exact(1), exact(mu) ** 2)]), exact(order) - 1)
+        one = _Candidate(Statement.gaussian([(exact(1), exact(mu) ** 2)]), exact(order) - 1, 2**13)
         found = float(one.log_rank(exact(probability)))
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * (1 + (1e-6 if probability < 1 else 0.03)) + 1e-9
 
@@ -160,6 +161,16 @@ def test_one_candidate_costs_what_it_costs() -> None:
     for probability in (0.2, 1.0):
         found = check_selection([[Part(full(40.0), EXACT)]], probability, 8.0, 100.0, 1e-6).upper
         assert found == pytest.approx(8 * 100 / 40**2 / 2 + math.log1p(-1 / 8) - math.log(8e-6) / 7, rel=1e-12)
+
+
+def test_more_points_are_taken_where_a_claim_needs_them(monkeypatch) -> None:
+    """Candidates whose profiles are known on lattices only: a few thousand points lose a part in 10^6."""
+    run = dp.Run(n=27_041, sampling=dp.FixedSize(1179), steps=41, noise_multiplier=3.3238853298767284)
+    selection, delta = dp.Selection([run] * 5, 0.3), 8.535135049180329e-07
+    certified = epsilon(selection, delta)
+    assert _selected(selection, certified, delta).outcome is Outcome.VERIFIED
+    monkeypatch.setattr(module, "_POINTS", (2**13, 2**13))
+    assert _selected(selection, certified, delta).outcome is Outcome.NOT_DECIDED
 
 
 ALLOCATED = SCORE.replace(sampling=dp.RandomAllocation(60), steps=600, noise_multiplier=3.0)
