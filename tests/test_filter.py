@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -139,6 +140,19 @@ def test_cost_of_a_sampled_step(order: float) -> None:
     mixed = still + np.log(0.98 + 0.02 * np.exp(1.25 * x - 1.25**2 / 2))
     moments = [float(np.exp(order * p + (1 - order) * q).sum() * (x[1] - x[0])) for p, q in ((mixed, still), (still, mixed))]
     assert budget(order=order, epsilon=50.0).cost(poisson(20, 0.8)) == pytest.approx(math.log(max(moments)) / (order - 1), rel=1e-5)
+
+
+@pytest.mark.parametrize("order", [1 + 1e-7, 1 + 1e-5, 1.01, 4.0, 1000.0])
+@pytest.mark.parametrize("mus", [(0.02, 0.05), (1e-4, 0.3), (0.1, 3.0)])
+def test_a_mixture_costs_no_less_than_it_does(order: float, mus: tuple[float, float]) -> None:
+    """Next to order 1, where the logarithm of a mean is next to 0, its rounding made the cost too small."""
+    weights = 0.7, 0.3
+    with mp.workdps(60):
+        c = mp.mpf(order) - 1
+        powers = [mp.mpf(w) * mp.expm1(c * (c + 1) * mp.mpf(mu) ** 2 / 2) for w, mu in zip(weights, mus, strict=True)]
+        truth = mp.log1p(mp.fsum(powers)) / c
+        found = MixtureOfGaussianDP(mus, weights).divergence(order)
+        assert truth <= found <= truth * (1 + 3e-9)
 
 
 @pytest.mark.parametrize("order", [64.0, 70.5, 120.0])

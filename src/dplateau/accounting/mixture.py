@@ -14,6 +14,8 @@ from dplateau.accounting.gaussian import SLACK, gdp_epsilon, log_gdp_delta
 from dplateau.accounting.roots import root
 
 _LEAST: Final = 1e-300
+_LARGE: Final = 700.0
+"""Exponents whose powers of e are no larger than any double."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,12 @@ class MixtureOfGaussianDP(Guarantee):
 
     def divergence(self, order: float) -> float:
         """The component is revealed, so powers of the likelihood ratio have the mean of the components'."""
-        exponents = (order - 1) * order * np.square(self.mus) / 2
-        return float(np.logaddexp.reduce(np.log(self.weights) + exponents)) / (order - 1) * (1 + 1e-9)
+        weights, exponents = np.array(self.weights), (order - 1) * order * np.square(self.mus) / 2
+        if exponents.max() < _LARGE:  # Next to order 1 the logarithm is next to 0.
+            log_moment = math.log1p(float(weights @ np.expm1(exponents)))
+        else:
+            log_moment = float(np.logaddexp.reduce(np.log(weights) + exponents))
+        return log_moment / (order - 1) * (1 + 1e-9)
 
     @property
     def mu(self) -> float | None:
