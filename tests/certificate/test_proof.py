@@ -201,6 +201,7 @@ def test_other_epsilons_are_kept_beside_a_certificate(tmp_path):
         {"kind": "something"},
         {"format": 2},
         {"format": 3},
+        {"certificate_sha256": None},
         {"others": []},
         {"format": 2, "others": {}},
         {"format": 2, "others": [{"outcome": "verified"}]},

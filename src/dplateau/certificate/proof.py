@@ -24,7 +24,7 @@ from dplateau.analyses.composed import NAME as COMPOSED
 from dplateau.analyses.private_selection import NAME as SELECTION
 from dplateau.analyses.private_selection import best_of_candidates, covering
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.parts import keys, list_of, text_of
+from dplateau.certificate.parts import keys, list_of, object_of, text_of
 from dplateau.certificate.signature import TIME
 from dplateau.certificate.strict_json import strict_json
 from dplateau.files import read_small
@@ -125,10 +125,11 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     if not path.exists():
         return None
     data = strict_json(read_small(path, "a proof", LARGEST)[0].decode("utf-8", "replace"))
-    if not isinstance(data, dict) or (data.get("kind"), data.get("format")) not in ((KIND, FORMAT), (KIND, WITH_OTHERS)):
+    data = object_of("the proof", data)
+    kind, number, about = (data.pop(name, None) for name in ("kind", "format", "certificate_sha256"))
+    if kind != KIND or number not in (FORMAT, WITH_OTHERS) or not isinstance(about, str):
         raise InputError(f"{path} is not a {KIND}: remove it, or verify the certificate again.")
-    others = list_of("others", data.pop("others", None)) if data["format"] == WITH_OTHERS else []
-    about, _, _ = (data.pop(name, None) for name in ("certificate_sha256", "kind", "format"))
+    others = list_of("others", data.pop("others", None)) if number == WITH_OTHERS else []
     found = replace(_proof(data), others=tuple(map(_proof, others)))
     return found if about == hashlib.sha256(content).hexdigest() else None
 
