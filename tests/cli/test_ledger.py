@@ -1,6 +1,7 @@
 import csv
 import json
 import sqlite3
+import sys
 
 import pytest
 
@@ -67,6 +68,16 @@ def test_verify_prove(dplateau, ledger, monkeypatch):
     assert out.splitlines()[1] == "not everything was proved a second time"
     assert "entry 3 was not." in out
     assert " more" in out
+
+
+def test_verify_prove_without_python_flint(dplateau, ledger, monkeypatch):
+    for name in [one for one in sys.modules if one.startswith("dplateau.verifier") and not one.endswith("outcome")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flint", None)
+    code, out, err = dplateau("ledger", "verify", "--prove")
+    assert (code, out) == (2, "")
+    assert err.startswith("dplateau: this needs flint: python -m pip install '.[verify]'")
+    assert dplateau("ledger", "verify")[0] == 0
 
 
 def test_a_head_is_one_word(dplateau, ledger):
