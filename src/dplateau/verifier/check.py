@@ -22,7 +22,7 @@ from dplateau.verifier.look_back import look_back
 from dplateau.verifier.mechanism import composed
 from dplateau.verifier.outcome import Checked, Outcome, Part, failed
 from dplateau.verifier.quadrature import TooHardError
-from dplateau.verifier.statement import Composition, Statement
+from dplateau.verifier.statement import Composition, Mixture, Statement
 from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _FIRST: Final = (2**11, 2**13)
@@ -124,10 +124,18 @@ class Whole:
 
     def refine(self, points: int) -> bool:
         """Compute what a lattice of so many points may improve; False if nothing is left to improve."""
-        parts = {composition for mixture in self.said.directions for _, composition in mixture}
+        parts = {composition for mixture in self.said.directions if not self._settled(mixture) for _, composition in mixture}
         todo = [one for one in parts if one not in self.known or self.known[one][1]]
         self.known |= {one: profile(one, self.epsilon, self.delta, points, lattice=one in self.known) for one in todo}
         return bool(todo)
+
+    def _settled(self, mixture: Mixture) -> bool:
+        """Whether a direction is known well enough: then its lattices need no more points."""
+        known = all(one in self.known for _, one in mixture)
+        return known and self.said.slack + self._mean(mixture, self.epsilon) <= exact(self.delta)
+
+    def _mean(self, mixture: Mixture, epsilon: arb) -> arb:
+        return sum((weight * self.known[one][0](epsilon) for weight, one in mixture), exact(0))
 
     @property
     def most(self) -> int:
@@ -142,8 +150,7 @@ class Whole:
 
     def at(self, epsilon: arb) -> arb:
         """The ball of delta."""
-        means = [sum((w * self.known[one][0](epsilon) for w, one in mixture), exact(0)) for mixture in self.said.directions]
-        return self.said.slack + largest(*means)
+        return self.said.slack + largest(*(self._mean(mixture, epsilon) for mixture in self.said.directions))
 
 
 def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
