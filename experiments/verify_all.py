@@ -14,8 +14,9 @@ import signal
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from dplateau.filter import cost_of
 from dplateau.ledger.proof import checked_cost
 from dplateau.spec.runs import runs_of
 
+T = TypeVar("T")
 KINDS = ("poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full", "several", "extreme", "selection")
 
 
@@ -160,7 +162,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--levels", type=int, default=100, help="leave out runs with more noise levels: they take hours")
     parser.add_argument("--limit", type=int, default=0, help="stop a proof after so many seconds (default: never)")
-    parser.add_argument("--costs", action="store_true")
+    parser.add_argument("--costs", action="store_true", help="prove costs in a ledger instead, at random orders")
     parser.add_argument("--all", action="store_true", help="print what is verified, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -170,6 +172,16 @@ def main() -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, late)
+
+    def limited(compute: Callable[[], T]) -> T | None:
+        """What is computed; None where that takes too long."""
+        signal.alarm(options.limit)
+        try:
+            return compute()
+        except TimeoutError:
+            return None
+        finally:
+            signal.alarm(0)
 
     def tried(name: str, run: dp.Run | dp.Runs, delta: float) -> None:
         most = max(len(set(np.atleast_1d(one.noise_multiplier))) for one in runs_of(run))
@@ -181,13 +193,7 @@ def main() -> None:
         if options.costs:
             rng = np.random.default_rng([options.seed, 1, *name.encode()])
             order = None if rng.random() < 0.1 else 1 + 10.0 ** rng.uniform(-6, 3)
-            signal.alarm(options.limit)
-            try:
-                outcome, why, seconds = proved_cost(run, order)
-            except TimeoutError:
-                outcome, why, seconds = "stopped", None, float(options.limit)
-            finally:
-                signal.alarm(0)
+            outcome, why, seconds = limited(lambda: proved_cost(run, order)) or ("stopped", None, float(options.limit))
             table["costs", outcome].append(seconds)
             if options.all or why is not None:
                 print(f"{name}: {outcome} ({why}), order {order}, {seconds:.1f} s", flush=True)
@@ -197,15 +203,11 @@ def main() -> None:
         if report.best is None:
             table["none", "no proved epsilon"].append(0.0)
             return
-        signal.alarm(options.limit)
-        try:
-            proof = prove(run, report.epsilon, delta)
-        except TimeoutError:
+        proof = limited(lambda: prove(run, report.epsilon, delta))
+        if proof is None:
             table[report.best.name, "stopped"].append(float(options.limit))
             print(f"{name}: stopped after {options.limit} s, {report.best.name} {report.best.epsilon}", flush=True)
             return
-        finally:
-            signal.alarm(0)
         table[proof.bound, proof.outcome].append(proof.seconds)
         if report.best.epsilon is not None and proof.upper is not None and report.best.epsilon.lower > proof.upper:
             print(f"{name}: the lower end {report.best.epsilon.lower} is above {proof.upper}", flush=True)

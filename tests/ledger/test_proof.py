@@ -70,6 +70,16 @@ def test_a_budget_that_is_too_large_is_found(ledger):
         assert list(unproved(changed)) == [f"entry {place + 1}: its budget was not proved: {what}."]
 
 
+def test_a_selection_without_a_divergence_is_not_proved(ledger):
+    """Written by hand: no account takes it."""
+    ledger.create("replaced", n=60_000, epsilon=8.0, delta=1e-6, adjacency="replace")
+    ledger.account("replaced").reserve(CYCLIC)
+    one = POISSON.replace(sampling=dp.RandomAllocation(600), adjacency="replace")
+    entries = ledger.entries()
+    entries[-1] = replace(entries[-1], body=canonical({"run": dp.Selection([one, one]).to_dict()}))
+    assert list(unproved(entries)) == [f"entry {entries[-1].number} says nothing that could be proved."]
+
+
 @pytest.mark.parametrize(
     "body", [{"run": None}, {"run": {"n": 3}}, {}, {"run": POISSON.to_dict(), "done": 300}, {"run": POISSON.to_dict(), "done": "x"}]
 )

@@ -45,14 +45,16 @@ _LONG, _CELLS, _SHARES = 300, 12_000, (1.0, 0.6, 0.3, 0.0)
 """Of a longer grid, or one with more cells, the highest order may be lower, by these shares."""
 _LONGEST, _MOST = 1300, 1.2e7
 """Longest grid, and most multiplications, about."""
-_POWERS, _LARGE = 64, 1e5
-"""Most whole powers of S whose means are computed, unless more are asked for, and the log of a mean that is too large for it."""
+POWERS: Final = (64, 128, 256, 512)
+"""So many whole powers of S may be asked for: the first is enough for most."""
+_LARGE: Final = 1e5
+"""The log of a mean of one batch that is too large."""
 _DEEP: Final = 2.0 ** np.arange(0, 9)
 """Powers below the least one that say how rare small values of S are."""
 
 
 @lru_cache(maxsize=64)
-def whole_moments(parts: Parts, batches: int, most: int = _POWERS) -> Array:
+def whole_moments(parts: Parts, batches: int, most: int = POWERS[0]) -> Array:
     """``log E S^t``, rounded up, for t = 0, 1, ..., most; for fewer where the means of one batch are very large."""
     most = int(min(most, 1 + math.sqrt(2 * _LARGE) / max(mu for mu, _ in parts)))
     t, size = np.arange(most + 1.0), np.zeros(most + 1)

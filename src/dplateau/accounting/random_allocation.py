@@ -25,7 +25,7 @@ import numpy as np
 
 from dplateau.accounting.allocated_epochs import Epochs, spread
 from dplateau.accounting.convex_order import FINE
-from dplateau.accounting.epoch_moments import small_moments, whole_moments
+from dplateau.accounting.epoch_moments import POWERS, small_moments, whole_moments
 from dplateau.accounting.fourier_sums import log_normal_sum
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
@@ -47,8 +47,6 @@ _PLENTY, _CUT = 200, 12
 """Beside so many whole epochs one that is cut short has so many points under replacement."""
 _NEVER: Final = 1e-200
 """A smaller variance of the loss of all epochs is this one."""
-_POWERS: Final = (64, 128, 256, 512)
-"""So many whole moments of S are computed, the first number that the order needs, if any is enough."""
 _LAWS: Final = 40
 """Greatest number of pairs of a noise level and an epoch that has it, equal epochs counted once."""
 
@@ -172,7 +170,7 @@ class _Allocated(StepLaw):
         """
         s, up = self._ratio, power > 0
         if up:
-            most = next((most for most in _POWERS if power <= most), _POWERS[-1])
+            most = next((most for most in POWERS if power <= most), POWERS[-1])
             log_moment = whole_moments(self.parts, self.batches, most)[1:]
             further = np.arange(1.0, log_moment.size + 1)
         else:

@@ -251,7 +251,7 @@ def _proved(run: Run | Runs, bound: str, epsilon: float, delta: float, mu: float
         checked = check(parts, epsilon, delta)
         if mu is not None and checked.outcome is Outcome.VERIFIED:
             of_mu = check_cost(parts, None, Fraction(mu) ** 2)
-            if of_mu.why is not None:
+            if of_mu.outcome is not Outcome.VERIFIED:
                 checked = replace(checked, outcome=Outcome.NOT_DECIDED, why=f"mu = {mu:g} was not proved: {of_mu.why}")
     return Proof(
         outcome=checked.outcome.value,
@@ -280,13 +280,13 @@ def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
 
 
 def candidates(selection: Selection, delta: float) -> list[list[Part]]:
-    """The runs of each candidate, with the bounds that the accountant chooses at ``delta``, where there are any."""
+    """The runs of each candidate, with the bounds that the accountant chooses at ``delta``; ``ValueError`` where there is none."""
     leading, share = leading_analyses(), delta / len(selection.candidates)
 
     @cache
     def part(run: Run) -> Part:
-        chosen = covering(run, leading, share)
-        assert chosen is not None
+        if (chosen := covering(run, leading, share)) is None:
+            raise ValueError("no proved bound gives a candidate a finite Renyi divergence")
         return Part(run, chosen[0].name)
 
     return [[part(run) for run in runs_of(one)] for one in selection.candidates]

@@ -13,7 +13,7 @@ from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.selection import run_from_dict
-from dplateau.verifier.outcome import Checked, Part
+from dplateau.verifier.outcome import Checked, Outcome, Part
 
 
 def unproved(entries: Iterable[Entry]) -> Iterator[str]:
@@ -41,7 +41,7 @@ def unproved(entries: Iterable[Entry]) -> Iterator[str]:
         except (InputError, ValueError, TypeError, KeyError):
             yield f"entry {entry.number} says nothing that could be proved."
             continue
-        if found.why is not None:
+        if found.outcome is not Outcome.VERIFIED:
             yield f"entry {entry.number}: {what} was not proved: {found.why}."
 
 
@@ -59,7 +59,7 @@ def checked_cost(run: Run | Runs, order: float | None, cost: float) -> Checked:
     cost *= 1 + ROOM / 2  # Sums are multiplied by 1 + ROOM before a budget has to cover them.
     if isinstance(run, Selection) and order is not None:
         found = check_selection_cost(candidates(run, SHARE), run.probability, order, cost)
-        if found.why is None:
+        if found.outcome is Outcome.VERIFIED:
             return found
     return check_cost([_cheapest(one, order) for one in runs_of(run)], order, cost)
 
