@@ -138,7 +138,7 @@ def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon:
     if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
 
         def noisier(x: float) -> float:
-            return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus)).epsilon(delta).upper for one in mixed)
+            return min(replace(one, mus=tuple(mu * math.exp(-x) for mu in one.mus), below=()).epsilon(delta).upper for one in mixed)
 
         start = math.log(min(mus) / gdp_mu(epsilon, delta)), _SLOPE
         return start, [noisier] if mixed else [], _COMPOSED if mixed else _NEAR

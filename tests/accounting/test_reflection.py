@@ -123,11 +123,21 @@ def test_steps_of_many_kinds_lie_between_their_extremes():
     assert exact * (1 - 1e-2) <= found[900](1.0) <= exact * 1.5
 
 
+def test_only_blocks_beyond_the_first_kinds_are_rounded_and_only_upwards(monkeypatch):
+    rng = np.random.default_rng(4)
+    steps = one_by_one(rng.uniform(0.001, 0.002, 900), rng.uniform(0.997, 1.0, 900))
+
+    def found(operators):
+        monkeypatch.setattr(reflection, "_OPERATORS", operators)
+        return dict(still_apart(steps, 1.0))[900](1.0)
+
+    assert found(10**6) < found(64) < found(0) < 1.1 * found(10**6)
+
+
 def test_one_row_and_many_rows_say_the_same():
     one = dict(still_apart(alike(400, 0.002, 0.995), 1.0))
     many = dict(still_apart(one_by_one(np.full(400, 0.002), np.full(400, 0.995)), 1.0))
     for distance in (0.2, 1.0):
-        assert many[400](distance) == pytest.approx(one[400](distance), rel=0.25)
-        assert many[400](distance) >= one[400](distance) * (1 - 1e-6)
+        assert many[400](distance) == pytest.approx(one[400](distance), rel=2e-4)
     free = dict(still_apart(one_by_one(np.full(50, 0.002), np.full(50, 0.9)), math.inf))
     assert free[50](2.0) == pytest.approx(dict(still_apart(alike(50, 0.002, 0.9), math.inf))[50](2.0), rel=1e-6)

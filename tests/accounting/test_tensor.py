@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import combinations, combinations_with_replacement
 
@@ -135,6 +136,26 @@ def test_gathered_components_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> 
     assert math.fsum(gathered.weights) == pytest.approx(1, rel=1e-12)
     for epsilon in (0.1, 1.0, 5.0):
         assert exact.delta(epsilon).upper < gathered.delta(epsilon).upper < 2 * exact.delta(epsilon).upper
+        assert exact.delta(epsilon).lower / 2 < gathered.delta(epsilon).lower < exact.delta(epsilon).lower
+
+
+def test_rounded_mus_stay_rounded_both_ways() -> None:
+    """Lower ends are those of mus rounded down, in every composition."""
+    rounded, plain = GaussianDP(0.5, 0.4), GaussianDP(0.3)
+    mixture = MixtureOfGaussianDP((0.5, 1.0), (0.3, 0.7), (0.4, 0.9))
+    assert tensor([rounded, plain]) == GaussianDP(math.hypot(0.5, 0.3), math.hypot(0.4, 0.3))
+    assert tensor([GAUSSIAN["exact"](0.3), rounded]) == GaussianDP(math.hypot(0.5, 0.3), math.hypot(0.4, 0.3))
+    lower = replace(mixture, mus=mixture.below)
+    for whole, above, below in (
+        (rounded, GaussianDP(0.5), GaussianDP(0.4)),
+        (mixture, replace(mixture, below=()), lower),
+        (tensor([mixture, rounded]), tensor([mixture, GaussianDP(0.5)]), tensor([lower, GaussianDP(0.4)])),
+        (tensor([sampled(), rounded]), tensor([sampled(), GaussianDP(0.5)]), tensor([sampled(), GaussianDP(0.4)])),
+    ):
+        assert whole.epsilon(DELTA) == Enclosure(below.epsilon(DELTA).lower, above.epsilon(DELTA).upper)
+        assert whole.delta(1.0).upper == above.delta(1.0).upper
+        assert whole.delta(1.0).lower <= below.delta(1.0).lower
+        assert whole.upper(DELTA) == above.upper(DELTA)
 
 
 @pytest.mark.parametrize(("mus", "weights"), [((0.4, 0.9), (0.75, 0.25))])

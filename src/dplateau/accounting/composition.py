@@ -92,17 +92,33 @@ class Guarantee(ABC):
 
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
-    """mu-GDP."""
+    """mu-GDP.
+
+    Attributes
+    ----------
+    parameter : float
+        mu.
+    below : float, optional
+        mu rounded down, for the lower ends, where ``parameter`` had to be rounded upwards.
+    """
 
     parameter: float
+    below: float | None = None
+
+    @property
+    def least_mu(self) -> float:
+        """mu, rounded down."""
+        return self.parameter if self.below is None else self.below
 
     def epsilon(self, delta: float) -> Enclosure:
         value = gdp_epsilon(self.parameter, delta)
-        return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
+        least = value if self.below is None else gdp_epsilon(self.below, delta)
+        return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
 
     def delta(self, epsilon: float) -> Enclosure:
         value = gdp_delta(self.parameter, epsilon)
-        return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
+        least = value if self.below is None else gdp_delta(self.below, epsilon)
+        return Enclosure(least * (1 - SLACK), min(value * (1 + SLACK), 1.0))
 
     def divergence(self, order: float) -> float:
         return order * self.parameter**2 / 2 * (1 + SLACK)

@@ -23,25 +23,37 @@ class MixtureOfGaussianDP(Guarantee):
     """``delta(epsilon)`` is the mean of those of mu-GDP over ``mus``, weighted by ``weights`` (which sum to 1).
 
     It holds for a run that reveals, without looking at the data, which of several mu-GDP runs it is: hockey-stick divergences are
-    jointly convex.
+    jointly convex. ``below`` holds the same mus rounded down, for the lower ends, where ``mus`` had to be rounded upwards.
     """
 
     mus: tuple[float, ...]
     weights: tuple[float, ...]
+    below: tuple[float, ...] = ()
 
-    def _delta(self, epsilon: float) -> float:
-        return float(np.array(self.weights) @ np.exp(np.minimum(log_gdp_delta(np.array(self.mus), epsilon), 0.0)))
+    @property
+    def least_mus(self) -> tuple[float, ...]:
+        """The mus, rounded down."""
+        return self.below or self.mus
+
+    def _delta(self, mus: tuple[float, ...], epsilon: float) -> float:
+        return float(np.array(self.weights) @ np.exp(np.minimum(log_gdp_delta(np.array(mus), epsilon), 0.0)))
+
+    def _epsilon(self, mus: tuple[float, ...], delta: float) -> float:
+        if self._delta(mus, 0.0) <= delta:
+            return 0.0
+        high = gdp_epsilon(max(mus), delta)
+        return root(lambda e: math.log(max(self._delta(mus, e), _LEAST) / delta), 0.0, high * (1 + 1e-9) + 1e-12)
 
     def epsilon(self, delta: float) -> Enclosure:
-        if self._delta(0.0) <= delta:
-            return Enclosure(0.0, 0.0)
-        high = gdp_epsilon(max(self.mus), delta)
-        value = root(lambda e: math.log(max(self._delta(e), _LEAST) / delta), 0.0, high * (1 + 1e-9) + 1e-12)
-        return Enclosure(value * (1 - SLACK), value * (1 + SLACK))
+        value = self._epsilon(self.mus, delta)
+        least = self._epsilon(self.below, delta) if self.below else value
+        return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
+
+    def upper(self, delta: float) -> float:
+        return self._epsilon(self.mus, delta) * (1 + SLACK)
 
     def delta(self, epsilon: float) -> Enclosure:
-        value = self._delta(epsilon)
-        return Enclosure(value * (1 - SLACK), min(value * (1 + SLACK), 1.0))
+        return Enclosure(self._delta(self.least_mus, epsilon) * (1 - SLACK), min(self._delta(self.mus, epsilon) * (1 + SLACK), 1.0))
 
     def divergence(self, order: float) -> float:
         """The component is revealed, so powers of the likelihood ratio have the mean of the components'."""

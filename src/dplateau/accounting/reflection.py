@@ -23,8 +23,10 @@ from dplateau.accounting.gaussian import Array
 _FINE: Final = 4096
 """A block adds at least the variance ``(diameter / 64)^2``: what the projection would do within a block is not counted on."""
 _CELLS: Final = 128
+_OPERATORS: Final = 64
+"""So many different blocks are taken as they are; where there are more, those are rounded, so that few operators are needed."""
 _LEVELS: Final = 50.0
-"""Variances and contractions of blocks are rounded to so many values per factor e, so that few operators are needed."""
+"""Variances and contractions of these blocks are rounded to so many values per factor e."""
 _STEADY: Final = 1e-3
 """A block changes the bound by one factor where the factors' range is this part of the change."""
 _FURTHER: Final = 0.01
@@ -114,11 +116,15 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
 
 def _varied(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
     taken, free, grid = 0, _Free(1.0, 0.0, 0.0), np.ones(_CELLS + 1)
+    exact: set[tuple[float, float, float]] = set()
     for count, *block in _blocks(steps, diameter**2 / _FINE if math.isfinite(diameter) else 0.0):
         taken += count
         free = free.after(*block)
         if math.isfinite(diameter):
-            grid = _moved(grid, *_rounded(*_scaled(block, diameter)))
+            scaled = _scaled(block, diameter)
+            if len(exact) < _OPERATORS:
+                exact.add(scaled)
+            grid = _moved(grid, *(scaled if scaled in exact else _rounded(*scaled)))
         yield taken, _apart(free, grid, diameter)
 
 
@@ -198,7 +204,7 @@ def _rounded(contraction: float, extra: float, variance: float) -> tuple[float, 
     return contraction, moved(extra, up=True) if extra else 0.0, moved(variance, up=False)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2 * _OPERATORS)
 def _operator(contraction: float, extra: float, variance: float) -> Callable[[Array], Array]:
     """One block, of a set of diameter 1: from bounds at the points 0 (the limit from above), 1/N, ..., 1 after it to those before.
 

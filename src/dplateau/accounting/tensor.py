@@ -84,40 +84,49 @@ def _together(guarantees: list[Guarantee]) -> Guarantee:
     if len(renyi) == len(guarantees) and len({(one.classical, one.orders) for one in renyi}) == 1:
         return RenyiDP(merged([one.directions for one in renyi]), renyi[0].classical, renyi[0].orders)
     exact = [one for one in guarantees if isinstance(one, ExactComposition)]
-    mu = math.hypot(*(one.parameter for one in guarantees if isinstance(one, GaussianDP)))
+    gaussians = [one for one in guarantees if isinstance(one, GaussianDP)]
+    mu = math.hypot(*(one.parameter for one in gaussians))
+    rest = _gaussian(mu, math.hypot(*(one.least_mu for one in gaussians)))
     mixed = [one for one in guarantees if isinstance(one, MixtureOfGaussianDP)]
     others = [one for one in guarantees if not isinstance(one, (ExactComposition, GaussianDP, MixtureOfGaussianDP))]
     if not others and not mixed:
-        return _composed(exact, mu)
+        return _composed(exact, rest)
     if not others and not exact:
-        return _mixture(mixed, mu)
+        return _mixture(mixed, rest)
     if not exact and not mixed and all(isinstance(one, (RenyiCurve, RenyiDP)) for one in others):
         return SumOfCurves(tuple(others), mu)
-    parts = [*others, *([_composed(exact, mu)] if exact or mu else []), *([_mixture(mixed, 0.0)] if mixed else [])]
+    parts = [*others, *([_composed(exact, rest)] if exact or mu else []), *([_mixture(mixed, GaussianDP(0.0))] if mixed else [])]
     return OfTradeOff(tuple(parts))
 
 
-def _composed(exact: list[ExactComposition], mu: float) -> Guarantee:
+def _gaussian(mu: float, least: float) -> GaussianDP:
+    return GaussianDP(mu, least if least < mu else None)
+
+
+def _composed(exact: list[ExactComposition], rest: GaussianDP) -> Guarantee:
     if not exact:
-        return GaussianDP(mu)
-    gaussian = (Composition((), mu),)
-    below = merged([*(one.below or one.directions for one in exact), gaussian]) if any(one.below for one in exact) else ()
-    found = ExactComposition(merged([*(one.directions for one in exact), gaussian]), below, min(one.width for one in exact))
-    return found if found.mu is None else GaussianDP(found.mu)
+        return rest
+    above = merged([*(one.directions for one in exact), (Composition((), rest.parameter),)])
+    below = merged([*(one.below or one.directions for one in exact), (Composition((), rest.least_mu),)])
+    rounded = rest.below is not None or any(one.below for one in exact)
+    found = ExactComposition(above, below if rounded else (), min(one.width for one in exact))
+    return found if found.mu is None else _gaussian(found.mu, below[0].gaussian)
 
 
-def _mixture(mixed: list[MixtureOfGaussianDP], mu: float) -> Guarantee:
+def _mixture(mixed: list[MixtureOfGaussianDP], rest: GaussianDP) -> Guarantee:
     """Every combination of components is a product of Gaussians."""
-    squares, weights = np.array([mu**2]), np.ones(1)
+    squares, below, weights = np.array([rest.parameter**2]), np.array([rest.least_mu**2]), np.ones(1)
     for one in mixed:
         squares = np.add.outer(squares, np.square(one.mus)).ravel()
+        below = np.add.outer(below, np.square(one.least_mus)).ravel()
         weights = np.multiply.outer(weights, np.array(one.weights)).ravel()
         if squares.size > _COMPONENTS:
             order = np.argsort(squares)
             ends = np.unique(np.ceil(np.linspace(0, squares.size, _COMPONENTS + 1)).astype(int))
-            squares = squares[order][ends[1:] - 1]
+            squares, below = squares[order][ends[1:] - 1], np.minimum.reduceat(below[order], ends[:-1])
             weights = np.add.reduceat(weights[order], ends[:-1])
-    return MixtureOfGaussianDP(tuple(np.sqrt(squares).tolist()), tuple(weights.tolist()))
+    mus, lower = (tuple(np.sqrt(one).tolist()) for one in (squares, below))
+    return MixtureOfGaussianDP(mus, tuple(weights.tolist()), lower if lower != mus else ())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplateau.accounting import GaussianDP
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses.last_uses import rounded_mu
@@ -80,11 +79,6 @@ def equal_steps(run: Run) -> EqualSteps:
     return EqualSteps(factor, gap, step.deviation, batches, run.steps // batches)
 
 
-def gaussian(run: Run, mu: float) -> GaussianDP:
-    """mu-GDP, with room for rounding: ours, and that of the training loop."""
-    return GaussianDP(rounded_mu(run, mu**2))
-
-
 def concentrated(run: Run, rho: float) -> ZeroConcentratedDP:
-    """``D_a <= rho a``, with the same room: every shift of the proof grows by it."""
+    """``D_a <= rho a``, with the room for rounding that mu has: every shift of the proof grows by it."""
     return ZeroConcentratedDP(rounded_mu(run, 2 * rho) ** 2 / 2)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from dplateau.accounting import GaussianDP, Guarantee, Proved
+from dplateau.accounting import Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, is_constant, rounded_mu, varying_steps
+from dplateau.analyses.last_uses import constant_steps, gaussian, is_constant, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
@@ -32,7 +32,7 @@ class FixedOrderBound(Analysis):
         return missing(run, samplings=(Cyclic, OnePass, FullBatch))
 
     def guarantee(self, run: Run) -> Guarantee:
-        return GaussianDP(rounded_mu(run, _worst_place(run)))
+        return gaussian(run, _worst_place(run))
 
 
 def _worst_place(run: Run) -> float:

@@ -18,6 +18,7 @@ from typing import Any, Final, overload
 
 import numpy as np
 
+from dplateau.accounting import GaussianDP
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
@@ -199,13 +200,18 @@ class VaryingSteps:
 
 
 @overload
-def rounded_mu(run: Run, squares: float) -> float: ...
+def rounded_mu(run: Run, squares: float, sign: int = 1) -> float: ...
 @overload
-def rounded_mu(run: Run, squares: Array) -> Array: ...
-def rounded_mu(run: Run, squares: float | Array) -> float | Array:
-    """mu of a cost, with room for rounding: ours, and that of the training loop."""
-    mus = np.sqrt(squares) * (1 + max(_ROUNDING, _EACH * run.steps)) + 2 * ROUND_OFF * math.sqrt(run.steps)
+def rounded_mu(run: Run, squares: Array, sign: int = 1) -> Array: ...
+def rounded_mu(run: Run, squares: float | Array, sign: int = 1) -> float | Array:
+    """mu of a cost, with what the training loop may round off; rounded up, or down with ``sign`` -1."""
+    mus = np.sqrt(squares) * (1 + sign * max(_ROUNDING, _EACH * run.steps)) + 2 * ROUND_OFF * math.sqrt(run.steps)
     return mus if isinstance(squares, np.ndarray) else float(mus)
+
+
+def gaussian(run: Run, square: float) -> GaussianDP:
+    """mu-GDP with this mu^2, rounded both ways."""
+    return GaussianDP(rounded_mu(run, square), rounded_mu(run, square, -1))
 
 
 def is_constant(run: Run) -> bool:

@@ -10,7 +10,8 @@ import math
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import EqualSteps, equal_steps, gaussian, uneven
+from dplateau.analyses.closed_forms import EqualSteps, equal_steps, uneven
+from dplateau.analyses.last_uses import gaussian
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, Run, Sampling
 
@@ -62,7 +63,7 @@ class ShiftedGDBound(Analysis):
     def guarantee(self, run: Run) -> Guarantee:
         steps = equal_steps(run)
         gone = _decay(steps, run.steps)
-        return gaussian(run, steps.gap / steps.noise * math.sqrt(gone / (2 - gone) * (1 + steps.factor) / (1 - steps.factor)))
+        return gaussian(run, (steps.gap / steps.noise) ** 2 * gone / (2 - gone) * (1 + steps.factor) / (1 - steps.factor))
 
 
 class ShiftedGDBoundedSetBound(Analysis):
@@ -109,7 +110,7 @@ class ShiftedCGDBound(Analysis):
         gone = _decay(steps, length * (steps.epochs - 1)) if steps.epochs > 1 else 0.0
         kept = steps.factor ** (2 * length - 2)
         earlier = kept * (1 - steps.factor) * (1 + steps.factor) / _decay(steps, length) ** 2 * gone / (2 - gone)
-        return gaussian(run, steps.gap / steps.noise * math.sqrt(1 + earlier))
+        return gaussian(run, (steps.gap / steps.noise) ** 2 * (1 + earlier))
 
 
 class ShiftedCGDBoundedSetBound(Analysis):
@@ -134,8 +135,8 @@ class ShiftedCGDBoundedSetBound(Analysis):
 
 
 def _on_bounded_set(run: Run, last: float) -> float:
-    """mu of the bounded settings; ``last`` is what the last use costs beyond its share."""
+    """mu^2 of the bounded settings; ``last`` is what the last use costs beyond its share."""
     steps, far = equal_steps(run), run.diameter or 0.0
     share = steps.gap / steps.batches
     look = math.ceil(far / share)
-    return math.sqrt(last + 3 * far * share + share**2 * look) / steps.noise
+    return (last + 3 * far * share + share**2 * look) / steps.noise**2

@@ -26,7 +26,8 @@ class ShuffledBound(Analysis):
     in all earlier epochs. **Proved.**
 
     Setting: as for ``fixed-order``, but the order is uniformly random in every epoch, independent of the data and not released.
-    For steps that vary, the places of earlier epochs are replaced by one at their end with the largest jump of the epoch.
+    For steps that vary, the places of earlier epochs are replaced by one at their end with the largest jump of the epoch, and
+    places far from the end of the last one by the last of their stretch with its largest jump.
 
     Source: ours; ``docs/proofs/shuffled.md``.
     """
@@ -42,7 +43,8 @@ class ShuffledBound(Analysis):
         places, weights = _places(run)
         squares = _constant(run, places) if is_constant(run) else _varying(run, places)
         mus = rounded_mu(run, squares)
-        return MixtureOfGaussianDP(tuple(mus.tolist()), tuple(weights.tolist()))
+        below = rounded_mu(run, _earlier(places, squares) if is_constant(run) else squares, -1)
+        return MixtureOfGaussianDP(tuple(mus.tolist()), tuple(weights.tolist()), tuple(below.tolist()))
 
 
 def _places(run: Run) -> tuple[Array, Array]:
@@ -57,6 +59,11 @@ def _places(run: Run) -> tuple[Array, Array]:
     weights = np.add.reduceat(sizes[:steps], np.append(0, last[:-1] + 1)) / run.n
     left_out = float(sizes[steps:].sum()) / run.n
     return (np.append(-1, last), np.append(left_out, weights)) if left_out else (last, weights)
+
+
+def _earlier(places: Array, squares: Array) -> Array:
+    """What places cost at least, of equal steps: no less than earlier ones, so a stretch no less than the place before it."""
+    return np.minimum(squares, np.where(np.diff(places, prepend=-1) <= 1, squares, np.append(0.0, squares[:-1])))
 
 
 def _constant(run: Run, places: Array) -> Array:
