@@ -38,14 +38,13 @@ import numpy as np
 import dplateau as dp
 from dplateau.networks import Checkpoint, Validation, noisy_adam, train_network
 from dplateau.networks import checkpoint as saving
+from dplateau.networks.slices import LeafSlices
 from dplateau.training import Cluster, ProcessLost, SecureGenerator
 
 DELTA = 1e-5
 EVERY = 6
 FAILED, LOST = 1, 3
 N = 60
-ROW = 22
-"""Numbers of a row of noise: of 20 weights and a count, in pairs."""
 
 
 def planned(kills: int) -> dp.Run:
@@ -72,9 +71,10 @@ class Watched(SecureGenerator):
     """A generator that notes how many rows of noise it gave, before it gives them."""
 
     journal: Callable[[str], None]
+    row: int
 
     def normal_words(self, count: int, memory: Any = None) -> Any:
-        for _ in range(max(1, count // ROW)):
+        for _ in range(max(1, count // self.row)):
             self.journal("rows")
         return super().normal_words(count, memory)
 
@@ -104,7 +104,9 @@ def live(life: Life, events: int, port: int, index: int) -> None:
         os.write(file, f"{life.number} {index} {words}\n".encode())
 
     generator = Watched(insecure_seed=life.seed)
-    generator.journal = journal
+    params, examples = problem()
+    numbers = LeafSlices(life.processes, tuple(leaf.shape for leaf in params.values())).total
+    generator.journal, generator.row = journal, numbers + numbers % 2  # of noise for a step, drawn in pairs
     renamed = os.replace
 
     def slowed(old: Any, new: Any) -> None:
@@ -123,7 +125,6 @@ def live(life: Life, events: int, port: int, index: int) -> None:
 
     if slow:
         saving.os.replace = slowed  # type: ignore[attr-defined]
-    params, examples = problem()
     watch = Validation(lambda params: float(-jnp.sum(params["w"] ** 2)), 2 * EVERY, "no data at all", keep_best=False)
     result = train_network(
         planned(life.kills),

@@ -22,6 +22,8 @@ from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, Ran
 from dplateau.training import Cluster, ProcessLost, SecureGenerator
 
 N, FIRST, D, HIDDEN = 201, 80, 5, 7
+WORKERS = {"workers": int(os.environ.get("WORKERS", "1"))}
+"""With two, steps are calls of their own."""
 KINDS = {
     "plain": ({"step_size": 0.3}, {}),
     "cyclic": ({"step_size": 0.3, "sampling": Cyclic(67)}, {}),
@@ -85,7 +87,7 @@ def noiseless(cluster):
     found = {}
     with Quiet():
         for kind, (fields, options) in KINDS.items():
-            options = {"microbatch": 8, "workers": 1, "cluster": cluster, **options}
+            options = {"microbatch": 8, **WORKERS, "cluster": cluster, **options}
             if "unit" in fields:
                 options["groups"] = [f"{one} of {cluster.index}" for one in range(FIRST if cluster.first else N - FIRST)]
             found[kind] = bits(train_network(run_of(**fields), loss, params(), own(cluster, problem()), **options).params)
@@ -103,7 +105,7 @@ def noise(cluster):
     size = 20 if cluster.first else 40
     rows = np.zeros((size, 4001), np.float32)
     found = [
-        train_network(run, flat, jnp.zeros(4001), rows, generator=generator, cluster=cluster)
+        train_network(run, flat, jnp.zeros(4001), rows, generator=generator, cluster=cluster, **WORKERS)
         for generator in (None, None, SecureGenerator(insecure_seed=3))
     ]
     names = sorted({assumption.name for assumption in found[0].assumptions})
@@ -120,9 +122,8 @@ def batches(cluster):
         watched = Validation(lambda params, seen=seen: seen.append(float(params[0])) or 0.0, 1, "made up")
         divisor = float(np.asarray(sampling.divisors(N)))
         with Quiet():
-            result = train_network(
-                run, flat, jnp.zeros(1), rows, optimizer=optax.sgd(-divisor), validation=watched, cluster=cluster, microbatch=8
-            )
+            options = {"validation": watched, "cluster": cluster, "microbatch": 8, **WORKERS}
+            result = train_network(run, flat, jnp.zeros(1), rows, optimizer=optax.sgd(-divisor), **options)
         found[sampling.kind] = {"sums": seen, "scores": len(result.scores), "last": float(result.last[0])}
     return found
 
@@ -137,6 +138,7 @@ def keys(cluster):
         rng=True,
         average=0.5,
         cluster=cluster,
+        **WORKERS,
     )
     return float(made.params)
 
@@ -175,7 +177,7 @@ def refusals(cluster):
 
     def say(examples=examples, loss=loss, start=None, options=None, **changes):
         run = run_of(**{"step_size": 0.1, **changes})
-        return told(lambda: train_network(run, loss, start or params(), examples, cluster=cluster, **(options or {})))
+        return told(lambda: train_network(run, loss, start or params(), examples, cluster=cluster, **WORKERS, **(options or {})))
 
     adam = {"step_size": None, "update": "post-processed"}
     bad = jax.tree.map(np.copy, examples)
@@ -218,9 +220,8 @@ def killed(cluster):
             log.write(f"{done}\n")
 
     try:
-        result = train_network(
-            run, loss, params(), examples, cluster=cluster, checkpoint=Checkpoint(file, 4), progress=slowly, microbatch=8, workers=1
-        )
+        options = {"checkpoint": Checkpoint(file, 4), "progress": slowly, "microbatch": 8, **WORKERS}
+        result = train_network(run, loss, params(), examples, cluster=cluster, **options)
     except ProcessLost as error:
         print(json.dumps(str(error)), flush=True)
         os._exit(3)

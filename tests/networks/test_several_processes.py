@@ -27,8 +27,8 @@ from networks_on_two import FIRST, KINDS, N, Quiet, bits, loss, params, problem,
 FALSE_ALARM = 1e-9
 
 
-everywhere = pytest.mark.parametrize("devices", [0, 2], ids=["processors", "two accelerators each"])
-"""In a process, processors that pass for so many accelerators."""
+everywhere = pytest.mark.parametrize("devices", [0, 1, 2], ids=["one call", "calls", "two accelerators each"])
+"""In a process: 2, processors that pass for so many accelerators; 1, steps of processors that are calls of their own."""
 
 
 def answers(what, *arguments, devices=0):
@@ -43,7 +43,12 @@ def answers(what, *arguments, devices=0):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "ACCELERATORS": str(devices), "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices or 1}"},
+            env={
+                **os.environ,
+                "ACCELERATORS": str(devices // 2 * 2),
+                "WORKERS": "2" if devices == 1 else "1",
+                "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices or 1}",
+            },
         )
         for index in (0, 1)
     ]
@@ -68,7 +73,7 @@ def right_scale(noise):
 def test_sums_are_those_of_one_process_to_the_bit(devices, monkeypatch):
     found = answers("noiseless", devices=devices)
     assert found[0] == found[1]
-    if devices:
+    if devices == 2:
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for kind, (fields, options) in KINDS.items():
         with Quiet():
@@ -106,7 +111,7 @@ def test_noise_is_drawn_once_for_each_weight_by_the_device_whose_slice_it_is(dev
     for one in (parts, [part[::-1] if k % 2 else part for k, part in enumerate(parts)]):
         assert abs(np.corrcoef(one) - np.eye(len(parts))).max() < 6.5 / math.sqrt(size)
     assert all("processes" in one["names"] for one in found)
-    assert all(("ChaCha20" if devices else "AES") in word for one in found for word in one["words"])
+    assert all(("ChaCha20" if devices == 2 else "AES") in word for one in found for word in one["words"])
     assert all("operating system" in word for one in found for word in one["words"][:2])
     assert all("seed" in word for one in found for word in one["words"][2:])
 
@@ -178,10 +183,11 @@ def test_whatever_does_not_fit_is_said_in_every_process(devices, tmp_path):
     assert not list(tmp_path.glob("*")), "nothing was drawn, so there is nothing to keep"
 
 
-def test_killed_processes_go_on_and_pay_for_what_was_lost():
+@pytest.mark.parametrize("how", [[], ["--one-call"]], ids=["calls", "one call"])
+def test_killed_processes_go_on_and_pay_for_what_was_lost(how):
     """The whole thing with real kills of either process; ``python experiments/kills.py --processes 2`` does it fifty times."""
     command = [sys.executable, str(HERE.parents[1] / "experiments" / "kills.py"), "--json", "--kills", "4", "--processes", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run([*command, *how], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     table = json.loads(done.stdout)
     assert table["kills"] == 4

@@ -65,7 +65,9 @@ class ClippedSums:
         cpu = not accelerated()
         footprint = max(1, recorded.footprint)
         weights = sum(leaf.size for leaf in jax.tree.leaves(params))
-        self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if cpu else 1)
+        self.small = workers in (None, 1) and likely * footprint <= _SMALL
+        threads = cpu and not self.small
+        self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if threads else 1)
         self.usual = min(likely, math.ceil(expected + 2 * math.sqrt(expected)))  # most batches have no more
         share = -(-self.usual // self._workers)
         if cpu:
@@ -75,7 +77,6 @@ class ClippedSums:
             fits = largest_microbatch(footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
         self.micro = microbatch or _BLOCK * -(-share // (-(-share // fits) * _BLOCK))
-        self.small = workers in (None, 1) and likely * footprint <= _SMALL
         self._pool = ThreadPoolExecutor(self._workers) if self._workers > 1 else None
         self.dtype = jax.tree.leaves(params)[0].dtype
         self.recorded, self.lattice, self.examples, self.frozen = recorded, lattice, examples, tuple(frozen)

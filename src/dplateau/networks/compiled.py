@@ -95,6 +95,9 @@ def run_chunk(
     recorded, optimizer, lattice, dtype, x64, way = kind
     micro = plan.records.shape[1]
 
+    def scattered(way: Way, sums: list[Array]) -> list[Array]:
+        return way.slices.scattered([*recorded.arranged(sums[:-1]), sums[-1]])
+
     def gradients(params: Tree, k: Array) -> list[Gradient]:
         index = plan.records[plan.rows[k]]
         rows = jax.tree.map(lambda column: column.at[index].get(mode="promise_in_bounds"), examples)
@@ -108,8 +111,8 @@ def run_chunk(
     def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
         one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
-        if way is not None:
-            one = way.slices.scattered([*recorded.arranged(one[:-1]), one[-1]])
+        if way is not None and way.apart:
+            one = scattered(way, one)
         return [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
 
     def made(k: Array, carry: Carry, sums: list[Array]) -> tuple[State, Array]:
@@ -117,7 +120,8 @@ def run_chunk(
         drawn = (noise[0][step], noise[1][step])
         scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
         if way is not None:
-            state, count = shared_step(carry.state, sums, drawn, scale, *numbers, way=way)
+            own = sums if way.apart else scattered(way, sums)
+            state, count = shared_step(carry.state, own, drawn, scale, *numbers, way=way)
             return state, carry.finite + count
         mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
         with jax.enable_x64(x64):
@@ -137,11 +141,12 @@ def run_chunk(
     first = Carry(
         state,
         _zeros(lambda: gradients(state.params, jnp.int32(0))),
-        [*map(jnp.zeros, (*sizes, 1) if way is None else way.slices.widths)],
+        [*map(jnp.zeros, way.slices.widths if way is not None and way.apart else (*sizes, 1))],
         jnp.zeros(()),
     )
     last = in_groups(plan.count + 1, body, first, len(plan.rows))
-    return last.state, last.sums, last.finite
+    sums = last.sums if way is None or way.apart else scattered(way, last.sums)
+    return last.state, sums, last.finite
 
 
 def _zeros(made: Callable[[], T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -188,9 +188,11 @@ def train_network(
         checkpoint, validation, progress, shared,
     )  # fmt: skip
     loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
-    if isinstance(loop, SharedCompiledLoop):
-        with loop.cluster.watched():  # All processes are there: their devices are tried together.
-            check_loop(loop, state)
+    if shared is not None and isinstance(loop, SharedCompiledLoop):
+        with shared.watched():  # All processes are there: their devices are tried together.
+            loop = _tried(loop, state)
+        if not isinstance(loop, CompiledLoop):
+            shared.together(partial(_check_calls, loop, state))
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
@@ -239,13 +241,13 @@ def _prepared(
     check_used(parts.start, recorded)
     start = jax.tree.map(jnp.asarray, parts.start)
     first_state = () if optimizer is None else checked_start(optimizer, start)
-    share = own if cluster is None or not accelerated() else -(-run.n // cluster.mesh.size)
+    share = own if cluster is None else -(-run.n // cluster.mesh.size)
     summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, share)
     state = State(start, first_state, start if average else ())
     kind: Callable[..., Loop] = CompiledLoop if accelerated() or summed.small else Loop
     if cluster is not None:
         check_cluster(cluster, checkpoint, generator)
-        shared = SharedCompiledLoop if accelerated() else SharedLoop
+        shared = SharedCompiledLoop if kind is CompiledLoop else SharedLoop
         kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
     given = run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress
     loop = kind(*given)
@@ -253,15 +255,26 @@ def _prepared(
         check_products(summed.products(start, rng))
         return loop, state
     if isinstance(loop, CompiledLoop):
-        try:
-            check_loop(loop, state)
-        except InputError:
-            if accelerated():
-                raise
-            loop = Loop(*given)  # Separate functions may pass where the compiled loop does not.
+        loop = _tried(loop, state)
     if not isinstance(loop, CompiledLoop):
-        check_gradients(summed, start, records, rng)
+        _check_calls(loop, state)
     return loop, state
+
+
+def _tried(loop: CompiledLoop, state: State) -> Loop:
+    """The loop, if it treats all examples alike; on processors separate functions may pass where it does not."""
+    try:
+        check_loop(loop, state)
+    except InputError:
+        if accelerated():
+            raise
+        kind = SharedLoop if isinstance(loop, SharedLoop) else Loop
+        return kind(**{one.name: getattr(loop, one.name) for one in fields(kind)})
+    return loop
+
+
+def _check_calls(loop: Loop, state: State) -> None:
+    check_gradients(loop.summed, state.params, loop.summed.examples, loop.keyed)
 
 
 def _result(loop: Loop, reached: Progress) -> NetworkResult:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -121,8 +121,10 @@ class SharedLoop(Loop):
     def processes(self) -> int:
         return self.cluster.processes
 
-    apart: ClassVar[bool] = False
-    """Whether devices keep slices of the parameters, too, where the optimizer allows it."""
+    @property
+    def apart(self) -> bool:
+        """Whether devices keep slices of the parameters, too, where the optimizer allows it."""
+        return False
 
     @property
     def sizes(self) -> tuple[int, ...]:

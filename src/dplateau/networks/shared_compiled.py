@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -24,6 +24,7 @@ from dplateau.networks.loop import Schedule, State
 from dplateau.networks.noise import Halves
 from dplateau.networks.shared import SharedLoop, local
 from dplateau.networks.slices import APART, SAME
+from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -35,7 +36,10 @@ _OWN = ("records", "keys", "used")
 class SharedCompiledLoop(SharedLoop, CompiledLoop):
     """The loop of a process some of whose devices, or all, are several accelerators; all devices make the same steps."""
 
-    apart: ClassVar[bool] = True
+    @property
+    def apart(self) -> bool:
+        """Memory is scarce on accelerators. Processors would wait for one another at every microbatch."""
+        return accelerated()
 
     @cached_property
     def shares(self) -> list[slice]:
@@ -58,7 +62,7 @@ class SharedCompiledLoop(SharedLoop, CompiledLoop):
     @cached_property
     def held(self) -> Tree | None:
         size = sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
-        (beyond,) = self.cluster.most(self.most * size > memory() * RECORDS)
+        (beyond,) = self.cluster.most(not accelerated() or self.most * size > memory() * RECORDS)
         return None if beyond else jax.tree.map(self._by_device, self.summed.examples)
 
     def _by_device(self, column: NDArray[Any]) -> jax.Array:
