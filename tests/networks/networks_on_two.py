@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dplateau.networks import Checkpoint, Validation, adagrad_norm, train_network
+from dplateau.networks import Checkpoint, Validation, adagrad_norm, compiled, train_network
 from dplateau.networks import slices as sliced
 from dplateau.networks.noise import Noise
+from dplateau.networks.shared import SharedLoop
 from dplateau.networks.slices import APART, SAME, LeafSlices
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import Cluster, ProcessLost, SecureGenerator
@@ -141,6 +142,28 @@ def keys(cluster):
         **WORKERS,
     )
     return float(made.params)
+
+
+def bent(cluster):
+    """What makes the steps where contributions depend on their place in the compiled loop of one process, and the weights."""
+    exact, ran, made_by = compiled.multipliers, SharedLoop.run_from, []
+
+    def multipliers(gradients, used, lattice):
+        found, valid = exact(gradients, used, lattice)
+        by = 0.0 if cluster.first else 2.0**-20
+        return [one._replace(values=one.values * (1 - by * jnp.arange(len(used)))) for one in found], valid
+
+    def run_from(self, first):
+        made_by.append(type(self).__name__)
+        return ran(self, first)
+
+    compiled.multipliers, SharedLoop.run_from = multipliers, run_from
+    options = {"microbatch": 8, **WORKERS, "cluster": cluster}
+    try:
+        made_by += bits(train_network(run_of(step_size=0.1), loss, params(), own(cluster, problem()), **options).params)
+    except InputError as error:
+        made_by.append(str(error))
+    return made_by
 
 
 def slices(cluster):

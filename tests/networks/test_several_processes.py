@@ -88,6 +88,18 @@ def test_sums_are_those_of_one_process_to_the_bit(devices, monkeypatch):
 
 
 @everywhere
+def test_contributions_that_depend_on_their_place_in_one_process_are_added_up_in_none(devices):
+    """Processors call separate functions then, which do not; with threads they do so anyway."""
+    first, second = answers("bent", devices=devices)
+    assert first == second
+    if devices == 2:
+        assert "depends on its place" in first[0]
+    else:
+        assert first[0] == "SharedLoop"
+        assert len(first) > 1
+
+
+@everywhere
 def test_sums_beyond_32_bits_are_exact(devices):
     assert answers("slices", devices=devices) == [[True] * 4] * 2
 

@@ -127,7 +127,9 @@ class SharedCompiledLoop(SharedLoop, CompiledLoop):
         index = plan.records.reshape(self.cluster.own, -1)
         rows = [jax.tree.map(lambda column, one=one: column.take(one, 0), examples) for one in index + np.array(starts)[:, None]]
         own = np.arange(index.shape[1], dtype=np.int32).reshape(1, *plan.records.shape[1:])
-        stacked = jax.tree.map(lambda *columns: self.cluster.put(np.stack(columns), APART), *rows)
+        # One device needs no copy.
+        join = np.stack if self.cluster.own > 1 else lambda columns: columns[0][None]
+        stacked = jax.tree.map(lambda *columns: self.cluster.put(join(columns), APART), *rows)
         return stacked, plan._replace(records=np.repeat(own, self.cluster.own, axis=0))
 
     @cached_property
