@@ -174,8 +174,8 @@ def report_networks(arguments: argparse.Namespace) -> None:
             alone.append(measured("network", 1, arguments, which=which)[0]["step"])
             two.append(slowest(measured("network", 2, arguments, which=which), "step"))
         one, both = settled(alone), settled(two)
-        print(f"\n{weights:,} weights, batches of {batch:,}, ms a step: {one * 1e3:.1f} ({spread(alone)}),", end=" ")
-        print(f"2 processes {both * 1e3:.1f} ({spread(two)}): ratio {one / both:.2f}")
+        print(f"\n{weights:,} weights, batches of {batch:,}, ms a step: {one * 1e3:.2f} ({spread(alone)}),", end=" ")
+        print(f"2 processes {both * 1e3:.2f} ({spread(two)}): ratio {one / both:.2f}")
 
 
 def slowest(found: list[dict[str, float]], name: str) -> float:
@@ -220,7 +220,7 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def spread(seconds: list[float]) -> str:
-    return ", ".join(f"{1e3 * one:.1f}" for one in seconds)
+    return ", ".join(f"{1e3 * one:.2f}" for one in seconds)
 
 
 def main() -> None:
