@@ -19,6 +19,7 @@ from scipy import stats
 
 from dplateau.spec import InputError, OnePass
 from dplateau.training import Cluster, SecureGenerator, train
+from dplateau.training.cluster import _patient_threads
 from dplateau.training.shares import shares
 
 HERE = Path(__file__).parent
@@ -293,6 +294,41 @@ def test_a_cluster_of_one_device_changes_no_bit():
         for cluster in (None, Cluster())
     ]
     assert (seeded[0] == seeded[1]).all()
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="policies of threads are Linux's")
+
+
+def policy_of_a_new_thread():
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(os.sched_getscheduler, 0).result()
+
+
+@linux
+def test_threads_that_are_started_while_processes_connect_do_not_interrupt_others(monkeypatch):
+    found = answers("policies")
+    assert all(one["own"] == os.SCHED_OTHER for one in found)
+    assert all(os.SCHED_BATCH in one["others"] for one in found)
+    with _patient_threads():
+        assert policy_of_a_new_thread() == os.SCHED_BATCH
+    with pytest.raises(ZeroDivisionError), _patient_threads():
+        1 / 0  # noqa: B018
+    assert policy_of_a_new_thread() == os.sched_getscheduler(0) == os.SCHED_OTHER
+
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    with _patient_threads():
+        assert policy_of_a_new_thread() == os.SCHED_OTHER
+
+
+@linux
+def test_a_policy_that_somebody_chose_is_left_alone(monkeypatch):
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_IDLE)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *_: pytest.fail("it was changed"))
+    with _patient_threads():
+        pass
 
 
 def test_generators_with_one_key_are_found():

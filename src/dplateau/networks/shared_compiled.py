@@ -1,4 +1,6 @@
-"""The steps of a network on several accelerators, of one process or of several: a chunk of them is one compiled call.
+"""The steps of a network on several devices, of one process or of several: a chunk of them is one compiled call.
+
+The devices are accelerators, or processes that train a small network on their processors.
 
 Every device has records of its own and runs the loop of ``compiled.py`` on its own part of every batch. Where a step ends, the
 devices add up their sums and share the step as processes do (``slices.py``). A step has as many microbatches on every device, of
@@ -34,7 +36,7 @@ _OWN = ("records", "keys", "used")
 
 @dataclass(frozen=True, eq=False)
 class SharedCompiledLoop(SharedLoop, CompiledLoop):
-    """The loop of a process some of whose devices, or all, are several accelerators; all devices make the same steps."""
+    """The loop of a process that has some of the devices, or all; all devices make the same steps."""
 
     @property
     def apart(self) -> bool:
