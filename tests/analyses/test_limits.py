@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -58,6 +59,25 @@ def test_both_limits_are_approached() -> None:
     for before, after in zip(*gaps, strict=True):
         assert after < 0.02
         assert after < before / 4
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("sampling", [dp.Poisson(100), dp.FixedSize(100)], ids=lambda one: one.kind)
+@pytest.mark.parametrize("limit", [GaussianCLT(), AsymmetricCLT()], ids=lambda one: one.name)
+def test_next_to_no_noise_is_no_error(limit, sampling, adjacency) -> None:
+    """Moments exceed double precision there. The limits are then large, or infinite, and fall with the noise."""
+    noise = [1e-5, 1e-3, 0.01, 0.02, 0.03, 0.05, 0.1]
+    runs = [dp.Run(n=10_000, sampling=sampling, steps=1000, noise_multiplier=z, adjacency=adjacency) for z in noise]
+    if limit.why_not(runs[0]):
+        pytest.skip("the limit is not for this")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [limit.guarantee(run) for run in runs]
+        assert all(0 < one.delta(1.0).upper <= 1 for one in found)
+    if isinstance(limit, GaussianCLT):
+        assert sorted((one.mu for one in found), reverse=True) == [one.mu for one in found]
+        assert found[0].mu > 1e100
+        assert found[0].delta(5.0).upper == 1
 
 
 def test_a_schedule_is_the_sum_of_its_levels() -> None:

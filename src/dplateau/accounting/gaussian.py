@@ -62,7 +62,9 @@ def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """``delta`` of mu-GDP at ``epsilon``."""
+    """``delta`` of mu-GDP at ``epsilon``; 1 where mu exceeds double precision."""
+    if not mu < _LARGEST_MU:
+        return 1.0
     return math.exp(min(float(log_gdp_delta(mu, epsilon)), 0.0))
 
 

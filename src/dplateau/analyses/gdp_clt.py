@@ -52,7 +52,8 @@ def _fixed_size(noise: Array) -> Array:
 
 def _empty_place(m: Array) -> Array:
     """``E L^2 / q^2`` of the pair of three centres as q falls to 0: its positive losses, and its negative ones."""
-    grown = [np.exp(np.minimum(k * m**2, 700.0)) for k in (1, 2, 4)]
+    m = np.minimum(m, math.sqrt(700.0) / 2)  # Each term for itself would no longer be the larger one.
+    grown = [np.exp(k * m**2) for k in (1, 2, 4)]
     positive = grown[2] * ndtr(2.5 * m) - 2 * grown[1] * ndtr(1.5 * m) + grown[0] * ndtr(0.5 * m)
     return positive + grown[0] * ndtr(1.5 * m) - 2 * ndtr(0.5 * m) + ndtr(-0.5 * m)
 

@@ -76,7 +76,8 @@ def functionals(f: TradeOff) -> Functionals:
     if f.certain or f.inverse.certain:
         return Functionals(*(math.inf,) * 7)
     try:
-        up, down = _tails(f), _tails(f.inverse)
+        with np.errstate(over="ignore"):
+            up, down = _tails(f), _tails(f.inverse)
     except OverflowError:
         return Functionals(*(math.inf,) * 7)
     e = up.epsilon, down.epsilon
