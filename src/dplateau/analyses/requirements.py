@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
 from dplateau.spec import Run, Sampling
 from dplateau.spec.schedule import largest
+
+_SHORT: Final = 1e-100
+"""Lengths that are shorter, or longer than its inverse, have no squares that could be added up: mu could be rounded to 0."""
 
 
 def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, most: Array | float = 1.0) -> Array:
@@ -63,6 +67,8 @@ def missing(
     if run.smoothness is None or run.step_size is None:
         absent = " and ".join(name for name in ("smoothness", "step_size") if getattr(run, name) is None)
         return f"{absent} is not stated. A gradient step is a contraction up to step_size 2/smoothness."
+    if reason := _out_of_range(run):
+        return reason
     if (longest := largest(run.step_size)) * run.smoothness > 2 and not unknown:
         return (
             f"step_size {longest:g} exceeds 2/smoothness = {2 / run.smoothness:g}: the gradient step is not a contraction. "
@@ -78,3 +84,16 @@ def missing(
             "Give the run a diameter, or add an l2 term and state strong_convexity."
         )
     return None
+
+
+def _out_of_range(run: Run) -> str | None:
+    """Why lengths of ``run`` cannot be squared; None where they can."""
+    step, noise = run.table.step_size, run.table.noise
+    shortest = float(step.min()) * min(float(noise.min()), 1.0) * run.clip_norm / run.n
+    farthest = float(step.max()) * max(float(noise.max()), 1.0) * run.clip_norm
+    if all(_SHORT <= one <= 1 / _SHORT for one in (shortest, farthest, 1.0 if run.diameter is None else run.diameter)):
+        return None
+    return (
+        f"steps and noise move the weights by {shortest:g} to {farthest:g}, or the diameter is such: squares of these leave double "
+        "precision. Use other units."
+    )

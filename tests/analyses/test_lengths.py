@@ -1,0 +1,77 @@
+"""Bounds on the last iterate depend on ratios of lengths only; where squares of lengths leave double precision there is none."""
+
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import pytest
+
+import dplateau as dp
+from dplateau.analyses import ANALYSES
+from dplateau.analyses.requirements import missing
+from dplateau.filter import cost_of
+
+DELTA = 1e-5
+SAMPLINGS = [dp.Cyclic(100), dp.OnePass(100), dp.FullBatch(), dp.Shuffled(100), dp.Poisson(100), dp.FixedSize(100)]
+everywhere = pytest.mark.parametrize("convexity", [0.0, 0.4])
+in_any_order = pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda one: one.kind)
+
+
+def run_of(sampling: object, convexity: float, length: float, **changes: object) -> dp.Run:
+    """Clip norm and diameter in units of ``length``."""
+    settings = {
+        "n": 1000,
+        "sampling": sampling,
+        "steps": 10 if isinstance(sampling, dp.OnePass) else 500,
+        "noise_multiplier": 5.0,
+        "clip_norm": length,
+        "step_size": 1.0,
+        "smoothness": 1.0,
+        "strong_convexity": convexity,
+        "l2": convexity,
+        "diameter": 0.05 * length,
+        "released": "last",
+    }
+    return dp.Run(**{**settings, **changes})
+
+
+def said(run: dp.Run) -> dict[str, float]:
+    """The epsilons of all bounds that are proved."""
+    proved = [analysis for analysis in ANALYSES if analysis.status.certifies and analysis.why_not(run) is None]
+    return {analysis.name: analysis.guarantee(run).epsilon(DELTA).upper for analysis in proved}
+
+
+@everywhere
+@in_any_order
+def test_no_bound_depends_on_the_unit_of_length(sampling, convexity):
+    usual = said(run_of(sampling, convexity, 1.0))
+    assert len(usual) > 4
+    for length in (1e-90, 1e-30, 1e30, 1e90):
+        found = said(run_of(sampling, convexity, length))
+        # Those that round a number of steps up may take one more.
+        assert found == pytest.approx(usual, rel=5e-3)
+
+
+@pytest.mark.parametrize("length", [1e-300, 1e-160, 1e-110, 1e110, 1e160, 1e300])
+@everywhere
+@in_any_order
+def test_where_squares_leave_double_precision_composition_alone_is_left(sampling, convexity, length):
+    """At 1e-160 closed forms had mu = 0 by underflow."""
+    run = run_of(sampling, convexity, length)
+    assert "leave double precision" in missing(run)
+    released = run_of(sampling, convexity, 1.0, released="all")
+    assert said(run) == said(released)
+    assert cost_of(run, None) == cost_of(released, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"diameter": 1e-120},
+        {"diameter": 1e120},
+        {"noise_multiplier": [5.0] * 499 + [1e-45], "clip_norm": 1e-60},
+        {"step_size": [1.0] * 499 + [1e-120]},
+    ],
+    ids=["short diameter", "long diameter", "one step with little noise", "one short step"],
+)
+def test_one_length_out_of_range_is_enough(changes):
+    assert "leave double precision" in missing(run_of(dp.Cyclic(100), 0.4, 1.0, **changes))
