@@ -335,11 +335,15 @@ def test_threads_that_are_started_while_processes_connect_do_not_interrupt_other
     monkeypatch.setattr(os, "sched_setscheduler", refused)
     with _patient_threads():
         assert policy_of_a_new_thread() == os.SCHED_OTHER
+    monkeypatch.setattr(os, "sched_getscheduler", refused)
+    with _patient_threads():
+        pass
 
 
 @linux
-def test_a_policy_that_somebody_chose_is_left_alone(monkeypatch):
-    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_IDLE)
+@pytest.mark.parametrize("policy", ["SCHED_BATCH", "SCHED_IDLE"])
+def test_a_policy_that_somebody_chose_is_left_alone(policy, monkeypatch):
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: getattr(os, policy))
     monkeypatch.setattr(os, "sched_setscheduler", lambda *_: pytest.fail("it was changed"))
     with _patient_threads():
         pass

@@ -297,19 +297,23 @@ def _patient_threads() -> Iterator[None]:
     The thread that receives messages looks for them without a pause while another one holds its lock. If it interrupts that one on
     the only core, both stand still until the kernel takes turns: 4 ms for sums that otherwise take 0.1 ms.
     """
-    usual = sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_OTHER
 
-    def choose(policy: str) -> None:
-        with suppress(OSError):  # Where that is not allowed sums are slower.
-            os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))
+    def changed(before: str, after: str) -> bool:
+        """Whether the policy was the one, and is the other now."""
+        try:
+            if sys.platform != "linux" or os.sched_getscheduler(0) != getattr(os, before):
+                return False
+            os.sched_setscheduler(0, getattr(os, after), os.sched_param(0))
+        except OSError:  # It is not allowed: sums are slower then.
+            return False
+        return True
 
-    if usual:
-        choose("SCHED_BATCH")
+    patient = changed("SCHED_OTHER", "SCHED_BATCH")
     try:
         yield
     finally:
-        if usual:
-            choose("SCHED_OTHER")
+        if patient:
+            changed("SCHED_BATCH", "SCHED_OTHER")
 
 
 def _check_place(coordinator: str | None, processes: int | None, process_id: int | None) -> None:
