@@ -106,7 +106,7 @@ class GaussianDP(Guarantee):
     below: float | None = None
 
     @property
-    def least_mu(self) -> float:
+    def lower_mu(self) -> float:
         """mu, rounded down."""
         return self.parameter if self.below is None else self.below
 

@@ -31,7 +31,7 @@ class MixtureOfGaussianDP(Guarantee):
     below: tuple[float, ...] = ()
 
     @property
-    def least_mus(self) -> tuple[float, ...]:
+    def lower_mus(self) -> tuple[float, ...]:
         """The mus, rounded down."""
         return self.below or self.mus
 
@@ -53,7 +53,7 @@ class MixtureOfGaussianDP(Guarantee):
         return self._epsilon(self.mus, delta) * (1 + SLACK)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return Enclosure(self._delta(self.least_mus, epsilon) * (1 - SLACK), min(self._delta(self.mus, epsilon) * (1 + SLACK), 1.0))
+        return Enclosure(self._delta(self.lower_mus, epsilon) * (1 - SLACK), min(self._delta(self.mus, epsilon) * (1 + SLACK), 1.0))
 
     def divergence(self, order: float) -> float:
         """The component is revealed, so powers of the likelihood ratio have the mean of the components'."""

@@ -86,7 +86,7 @@ def _together(guarantees: list[Guarantee]) -> Guarantee:
     exact = [one for one in guarantees if isinstance(one, ExactComposition)]
     gaussians = [one for one in guarantees if isinstance(one, GaussianDP)]
     mu = math.hypot(*(one.parameter for one in gaussians))
-    rest = _gaussian(mu, math.hypot(*(one.least_mu for one in gaussians)))
+    rest = _gaussian(mu, math.hypot(*(one.lower_mu for one in gaussians)))
     mixed = [one for one in guarantees if isinstance(one, MixtureOfGaussianDP)]
     others = [one for one in guarantees if not isinstance(one, (ExactComposition, GaussianDP, MixtureOfGaussianDP))]
     if not others and not mixed:
@@ -107,7 +107,7 @@ def _composed(exact: list[ExactComposition], rest: GaussianDP) -> Guarantee:
     if not exact:
         return rest
     above = merged([*(one.directions for one in exact), (Composition((), rest.parameter),)])
-    below = merged([*(one.below or one.directions for one in exact), (Composition((), rest.least_mu),)])
+    below = merged([*(one.below or one.directions for one in exact), (Composition((), rest.lower_mu),)])
     rounded = rest.below is not None or any(one.below for one in exact)
     found = ExactComposition(above, below if rounded else (), min(one.width for one in exact))
     return found if found.mu is None else _gaussian(found.mu, below[0].gaussian)
@@ -115,10 +115,10 @@ def _composed(exact: list[ExactComposition], rest: GaussianDP) -> Guarantee:
 
 def _mixture(mixed: list[MixtureOfGaussianDP], rest: GaussianDP) -> Guarantee:
     """Every combination of components is a product of Gaussians."""
-    squares, below, weights = np.array([rest.parameter**2]), np.array([rest.least_mu**2]), np.ones(1)
+    squares, below, weights = np.array([rest.parameter**2]), np.array([rest.lower_mu**2]), np.ones(1)
     for one in mixed:
         squares = np.add.outer(squares, np.square(one.mus)).ravel()
-        below = np.add.outer(below, np.square(one.least_mus)).ravel()
+        below = np.add.outer(below, np.square(one.lower_mus)).ravel()
         weights = np.multiply.outer(weights, np.array(one.weights)).ravel()
         if squares.size > _COMPONENTS:
             order = np.argsort(squares)

@@ -95,8 +95,12 @@ def run_chunk(
     recorded, optimizer, lattice, dtype, x64, way = kind
     micro = plan.records.shape[1]
 
-    def scattered(way: Way, sums: list[Array]) -> list[Array]:
-        return way.slices.scattered([*recorded.arranged(sums[:-1]), sums[-1]])
+    def arranged(sums: list[Array]) -> list[Array]:
+        return [*recorded.arranged(sums[:-1]), sums[-1]]
+
+    def own(sums: list[Array]) -> list[Array]:
+        """The own slices, where sums were not scattered at every microbatch already."""
+        return sums if way is None or way.apart else way.slices.scattered(arranged(sums))
 
     def gradients(params: Tree, k: Array) -> list[Gradient]:
         index = plan.records[plan.rows[k]]
@@ -112,7 +116,7 @@ def run_chunk(
         one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
         one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
         if way is not None and way.apart:
-            one = scattered(way, one)
+            one = way.slices.scattered(arranged(one))
         return [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
 
     def made(k: Array, carry: Carry, sums: list[Array]) -> tuple[State, Array]:
@@ -120,10 +124,9 @@ def run_chunk(
         drawn = (noise[0][step], noise[1][step])
         scale, *numbers = schedule.scales[step], schedule.step_sizes[step], schedule.weights[step]
         if way is not None:
-            own = sums if way.apart else scattered(way, sums)
-            state, count = shared_step(carry.state, own, drawn, scale, *numbers, way=way)
+            state, count = shared_step(carry.state, own(sums), drawn, scale, *numbers, way=way)
             return state, carry.finite + count
-        mean, count = with_noise([*recorded.arranged(sums[:-1]), sums[-1]], drawn, scale, dtype)
+        mean, count = with_noise(arranged(sums), drawn, scale, dtype)
         with jax.enable_x64(x64):
             return stepped(carry.state, mean, *numbers, optimizer=optimizer), carry.finite + count
 
@@ -145,8 +148,7 @@ def run_chunk(
         jnp.zeros(()),
     )
     last = in_groups(plan.count + 1, body, first, len(plan.rows))
-    sums = last.sums if way is None or way.apart else scattered(way, last.sums)
-    return last.state, sums, last.finite
+    return last.state, own(last.sums), last.finite
 
 
 def _zeros(made: Callable[[], T]) -> T:

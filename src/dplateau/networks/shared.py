@@ -123,8 +123,11 @@ class SharedLoop(Loop):
 
     @property
     def apart(self) -> bool:
-        """Whether devices keep slices of the parameters, too, where the optimizer allows it."""
-        return False
+        """Whether devices keep slices of the parameters, too, where the optimizer allows it.
+
+        Memory is scarce on accelerators. Processors would wait for one another at every microbatch.
+        """
+        return accelerated()
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -38,11 +38,6 @@ _OWN = ("records", "keys", "used")
 class SharedCompiledLoop(SharedLoop, CompiledLoop):
     """The loop of a process that has some of the devices, or all; all devices make the same steps."""
 
-    @property
-    def apart(self) -> bool:
-        """Memory is scarce on accelerators. Processors would wait for one another at every microbatch."""
-        return accelerated()
-
     @cached_property
     def shares(self) -> list[slice]:
         """Which of the own records each own device has."""
@@ -63,8 +58,10 @@ class SharedCompiledLoop(SharedLoop, CompiledLoop):
 
     @cached_property
     def held(self) -> Tree | None:
+        if not accelerated():
+            return None
         size = sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
-        (beyond,) = self.cluster.most(not accelerated() or self.most * size > memory() * RECORDS)
+        (beyond,) = self.cluster.most(self.most * size > memory() * RECORDS)
         return None if beyond else jax.tree.map(self._by_device, self.summed.examples)
 
     def _by_device(self, column: NDArray[Any]) -> jax.Array:

@@ -44,7 +44,7 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     """
     floor = probability("floor", floor)
     if isinstance(guarantee, GaussianDP):
-        return Enclosure(guarantee.least_mu, guarantee.parameter) if floor < 1 else Enclosure(0.0, 0.0)
+        return Enclosure(guarantee.lower_mu, guarantee.parameter) if floor < 1 else Enclosure(0.0, 0.0)
     last = guarantee.epsilon(floor).upper
     if not last < math.inf:
         return Enclosure(0.0, math.inf)
