@@ -14,9 +14,9 @@ import pytest
 import dplateau as dp
 from dplateau.accounting import allocated_epochs, epoch_moments
 from dplateau.accounting.allocated_epochs import Epochs, Grids
-from dplateau.accounting.contour import contour_delta, contour_epsilon
+from dplateau.accounting.contour import contour_epsilon, line_at
 from dplateau.accounting.epoch_moments import EpochMoments, small_moments, whole_moments
-from dplateau.accounting.lattice import lattice_delta, lattice_epsilon
+from dplateau.accounting.lattice import lattice_epsilon, tails_at
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, allocations
 
@@ -194,11 +194,11 @@ def test_the_contour_lies_between_the_ends_of_the_lattices(one: dp.Run, delta: f
         assert lattice_epsilon(down, delta, 2e-5).lower <= found.lower
         assert found.upper <= lattice_epsilon(up, delta, 2e-5).upper
         at = found.upper / 2
-        there = contour_delta(up, at)
+        there = line_at(up, at).delta(at)
         assert there.width <= 1e-4 * there.upper
-        assert lattice_delta(down, at, 2e-5).lower <= there.upper
-        assert there.lower <= lattice_delta(up, at, 2e-5).upper
-        assert there.upper <= lattice_delta(up, at, 2e-5).upper * (1 + 1e-9)
+        assert tails_at(down, at, 2e-5)(at).lower <= there.upper
+        assert there.lower <= tails_at(up, at, 2e-5)(at).upper
+        assert there.upper <= tails_at(up, at, 2e-5)(at).upper * (1 + 1e-9)
 
 
 def test_what_was_asked_before_changes_nothing() -> None:

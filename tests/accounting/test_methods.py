@@ -16,7 +16,7 @@ from scipy.stats import beta
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
-from dplateau.accounting.contour import RealAxis, at_most, contour_delta, contour_epsilon
+from dplateau.accounting.contour import Line, RealAxis, at_most, contour_epsilon, line_at
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
@@ -85,7 +85,26 @@ def test_enclosures_are_a_millionth_wide_in_the_ordinary_regime() -> None:
             assert ExactComposition((composition,)).epsilon(delta).width <= 1e-6, (composition, delta)
 
 
-def test_contour_delta_is_inverse_to_contour_epsilon() -> None:
+def test_a_line_says_nothing_wrong_far_from_where_it_is_best() -> None:
+    """What wraps around, and what is left out, may be more than 1 there: then the line says nothing."""
+    blind = 0
+    for q, mu, steps in ((256 / 60_000, 1.0, 5_000), (0.01, 2.0, 300), (0.3, 0.2, 40), (1e-3, 4.0, 2_000)):
+        for law in (PoissonRemove(q, mu), PoissonAdd(q, mu)):
+            composition = compose((law, steps))
+            top = contour_epsilon(composition, 1e-10).upper
+            lines: list[Line] = []
+            for at in (0.02, 0.2, 0.5, 1.0, 1.5):
+                with suppress(TooSlowError):
+                    lines.append(line_at(composition, at * top))
+            assert len(lines) >= 2
+            for epsilon in (0.0, 1e-3 * top, 0.1 * top, 0.4 * top, top, 3 * top):
+                found = [line.delta(epsilon) for line in lines]
+                assert max(one.lower for one in found) <= min(one.upper for one in found), (law, epsilon, found)
+                blind += sum(one.lower == 0 and one.upper == 1 for one in found)
+    assert blind
+
+
+def test_delta_of_a_line_is_inverse_to_contour_epsilon() -> None:
     checked = 0
     for composition, delta in ordinary(40):
         if composition.steps < 300:
@@ -93,8 +112,9 @@ def test_contour_delta_is_inverse_to_contour_epsilon() -> None:
         epsilon = contour_epsilon(composition, delta)
         if epsilon.lower > 0:
             checked += 1
-            assert contour_delta(composition, epsilon.upper).lower <= delta <= contour_delta(composition, epsilon.lower).upper
-            wide = contour_delta(composition, (epsilon.lower + epsilon.upper) / 2)
+            below, above, middle = epsilon.lower, epsilon.upper, (epsilon.lower + epsilon.upper) / 2
+            assert line_at(composition, above).delta(above).lower <= delta <= line_at(composition, below).delta(below).upper
+            wide = line_at(composition, middle).delta(middle)
             assert wide.lower == pytest.approx(delta, rel=1e-5)
             assert wide.upper == pytest.approx(delta, rel=1e-5)
     assert checked >= 5
@@ -168,7 +188,7 @@ def test_a_simulation_agrees() -> None:
         # E_P (1 - e^(eps - L))+ = P(L - eps > Exp(1)).
         hits = int((total - epsilon > rng.exponential(size=draws)).sum())
         low, high = beta.ppf(5e-7, hits, draws - hits + 1), beta.ppf(1 - 5e-7, hits + 1, draws - hits)
-        delta = contour_delta(composition, epsilon)
+        delta = line_at(composition, epsilon).delta(epsilon)
         assert low <= delta.upper
         assert delta.lower <= high
         assert high / low < 1.2

@@ -10,11 +10,16 @@ from typing import ClassVar, Final
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.roots import root
 
 _CLOSE: Final = 1.1
 """Neighbours whose ratio is smaller than this are not searched further."""
-_DELTAS: Final = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 1e-16)
-"""Members are chosen for these where the delta is asked for."""
+_DELTAS: Final = (math.log(1e-16), math.log(1e-2))
+_NEAR, _SAME = 0.3, 1e-2
+"""Where the delta is asked for, members are chosen for one whose log is between these, about so far from the right one; and again
+for what comes out, unless that is the same.
+"""
+_FARTHEST: Final = 1e3
 _FEW: Final = 12
 """Up to so many members are all tried."""
 _RISES: Final = 4
@@ -24,12 +29,26 @@ _FAR: Final = 2.0
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
-def least_delta(found: Callable[[float], Enclosure]) -> Enclosure:
-    """The least of what is found where members are chosen for some deltas, and then for the least delta that came out."""
-    best = min((found(delta) for delta in _DELTAS), key=lambda enclosure: enclosure.upper)
+def least_delta(found: Callable[[float], Enclosure], about: Callable[[float], float], epsilon: float) -> Enclosure:
+    """The least delta at ``epsilon`` that is found: where members are chosen for the delta at which epsilon is about that, and then
+    for what came out.
+    """
+
+    def excess(log_delta: float) -> float:
+        return min(max(about(math.exp(log_delta)) - epsilon, -_FARTHEST), _FARTHEST)
+
+    if excess(_DELTAS[0]) <= 0:
+        asked = _DELTAS[0]
+    elif excess(_DELTAS[1]) >= 0:
+        asked = _DELTAS[1]
+    else:
+        asked = root(excess, *_DELTAS, xtol=_NEAR)
+    best = found(math.exp(asked))
     for _ in range(2):
-        if 0 < best.upper < 1:
-            best = min(best, found(best.upper), key=lambda enclosure: enclosure.upper)
+        if not 0 < best.upper < 1 or abs(math.log(best.upper) - asked) <= _SAME:
+            break
+        asked = math.log(best.upper)
+        best = min(best, found(best.upper), key=lambda enclosure: enclosure.upper)
     return best
 
 
@@ -70,7 +89,7 @@ class BestOf(Guarantee):
         return min(best, self.member(self.most).upper(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self.read(delta, epsilon))
+        return least_delta(lambda delta: self.read(delta, epsilon), self.about, epsilon)
 
     def read(self, delta: float, epsilon: float) -> Enclosure:
         """The delta at ``epsilon`` of the members among which the search ends at ``delta``."""
@@ -89,7 +108,7 @@ class BestOf(Guarantee):
         return min(self.member(number).divergence(order) for number in sorted(tried | {self.most}))
 
     def chosen(self, delta: float) -> Guarantee:
-        return min(self._among(delta), key=lambda member: member.epsilon(delta).upper)
+        return min(self._among(delta), key=lambda member: member.upper(delta))
 
     def _tried(self, cost: Callable[[int], float]) -> list[int]:
         """All numbers where they are few; else ``limit``, its half, and so on, until they cost more and more."""

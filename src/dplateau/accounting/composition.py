@@ -12,22 +12,22 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, at_most, contour_delta, contour_epsilon, contour_nodes
+from dplateau.accounting.contour import WIDTH, at_most, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
-from dplateau.accounting.lattice import lattice_at_most, lattice_delta, lattice_epsilon
+from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
-from dplateau.accounting.profile_table import profile_table
+from dplateau.accounting.reading import Reading
 from dplateau.accounting.roots import root
-from dplateau.accounting.sparse import NARROW, RARE, sparse_delta, sparse_epsilon, sparse_upper
+from dplateau.accounting.sparse import NARROW, RARE, sparse_epsilon, sparse_upper
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 _CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _LAWS: Final = 64
 """Most laws whose steps are looked at one by one."""
-_NODES: Final = 400
-"""A contour of so many nodes is not asked again and again."""
+_PROFILE: Final = 1e-4
+"""Aim for the width of lattices that serve a whole profile."""
 _SPARSE: Final = 1e-6
 """With small rates an epsilon that is known within this share is not looked at again; with others ``NARROW`` will do."""
 
@@ -55,8 +55,8 @@ class Guarantee(ABC):
         """The upper end of ``epsilon(delta)``, which may be found faster."""
         return self.epsilon(delta).upper
 
-    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
-        """``self.delta``, or what is faster where many epsilons from 0 to ``last`` are asked and delta is ``least`` or more."""
+    def profile(self, least: float) -> Callable[[float], Enclosure]:
+        """``self.delta``, or what is faster where many epsilons are asked; of deltas below ``least`` only that they are small."""
         return self.delta
 
     @property
@@ -185,80 +185,25 @@ class ExactComposition(Guarantee):
         return _upper(self, delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        result = Enclosure(0.0, 0.0)
-        for composition in self.directions:
-            if epsilon > 0 and result.lower > 0 and composition.terms and at_most(composition, epsilon, result.lower):
-                continue
-            result = result | self._profile(composition, epsilon)
-        return Enclosure(0.0, result.upper) if self.below else result
+        return self._profile(self.width, 0.0)(epsilon)
 
-    def profile(self, last: float, least: float) -> Callable[[float], Enclosure]:
-        """A table for each direction whose contour has many nodes."""
-        readers = [self._reader(composition, last, least) for composition in self.directions]
-        if not any(tabled for _, tabled in readers):
-            return self.delta
+    def profile(self, least: float) -> Callable[[float], Enclosure]:
+        """What was computed for one epsilon serves others, too."""
+        return self._profile(max(self.width, _PROFILE), least)
+
+    def _profile(self, width: float, least: float) -> Callable[[float], Enclosure]:
+        plain = [GaussianDP(one.gaussian) for one in self.directions if not one.terms]
+        readings = [Reading(one, width, least, rounded=bool(self.below)) for one in self.directions if one.terms]
 
         def read(epsilon: float) -> Enclosure:
             result = Enclosure(0.0, 0.0)
-            for reader, _ in readers:
-                result = result | reader(epsilon)
+            for one in plain:
+                result = result | one.delta(epsilon)
+            for reading in sorted(readings, key=lambda one: -one.latest):
+                result = result | reading(epsilon, result.lower)
             return Enclosure(0.0, result.upper) if self.below else result
 
         return read
-
-    def _reader(self, composition: Composition, last: float, least: float) -> tuple[Callable[[float], Enclosure], bool]:
-        """How delta of one direction is read, and whether from a table."""
-        if composition.terms and composition.steps > 1 and contour_nodes(composition, last / 2) > _NODES:
-            with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-                return profile_table(composition, last, least), True
-        return partial(self._profile, composition), False
-
-    def _profile(self, composition: Composition, epsilon: float) -> Enclosure:
-        terms = composition.terms
-        if not terms:
-            return GaussianDP(composition.gaussian).delta(epsilon)
-        with np.errstate(all="ignore"):
-            try:
-                if composition.alone is not None:
-                    return self._closed_profile(composition.alone, composition, epsilon)
-            except (ArithmeticError, ValueError):
-                pass
-            return self._read(composition, epsilon)
-
-    @staticmethod
-    def _closed_profile(term: Repeated, composition: Composition, epsilon: float) -> Enclosure:
-        """The profile of one law; where that is rounded, the contour may know more."""
-        value = math.exp(float(term.law.log_delta(np.array(epsilon))))
-        closed = Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
-        if term.rounded:
-            with suppress(ArithmeticError, ValueError):
-                found = contour_delta(composition, epsilon, WIDTH)
-                return Enclosure(found.lower, min(found.upper, closed.upper))
-        return closed
-
-    def _read(self, composition: Composition, epsilon: float) -> Enclosure:
-        """The profile of several steps: the contour's, or the lattice's where that fails or is wide."""
-        if not composition.gaussian and epsilon > composition.greatest * (1 + SLACK):
-            return Enclosure(0.0, 0.0)  # No loss is larger, and nothing need be searched.
-        result = Enclosure(0.0, 1.0)
-        for method, width in ((contour_delta, WIDTH), (lattice_delta, self.width)):
-            try:
-                found = method(composition, epsilon, width)
-            except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
-                continue
-            result = self._both(result, found)
-            if result.width <= NARROW * result.upper:
-                break
-        if result.width > NARROW * result.upper and epsilon > 0 and composition.rate <= RARE:
-            with suppress(ArithmeticError, ValueError):
-                result = self._both(result, sparse_delta(composition, epsilon, result, self.width))
-        if composition.gaussian:
-            return result
-        # Two runs cannot be told apart by more than the sum of the steps' total variations.
-        with suppress(ArithmeticError, ValueError):
-            variation = sum(term.variation() for term in composition.terms) * (1 + SLACK)
-            return Enclosure(min(result.lower, variation), min(result.upper, variation))
-        return result
 
     def divergence(self, order: float) -> float:
         return max(renyi_divergence(direction, order) for direction in self.directions)

@@ -46,6 +46,8 @@ _FURTHER: Final = (1.03, 1.07, 1.12, 1.2, 1.5, 2.0, 3.0)
 _TRIED: Final = np.geomspace(0.02, 1.0, 12)
 """Where a Chernoff bound is tried, in units of ten times log(1/delta)/epsilon."""
 _TINY: Final = 1e-300
+_LARGE: Final = 700.0
+"""An exponent beyond which a bound says nothing."""
 _SHIFTS: Final = (1.0, 0.96, 0.9, 0.8)
 """Lines that are tried, in units of the saddle point, while more nodes than ``_MANY`` seem to be needed."""
 _MANY: Final = 300
@@ -181,14 +183,14 @@ class Line:
         return float(np.real(term).sum()), -float(np.real(self.s * term).sum()), float(error)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """delta(epsilon), enclosed."""
+        """delta(epsilon), enclosed; far from the line's saddle point that may say nothing."""
         total, _, error = self.at(epsilon)
         c = float(self.s[0].real)
-        slack = error + math.exp(min(self.log_tail - c * epsilon, 0.0)) + _TINY
+        slack = error + math.exp(min(self.log_tail - c * epsilon, _LARGE)) + _TINY
         further, log_chernoff = self.right
         gap = (further - c) * self.period
-        beyond = math.exp(min(log_chernoff - further * epsilon - gap, 0.0)) / -math.expm1(-gap)
-        before = 1 / math.expm1(min(c * self.period, 700.0))
+        beyond = math.exp(min(log_chernoff - further * epsilon - gap, _LARGE)) / -math.expm1(-gap)
+        before = 1 / math.expm1(min(c * self.period, _LARGE))
         return Enclosure(max(0.0, total - slack - beyond - before), min(1.0, max(total, 0.0) + slack))
 
 
@@ -271,26 +273,12 @@ def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, l
     raise TooSlowError
 
 
-def _line_at(composition: Composition, epsilon: float, width: float) -> Line:
-    """The line whose saddle point is ``epsilon``."""
+@np.errstate(all="ignore")
+def line_at(composition: Composition, epsilon: float, width: float = WIDTH) -> Line:
+    """The line whose saddle point is ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
     axis = RealAxis(composition)
     c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
     return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width)
-
-
-@np.errstate(all="ignore")
-def contour_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
-    """``delta`` of the composition at ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
-    return _line_at(composition, epsilon, width).delta(epsilon)
-
-
-@np.errstate(all="ignore")
-def contour_nodes(composition: Composition, epsilon: float) -> float:
-    """How many nodes that takes; infinite where it is too slow."""
-    try:
-        return float(_line_at(composition, epsilon, WIDTH).s.size)
-    except (ArithmeticError, ValueError):
-        return math.inf
 
 
 @np.errstate(all="ignore")

@@ -360,29 +360,40 @@ def lattice_at_most(composition: Composition, epsilon: float, delta: float) -> b
         return False
 
 
-def lattice_delta(composition: Composition, epsilon: float, width: float = WIDTH) -> Enclosure:
-    """``delta`` of the composition at ``epsilon``, enclosed; the width is relative to min(1, tilt)."""
-    return convolved_delta(steps_of(composition), epsilon, width)
+class Tails:
+    """The profile from below and from above."""
+
+    def __init__(self) -> None:
+        self.sides: list[Tail] = []
+
+    def __call__(self, epsilon: float) -> Enclosure:
+        """What they say of delta at ``epsilon``: nothing before their first points, and that it is less than at their last ones."""
+        above, below = 1.0, 0.0
+        for tail in self.sides:
+            if epsilon > tail.e[-1]:
+                above = min(above, float(tail.at[-1])) if tail.sign > 0 else above
+            elif epsilon > tail.e[0]:
+                value = tail.delta(epsilon)
+                above, below = (min(above, value), below) if tail.sign > 0 else (above, max(below, value))
+        return Enclosure(below, max(above, 0.0))
 
 
-def convolved_delta(steps: list[Step], epsilon: float, width: float = WIDTH) -> Enclosure:
-    """``delta`` of all steps together at ``epsilon``, enclosed."""
-    lattices, target = Lattices(steps, width), _LEAST
+def tails_at(composition: Composition, epsilon: float, width: float = WIDTH, floor: float = 0.0) -> Tails:
+    """delta of the composition around ``epsilon``, unless it is at most ``floor``; the width is relative to min(1, tilt)."""
+    lattices, target = Lattices(steps_of(composition), width), _LEAST
     for _ in range(2):  # How small delta is decides how rare a loss may be left out.
         lattices.aim(target)
         rough = lattices.laws(dots, lattices.coarse)
         c = around(rough, epsilon)
         target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), _LEAST)
         lattices.tune(rough, c, epsilon, target)
-    best = Enclosure(0.0, 1.0)
+    tails = Tails()
     for size in _SIZES:
         if size * len(lattices.steps) > _MOST:
             break
-        try:
-            lower, upper = lattices.below(size).delta(epsilon), lattices.above(size).delta(epsilon)
-        except (TooSlowError, OverflowError):
-            continue
-        best = Enclosure(max(best.lower, lower, 0.0), min(best.upper, max(upper, 0.0)))
-        if best.width <= width * min(lattices.c, 1.0) * best.upper:
-            break
-    return best
+        with suppress(TooSlowError, OverflowError):
+            tails.sides += [lattices.below(size), lattices.above(size)]
+            best = tails(epsilon)
+            if best.upper <= floor or best.width <= width * min(lattices.c, 1.0) * best.upper:
+                break
+    return tails

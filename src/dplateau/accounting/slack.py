@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dplateau.accounting.composition import Guarantee
@@ -54,5 +55,11 @@ class WithSlack(Guarantee):
         return self.note
 
     def delta(self, epsilon: float) -> Enclosure:
-        inner = self.inner.delta(epsilon)
+        return self._more(self.inner.delta(epsilon))
+
+    def profile(self, least: float) -> Callable[[float], Enclosure]:
+        read = self.inner.profile(least)
+        return lambda epsilon: self._more(read(epsilon))
+
+    def _more(self, inner: Enclosure) -> Enclosure:
         return Enclosure(inner.lower, min(inner.upper + self.slack, 1.0))

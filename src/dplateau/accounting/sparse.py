@@ -27,7 +27,7 @@ from dplateau.accounting.dotted import Law, dots, steps_of
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Convolution, Lattices, Tail, around, rough_lattice_epsilon
+from dplateau.accounting.lattice import Convolution, Lattices, Tail, Tails, around, rough_lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
@@ -311,18 +311,18 @@ def _upper(composition: Composition, delta: float, best: Enclosure, size: int, w
             return sparse, best  # The lattice ends where it should.
 
 
-@np.errstate(all="ignore")
-def sparse_delta(composition: Composition, epsilon: float, known: Enclosure, width: float = WIDTH) -> Enclosure:
-    """``delta`` at ``epsilon`` > 0, enclosed, where it is known to lie in ``known``; raises as ``sparse_epsilon`` does."""
+def sparse_tails_at(composition: Composition, epsilon: float, known: Enclosure, width: float = WIDTH, floor: float = 0.0) -> Tails:
+    """delta around ``epsilon`` > 0, unless it is at most ``floor``, where it is known to lie in ``known`` there; raises as
+    ``sparse_epsilon`` does.
+    """
     _check(composition)
-    best = known
-    sparse = _Sparse(composition, _END * epsilon, width)
+    sparse, tails = _Sparse(composition, _END * epsilon, width), Tails()
     sparse.aim_at(epsilon)
     for size in _SIZES:
-        with suppress(ArithmeticError, ValueError):
-            best = Enclosure(best.lower, min(best.upper, sparse.tail(size, above=True).delta(epsilon)))
-        with suppress(ArithmeticError, ValueError):
-            best = Enclosure(max(best.lower, sparse.tail(size, above=False).delta(epsilon)), best.upper)
-        if best.width <= width * best.upper:
+        for above in (True, False):
+            with suppress(ArithmeticError, ValueError):
+                tails.sides.append(sparse.tail(size, above=above))
+        best = tails(epsilon)
+        if best.upper <= floor or min(best.upper, known.upper) - max(best.lower, known.lower) <= width * best.upper:
             break
-    return best
+    return tails

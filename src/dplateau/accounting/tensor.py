@@ -167,8 +167,11 @@ class EachBest(Guarantee):
     def epsilon(self, delta: float) -> Enclosure:
         return self.chosen(delta).epsilon(delta)
 
+    def upper(self, delta: float) -> float:
+        return self.chosen(delta).upper(delta)
+
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
+        return least_delta(lambda delta: self.chosen(delta).delta(epsilon), self.upper, epsilon)
 
     def chosen(self, delta: float) -> Guarantee:
         return tensor([one.chosen(delta / len(self.members)) for one in self.members])

@@ -76,7 +76,7 @@ class _Forgotten(Guarantee):
         return member.upper(delta) if (member := _member(self.run, delta)) else math.inf
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self.chosen(delta).delta(epsilon))
+        return least_delta(lambda delta: self.chosen(delta).delta(epsilon), lambda delta: _best(self.run, delta)[0], epsilon)
 
     def chosen(self, delta: float) -> Guarantee:
         return _member(self.run, delta) or WithSlack(_window(self.run, 1), 1.0)

@@ -99,7 +99,7 @@ class _LookBack(Guarantee):
         return self._best(delta).upper(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self._best(delta).read(delta, epsilon))
+        return least_delta(lambda delta: self._best(delta).read(delta, epsilon), self.about, epsilon)
 
     def chosen(self, delta: float) -> Guarantee:
         return self._best(delta).chosen(delta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -15,9 +16,10 @@ from dplateau.accounting import ExactComposition, GaussianDP, Guarantee, composi
 from dplateau.accounting.lattice import convolved
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove
+from dplateau.accounting.reading import Reading
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.accounting.trade_offs import Gaussian, OfPair, Piecewise, epsilon_delta, mixture, product, trade_off
+from dplateau.accounting.trade_offs import Gaussian, OfPair, Piecewise, epsilon_delta, maximum, mixture, product, trade_off
 from dplateau.spec import InputError
 
 from .. import reference
@@ -190,7 +192,7 @@ def fixed_size(steps: int, adjacency: str) -> dp.Run:
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize("steps", [2, 7, 106, 300])
-def test_few_fixed_size_steps_are_read_from_one_table(monkeypatch: pytest.MonkeyPatch, steps: int, adjacency: str) -> None:
+def test_few_fixed_size_steps_are_read_from_a_few_lattices(monkeypatch: pytest.MonkeyPatch, steps: int, adjacency: str) -> None:
     guarantee = ExactComposition(compositions(fixed_size(steps, adjacency))[0])
     calls: list[int] = []
 
@@ -202,7 +204,7 @@ def test_few_fixed_size_steps_are_read_from_one_table(monkeypatch: pytest.Monkey
         patched.setattr(lattice, "convolved", counted)
         f = trade_off(guarantee)
     assert len(calls) < 40  # and not some for each of 160 epsilons
-    read = guarantee.profile(guarantee.upper(1e-12), 1e-12)
+    read = guarantee.profile(1e-12)
     for epsilon in (0.0, 0.3, 2.0, 5.0, 9.0):
         found, alone = read(epsilon), guarantee.delta(epsilon)
         assert found.width <= 1e-3 * found.upper + 1e-12
@@ -216,7 +218,69 @@ def test_few_fixed_size_steps_are_read_from_one_table(monkeypatch: pytest.Monkey
             assert f.enclosure(alpha).width <= 3e-4
 
 
-def test_many_steps_are_read_one_by_one() -> None:
-    ordinary = ExactComposition(compositions(dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3_516, noise_multiplier=1.3))[0])
-    assert ordinary.profile(3.0, 1e-12)(1.0) == ordinary.delta(1.0)
-    assert AsTable(1.0).profile(9.0, 1e-12)(1.0) == AsTable(1.0).delta(1.0)
+def test_what_has_nothing_to_keep_is_asked_each_time() -> None:
+    assert AsTable(1.0).profile(1e-12)(1.0) == AsTable(1.0).delta(1.0)
+
+
+PROFILES = {
+    "many steps": dp.Run(n=60_000, sampling=dp.Poisson(256), steps=3_516, noise_multiplier=1.3),
+    "replace": dp.Run(n=60_000, sampling=dp.FixedSize(256), steps=900, noise_multiplier=0.8, adjacency="replace"),
+    "few steps": dp.Run(n=2_806, sampling=dp.FixedSize(34), steps=67, noise_multiplier=1.9),
+    "rare draws": dp.Run(n=10**9, sampling=dp.FixedSize(38), steps=347, noise_multiplier=0.21),
+    "two levels": dp.Run(n=2_380, sampling=dp.FixedSize(78), steps=20, noise_multiplier=[5.7] * 10 + [7.3] * 10),
+    "epochs": dp.Run(n=1_000, sampling=dp.RandomAllocation(50), steps=200, noise_multiplier=1.5),
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_is_made_of_a_few_lines_and_lattices(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It says what single readings say, wherever and in whatever order it is asked."""
+    guarantee, made = ExactComposition(compositions(PROFILES[name])[0]), []
+
+    def counted(reading: Reading, *rest: Any) -> dp.Enclosure:
+        made.append(reading)
+        return one_more(reading, *rest)
+
+    one_more = Reading._made
+    monkeypatch.setattr(Reading, "_made", counted)
+    read, last = guarantee.profile(1e-12), guarantee.upper(1e-12)
+    asked = [last * share for share in (0.9, 0.02, 0.5, 0.0, 1.0, 0.3, 0.001, 0.1, 0.7)]
+    found = {epsilon: read(epsilon) for epsilon in (*asked, *np.linspace(0, last, 150).tolist())}
+    assert len(made) <= 25
+    for epsilon in asked:
+        alone = guarantee.delta(epsilon)
+        assert max(found[epsilon].lower, alone.lower) <= min(found[epsilon].upper, alone.upper), (epsilon, found[epsilon], alone)
+        assert found[epsilon].upper <= alone.upper * (1 + 2e-3) + 1e-15
+    upper = np.array([found[epsilon].upper for epsilon in sorted(found)])
+    assert (np.diff(upper) <= 1e-3 * upper[:-1] + 1e-15).all()
+
+
+def test_slack_is_added_to_a_profile() -> None:
+    inner = ExactComposition(compositions(PROFILES["many steps"])[0])
+    read, plain = WithSlack(inner, 1e-4).profile(1e-12), inner.profile(1e-12)
+    for epsilon in (0.0, 0.5, 1.0):
+        assert read(epsilon).upper == plain(epsilon).upper + 1e-4
+        assert read(epsilon).lower == plain(epsilon).lower
+
+
+def test_of_several_that_hold_the_enclosure_contains_the_largest() -> None:
+    """Few points miss some of f: the upper end has to say so, for the function that several members make, too."""
+    members = [AsTable(0.6), MixtureOfGaussianDP((0.3, 2.0), (0.9, 0.1))]
+    exact = [Gaussian(0.6), mixture([Gaussian(0.3), Gaussian(2.0)], [0.9, 0.1])]
+    f, fine = (maximum(*(trade_off(one, points=points) for one in members)) for points in (40, 2560))
+    for alpha in ALPHA[1:-1]:
+        truth = max(one(alpha) for one in exact)
+        for one in (f, f.inverse, fine):
+            assert one.enclosure(alpha).lower <= truth + 1e-12
+            assert one.enclosure(alpha).upper >= truth - 1e-12
+            assert one.enclosure(alpha).lower == one(alpha)
+    assert f.enclosure(0.1).width > 1e-4 > 10 * fine.enclosure(0.1).width
+    run = dp.Run(
+        n=1_000, sampling=dp.Poisson(50), steps=400, noise_multiplier=2.0, step_size=0.1, smoothness=1.0, diameter=0.05,
+        strong_convexity=0.0, released="last",
+    )  # fmt: skip
+    bound = next(row.bound for row in dp.account(run, 1e-5).bounds if row.name == "sampled-last-iterate")
+    coarse, fine = (trade_off(bound.guarantee, points=points) for points in (40, 640))
+    for alpha in (0.001, 0.01, 0.1, 0.3):
+        assert coarse(alpha) < fine(alpha) - 1e-6
+        assert fine(alpha) <= coarse.enclosure(alpha).upper

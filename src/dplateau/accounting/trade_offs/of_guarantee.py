@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -132,14 +132,20 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     """
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
-    members = [guarantee.chosen(delta) for delta in _DELTAS]
-    if any(member is not guarantee for member in members):
+    members = dict.fromkeys(guarantee.chosen(delta) for delta in _DELTAS)
+    if guarantee not in members:
         # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.
         return maximum(*(trade_off(member, points=points, least=least) for member in members))
+    return _tabled(guarantee, points, least)
+
+
+@lru_cache(maxsize=8)
+def _tabled(guarantee: Guarantee, points: int, least: float) -> TradeOff:
+    """One statement's function, kept: several families may have the same member."""
     last = min(guarantee.upper(max(least, guarantee.least * _ABOVE)), LARGEST)
     if last == 0:
         return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))
-    read = guarantee.profile(last, least)
+    read = guarantee.profile(least)
     if read(last).upper >= 1:
         return Piecewise(*np.zeros((2, 1)))
     rough = np.linspace(0.0, last, points // 4)

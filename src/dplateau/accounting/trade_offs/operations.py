@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
@@ -184,7 +185,30 @@ def minimum(*members: TradeOff) -> TradeOff:
     return Minimum(tuple(members))
 
 
-def maximum(*members: TradeOff) -> Piecewise:
+@dataclass(frozen=True, eq=False)
+class Maximum(Piecewise):
+    """``max{f_1, f_2, ...}`` of the members' polygons, never above that of the members.
+
+    Attributes
+    ----------
+    members : tuple of TradeOff
+        All of them hold.
+    """
+
+    members: tuple[TradeOff, ...]
+
+    @property
+    def inverse(self) -> Maximum:
+        """The maximum of the inverses."""
+        return Maximum(self.beta[::-1], self.alpha[::-1], tuple(member.inverse for member in self.members))
+
+    def enclosure(self, alpha: float) -> Enclosure:
+        """The members' maximum, enclosed."""
+        lower = float(self(alpha))
+        return Enclosure(lower, max(lower, *(member.enclosure(alpha).upper for member in self.members)))
+
+
+def maximum(*members: TradeOff) -> Maximum:
     """``max{f_1, f_2, ...}`` of the members' polygons: all of them hold. Never above the true maximum."""
     if not members:
         raise InputError("the maximum of no trade-off function: give at least one.")
@@ -198,7 +222,7 @@ def maximum(*members: TradeOff) -> Piecewise:
         crossing = alpha[turn] + np.diff(alpha)[turn] * gap[turn] / (gap[turn] - gap[turn + 1])
         alpha = np.union1d(alpha, crossing)
         result = corners(alpha, np.maximum(result.values(alpha), other.values(alpha)))
-    return result
+    return Maximum(result.alpha, result.beta, members)
 
 
 def mixture(members: Sequence[TradeOff], weights: Sequence[float]) -> TradeOff:
