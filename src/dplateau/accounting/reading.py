@@ -49,7 +49,7 @@ class Reading:
     def __init__(self, composition: Composition, width: float, least: float = 0.0, *, rounded: bool = False) -> None:
         self.composition, self.width, self.least, self.rounded = composition, width, least, rounded
         self.known: list[Read] = []
-        self.left = dict.fromkeys((self._line, self._lattice, self._sparse), _MOST)
+        self.left: dict[Make, int] = dict.fromkeys((self._line, self._lattice, self._sparse), _MOST)
         self.latest = 1.0
         # Two runs cannot be told apart by more than the sum of the steps' total variations.
         self.most = 1.0
@@ -109,10 +109,10 @@ class Reading:
                 return Enclosure(found.lower, min(found.upper, closed.upper))
         return closed
 
-    def _line(self, epsilon: float, *_: object) -> Read:
+    def _line(self, epsilon: float, found: Enclosure, floor: float) -> Read:
         return line_at(self.composition, epsilon, WIDTH).delta
 
-    def _lattice(self, epsilon: float, _: Enclosure, floor: float) -> Read:
+    def _lattice(self, epsilon: float, found: Enclosure, floor: float) -> Read:
         return tails_at(self.composition, epsilon, self.width, floor)
 
     def _sparse(self, epsilon: float, found: Enclosure, floor: float) -> Read:
