@@ -20,6 +20,7 @@ _NEAR, _SAME = 0.3, 1e-2
 for what comes out, unless that is the same.
 """
 _FARTHEST: Final = 1e3
+"""Where epsilon is infinite, the search for that delta counts this."""
 _FEW: Final = 12
 """Up to so many members are all tried."""
 _RISES: Final = 4
@@ -34,6 +35,7 @@ def least_delta(found: Callable[[float], Enclosure], about: Callable[[float], fl
     for what came out.
     """
 
+    @cache
     def excess(log_delta: float) -> float:
         return min(max(about(math.exp(log_delta)) - epsilon, -_FARTHEST), _FARTHEST)
 

@@ -17,13 +17,11 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
 from dplateau.accounting.privacy_loss import StepLaw
-from dplateau.accounting.reading import Reading
+from dplateau.accounting.reading import CLOSED, Reading
 from dplateau.accounting.roots import root
 from dplateau.accounting.sparse import NARROW, RARE, sparse_epsilon, sparse_upper
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
-_CLOSED: Final = 1e-10
-"""Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _LAWS: Final = 64
 """Most laws whose steps are looked at one by one."""
 _PROFILE: Final = 1e-4
@@ -142,7 +140,7 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
     while excess(high) > 0:
         high *= 2
     value = root(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15)
-    room = _CLOSED * (1 + value)
+    room = CLOSED * (1 + value)
     return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
 
 
@@ -274,8 +272,7 @@ class ExactComposition(Guarantee):
 
     def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:
         """Where two enclosures meet. A law that was rounded upwards may lie above an upper end for the steps themselves."""
-        lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
-        return Enclosure(min(lower, upper) if self.below else lower, upper)
+        return one.meet(other, rounded=bool(self.below))
 
 
 @lru_cache(maxsize=32)

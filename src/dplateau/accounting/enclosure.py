@@ -26,6 +26,11 @@ class Enclosure:
         """The enclosure of the larger of two values."""
         return Enclosure(max(self.lower, other.lower), max(self.upper, other.upper))
 
+    def meet(self, other: Enclosure, *, rounded: bool = False) -> Enclosure:
+        """Where two enclosures of one value meet. If it is ``rounded`` upwards in one, its lower end may lie above the other."""
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        return Enclosure(min(lower, upper) if rounded else lower, upper)
+
 
 def rounded_up(value: float, digits: int = 6) -> str:
     """A number with at most so many digits, never smaller than it is: an epsilon must not look better than it is."""

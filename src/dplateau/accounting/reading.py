@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from dplateau.accounting.terms import Composition, Repeated
 
 Read = Callable[[float], Enclosure]
 Make = Callable[[float, Enclosure, float], Read]
-_CLOSED: Final = 1e-10
+CLOSED: Final = 1e-10
 """Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _CLOSE: Final = 1e-4
 """A line or a lattice that was made for another epsilon serves where it knows delta to this share."""
@@ -51,11 +52,14 @@ class Reading:
         self.known: list[Read] = []
         self.left: dict[Make, int] = dict.fromkeys((self._line, self._lattice, self._sparse), _MOST)
         self.latest = 1.0
-        # Two runs cannot be told apart by more than the sum of the steps' total variations.
-        self.most = 1.0
-        if not composition.gaussian and composition.alone is None:
+
+    @cached_property
+    def most(self) -> float:
+        """Two runs cannot be told apart by more than the sum of the steps' total variations."""
+        if not self.composition.gaussian:
             with suppress(ArithmeticError, ValueError):
-                self.most = min(sum(term.variation() for term in composition.terms) * (1 + SLACK), 1.0)
+                return min(sum(term.variation() for term in self.composition.terms) * (1 + SLACK), 1.0)
+        return 1.0
 
     @np.errstate(all="ignore")  # What overflows is caught as not finite.
     def __call__(self, epsilon: float, other: float = 0.0) -> Enclosure:
@@ -69,7 +73,7 @@ class Reading:
         floor = max(other, _CLOSE * self.least)
         found = Enclosure(0.0, 1.0)
         for read in self.known:
-            found = self._both(found, read(epsilon))
+            found = found.meet(read(epsilon), rounded=self.rounded)
         if not self._serves(found, _CLOSE, floor) and other > 0 and epsilon > 0 and at_most(composition, epsilon, other):
             return Enclosure(0.0, other)
         enough = _CLOSE
@@ -87,7 +91,7 @@ class Reading:
         self.left[make] -= 1
         try:
             read = make(epsilon, found, floor)
-            better = self._both(found, read(epsilon))
+            better = found.meet(read(epsilon), rounded=self.rounded)
         except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
             better = found
         else:
@@ -102,7 +106,7 @@ class Reading:
     def _closed(self, term: Repeated, epsilon: float) -> Enclosure:
         """The profile of one law; where that is rounded, the contour may know more."""
         value = math.exp(float(term.law.log_delta(np.array(epsilon))))
-        closed = Enclosure(value * (1 - _CLOSED), min(value * (1 + _CLOSED), 1.0))
+        closed = Enclosure(value * (1 - CLOSED), min(value * (1 + CLOSED), 1.0))
         if term.rounded:
             with suppress(ArithmeticError, ValueError):
                 found = line_at(self.composition, epsilon, WIDTH).delta(epsilon)
@@ -120,8 +124,3 @@ class Reading:
         if not (epsilon > 0 and self.composition.rate <= RARE):
             raise TooSlowError
         return sparse_tails_at(self.composition, epsilon, found, self.width, floor)
-
-    def _both(self, one: Enclosure, other: Enclosure) -> Enclosure:
-        """Where two enclosures meet."""
-        lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
-        return Enclosure(min(lower, upper) if self.rounded else lower, upper)

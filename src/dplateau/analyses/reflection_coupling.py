@@ -58,7 +58,7 @@ class ReflectionCouplingBound(Analysis):
         return _Forgotten(run)
 
     def about(self, run: Run, delta: float) -> float:
-        return _best(run, delta)[0]
+        return _Forgotten(run).about(delta)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,11 @@ class _Forgotten(Guarantee):
         return member.upper(delta) if (member := _member(self.run, delta)) else math.inf
 
     def delta(self, epsilon: float) -> Enclosure:
-        return least_delta(lambda delta: self.chosen(delta).delta(epsilon), lambda delta: _best(self.run, delta)[0], epsilon)
+        return least_delta(lambda delta: self.chosen(delta).delta(epsilon), self.about, epsilon)
+
+    def about(self, delta: float) -> float:
+        """About what epsilon is, for searches."""
+        return _best(self.run, delta)[0]
 
     def chosen(self, delta: float) -> Guarantee:
         return _member(self.run, delta) or WithSlack(_window(self.run, 1), 1.0)
