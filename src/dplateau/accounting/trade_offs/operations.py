@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
 from dplateau.accounting.trade_offs.smooth import Smooth
 from dplateau.spec import InputError
+
+_NOTHING: Final = 1e-9
+"""A member of a maximum that raises it by no more than this is left out."""
 
 
 @dataclass(frozen=True)
@@ -209,20 +213,28 @@ class Maximum(Piecewise):
 
 
 def maximum(*members: TradeOff) -> Maximum:
-    """``max{f_1, f_2, ...}`` of the members' polygons: all of them hold. Never above the true maximum."""
+    """``max{f_1, f_2, ...}`` of the members' polygons: all of them hold. Never above the true maximum.
+
+    Members that are nowhere larger than the others, but for 1e-9, are left out.
+    """
     if not members:
         raise InputError("the maximum of no trade-off function: give at least one.")
-    result = members[0].polygon()
+    kept, result = members[:1], members[0].polygon()
     for member in members[1:]:
         other = member.polygon()
         alpha = np.union1d(result.alpha, other.alpha)
         first, second = result.values(alpha), other.values(alpha)
         gap = first - second
+        if (gap >= -_NOTHING).all():
+            continue
+        if (gap <= _NOTHING).all():
+            kept, result = (member,), other
+            continue
         turn = np.flatnonzero(gap[:-1] * gap[1:] < 0)
         crossing = alpha[turn] + np.diff(alpha)[turn] * gap[turn] / (gap[turn] - gap[turn + 1])
         alpha = np.union1d(alpha, crossing)
-        result = corners(alpha, np.maximum(result.values(alpha), other.values(alpha)))
-    return Maximum(result.alpha, result.beta, members)
+        kept, result = (*kept, member), corners(alpha, np.maximum(result.values(alpha), other.values(alpha)))
+    return Maximum(result.alpha, result.beta, kept)
 
 
 def mixture(members: Sequence[TradeOff], weights: Sequence[float]) -> TradeOff:
