@@ -109,15 +109,15 @@ class Report:
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
-        return [least_epsilon(self._leading, delta) for delta in deltas]
+        return [least_epsilon(self.leading, delta) for delta in deltas]
 
     def delta_at(self, epsilon: float) -> float:
         """The least proved delta at ``epsilon`` >= 0: the upper end."""
         epsilon = real("epsilon", epsilon, inclusive=True)
-        return min((bound.guarantee.delta(epsilon).upper for bound in self._leading), default=1.0)
+        return min((bound.guarantee.delta(epsilon).upper for bound in self.leading), default=1.0)
 
     @property
-    def _leading(self) -> list[Bound]:
+    def leading(self) -> list[Bound]:
         """The proved bounds, without those that another one dominates: they could only be asked in vain."""
         dominated = {analysis.name for analysis in ANALYSES if analysis.dominated_by is not None}
         proved = [row.bound for row in self.bounds if row.bound is not None and row.bound.certifies]
@@ -130,7 +130,7 @@ class Report:
         ``trade_off(alpha)`` is the least type II error of any attack with type I error alpha; ``dplateau.accounting.attack`` reads
         it in plain words.
         """
-        functions = [trade_off(bound.guarantee) for bound in self._leading]
+        functions = [trade_off(bound.guarantee) for bound in self.leading]
         return functions[0] if len(functions) == 1 else maximum(*functions)
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,8 +9,13 @@ Source: Dong, Roth, Su 2022, section 2; Kulynych, Gomez, Kaissis, Calmon, Tronco
 
 from __future__ import annotations
 
-from dplateau.accounting.trade_offs.base import TradeOff
+from typing import Final
+
+from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.spec import InputError
+
+RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+"""False-positive rates of tables."""
 
 
 def _rate(name: str, value: float) -> float:
@@ -33,8 +38,9 @@ def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:
 
 
 def advantage(f: TradeOff) -> float:
-    """The largest difference of the two rates: ``delta(0)``, the total variation distance; 0 is a coin toss, 1 certainty."""
-    return max(f.delta(0.0), f.inverse.delta(0.0))
+    """The largest difference of the two rates: ``delta(0)``, the total variation distance, rounded up; 0 is a coin toss, 1 certainty."""
+    found = max(f.delta(0.0), f.inverse.delta(0.0))
+    return 1 - rounded_down(1 - found) if found else 0.0
 
 
 def accuracy(f: TradeOff) -> float:

@@ -23,6 +23,7 @@ from dplateau.analyses import ANALYSES
 from dplateau.analyses.composed import NAME as COMPOSED
 from dplateau.analyses.private_selection import NAME as SELECTION
 from dplateau.analyses.private_selection import best_of_candidates, covering
+from dplateau.certificate.attacks import attack_claims
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.parts import keys, list_of, object_of, text_of
 from dplateau.certificate.signature import TIME
@@ -40,6 +41,8 @@ WITH_OTHERS: Final = 2
 """The format of a file about a certificate's other epsilons, too."""
 LARGEST: Final = 65_536
 """Bytes of a file with proofs; one has some 600."""
+_OPTIONAL: Final = ("about", "others")
+"""What a file holds only where there is something to say."""
 _BY_NAME: Final = {analysis.name: analysis for analysis in ANALYSES}
 
 
@@ -68,8 +71,11 @@ class Proof:
         The time by this machine's clock, in UTC.
     versions : tuple of (str, str)
         Software, and its version.
+    about : str or None
+        The number about attackers that follows from the claim; None where the epsilon itself is what is asked for.
     others : tuple of Proof
-        What it says of a certificate's other epsilons, where somebody asked: of the curve, then of the other bounds.
+        What it says of a certificate's other numbers, where somebody asked: epsilons of the curve, then those of the other bounds,
+        then what its page says of attackers.
     """
 
     outcome: str
@@ -83,6 +89,7 @@ class Proof:
     seconds: float
     proved_at: str
     versions: tuple[tuple[str, str], ...]
+    about: str | None = None
     others: tuple[Proof, ...] = ()
 
     @property
@@ -99,7 +106,7 @@ class Proof:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         data = {**vars(self), "versions": dict(self.versions), "others": [one.to_dict() for one in self.others]}
-        return data if self.others else {name: value for name, value in data.items() if name != "others"}
+        return {name: value for name, value in data.items() if value or name not in _OPTIONAL}
 
     def to_json(self, content: bytes) -> str:
         """The text of a file that says so of a certificate with these bytes."""
@@ -136,6 +143,7 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
 
 def _proof(data: Any) -> Proof:
     """The proof that ``to_dict`` wrote, without others."""
+    data = {"about": None, **data} if isinstance(data, dict) else data
     data = keys("the proof", data, Proof.__dataclass_fields__.keys() - {"others"})
     if data["outcome"] not in list(Outcome) or not isinstance(data["versions"], dict):
         raise InputError("the proof has no outcome, or no versions: verify the certificate again.")
@@ -156,6 +164,7 @@ def _proof(data: Any) -> Proof:
         seconds=number("seconds") or 0.0,
         proved_at=text_of("proved_at", data["proved_at"]),
         versions=tuple((text_of("software", name), text_of("version", found)) for name, found in data["versions"].items()),
+        about=None if data["about"] is None else text_of("about", data["about"]),
     )
 
 
@@ -174,7 +183,8 @@ def prove(
     epsilon, delta : float, optional
         The claim about a run; a certificate states its own.
     every : bool, default False
-        Of a certificate: prove the epsilon at each delta of its curve, and that of each other proved bound, too.
+        Of a certificate: prove the epsilon at each delta of its curve, that of each other proved bound, and the true-positive rates
+        and the advantage of attackers on its page, too.
 
     Raises
     ------
@@ -193,7 +203,7 @@ def prove(
         if claimed.run.digest != claimed.run_digest:
             raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
         found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, claimed.mu)
-        return replace(found, others=tuple(_others(claimed, found))) if every else found
+        return replace(found, others=(*_others(claimed, found), *_attacks(claimed))) if every else found
     if epsilon is None or delta is None:
         raise InputError("a run states no claim: give epsilon and delta.")
     if every:
@@ -237,18 +247,42 @@ def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]
             yield row.name, row.epsilon.upper, certificate.delta
 
 
-def _proved(run: Run | Runs, bound: str, epsilon: float, delta: float, mu: float | None = None) -> Proof:
-    """One claim, and mu-GDP, if mu is given."""
+def _attacks(certificate: Certificate) -> Iterator[Proof]:
+    """What the certificate's page says of attackers."""
+    with explained():
+        from dplateau.verifier.balls import room_for_delta
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        report = account(certificate.run, certificate.delta)
+    for one in attack_claims(report):
+        chosen_for = certificate.delta, one.chosen_for
+        delta = room_for_delta(one.epsilon, one.share, one.most)
+        yield replace(_proved(certificate.run, one.bound, one.epsilon, delta, chosen_for=chosen_for), about=one.about)
+
+
+def _proved(
+    run: Run | Runs,
+    bound: str,
+    epsilon: float,
+    delta: float,
+    mu: float | None = None,
+    chosen_for: tuple[float, float] | None = None,
+) -> Proof:
+    """One claim, and mu-GDP, if mu is given. What was chosen, bounds and then look-backs, was chosen for these deltas, or delta."""
     with explained():
         from dplateau.verifier.check import check
         from dplateau.verifier.divergence import check_cost
-    if isinstance(run, Selection) and bound == SELECTION:
-        checked = _selected(run, epsilon, delta)
+    first, then = chosen_for or (delta, delta)
+    if not delta > 0:
+        checked = Checked(Outcome.NOT_DECIDED, "it leaves nothing for delta")
+    elif isinstance(run, Selection) and bound == SELECTION:
+        checked = _selected(run, epsilon, delta, first)
     elif bound not in {COMPOSED, *_BY_NAME}:
         checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation")
     else:
-        parts = [_part(one, bound, delta / len(runs_of(run))) for one in runs_of(run)]
-        checked = check(parts, epsilon, delta)
+        runs = runs_of(run)
+        parts = [_part(one, bound, first / len(runs), then / len(runs)) for one in runs]
+        checked = check(parts, epsilon, delta, then)
         if mu is not None and checked.outcome is Outcome.VERIFIED:
             of_mu = check_cost(parts, None, Fraction(mu) ** 2)
             if of_mu.outcome is not Outcome.VERIFIED:
@@ -268,15 +302,15 @@ def _proved(run: Run | Runs, bound: str, epsilon: float, delta: float, mu: float
     )
 
 
-def _selected(selection: Selection, epsilon: float, delta: float) -> Checked:
-    """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses."""
+def _selected(selection: Selection, epsilon: float, delta: float, first: float) -> Checked:
+    """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses: those for a first delta."""
     from dplateau.verifier.selection import check_selection
 
-    found = best_of_candidates(selection, leading_analyses(), delta)
+    found = best_of_candidates(selection, leading_analyses(), first)
     if isinstance(found, NotApplicable):
         return Checked(Outcome.NOT_DECIDED, found.why_not)
     assert isinstance(found.guarantee, Selected)
-    return check_selection(candidates(selection, delta), selection.probability, found.guarantee.order(delta), epsilon, delta)
+    return check_selection(candidates(selection, first), selection.probability, found.guarantee.order(delta), epsilon, delta)
 
 
 def candidates(selection: Selection, delta: float) -> list[list[Part]]:
@@ -298,12 +332,14 @@ def _leading(bound: str) -> str:
     return bound if analysis is None or analysis.dominated_by is None else _leading(analysis.dominated_by)
 
 
-def _part(run: Run, bound: str, delta: float) -> Part:
-    """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one."""
+def _part(run: Run, bound: str, first: float, then: float) -> Part:
+    """One run with the bound that was claimed of it, or one that covers it and is no worse; of several, its own best one at the
+    first delta. Its look-back is chosen for the other one.
+    """
     if bound == COMPOSED:
         fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
-        analysis = min(fitting, key=lambda one: one.guarantee(run).upper(delta))
+        analysis = min(fitting, key=lambda one: one.guarantee(run).upper(first))
     else:
         analysis = _BY_NAME[_leading(bound)]
-    chosen = analysis.guarantee(run).chosen(delta)
+    chosen = analysis.guarantee(run).chosen(then)
     return Part(run, analysis.name, chosen.steps if isinstance(chosen, WithSlack) else None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from dplateau._account import Report
-from dplateau.accounting.attack import accuracy, true_positive_rate
+from dplateau.accounting.attack import RATES, accuracy, true_positive_rate
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
@@ -20,8 +20,6 @@ from dplateau.spec.promise import WEAK
 
 BETWEEN: Final = tuple(float(f"{digit}e-{k}") for k in range(4, 13) for digit in (2, 5))
 """Deltas between those of the certificate's curve, so that its line is smooth."""
-RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""False-positive rates in the table below the figure."""
 ROWS_OF_ONE: Final = (1, 2, 5, 10)
 """How many rows one person might have."""
 _LEAST: Final = 0.0005

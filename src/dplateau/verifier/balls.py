@@ -7,6 +7,7 @@ branch on one must be safe where it is false.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -56,3 +57,12 @@ def gaussian_delta(mu: arb, epsilon: arb) -> arb:
     if mu.is_zero():
         return arb(0)
     return above(epsilon / mu - mu / 2) - epsilon.exp() * above(epsilon / mu + mu / 2)
+
+
+def room_for_delta(epsilon: float, share: Fraction, most: Fraction) -> float:
+    """``most - e^epsilon share``, rounded down: with a delta up to it, an event whose probability is ``share`` on one data set has
+    at most the probability ``most`` on a neighbouring one (Wasserman, Zhou 2010). 0 where nothing is left.
+    """
+    with precision():
+        left = exact(most) - exact(epsilon).exp() * exact(share)
+        return max(math.nextafter(float(left.lower()), -math.inf), 0.0) if left.is_finite() else 0.0

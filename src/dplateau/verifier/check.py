@@ -92,7 +92,7 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int, *
     plain = not composition.square > 0
     if plain and sum(count for _, count in laws) == 1:
         law = laws[0][0]
-        if isinstance(law, Epoch) and epsilon > 0:
+        if isinstance(law, Epoch):
             with suppress(TooHardError):
                 return Line(composition, epsilon, delta).delta, False
         # Of other laws only a bound from above is known.
@@ -101,7 +101,7 @@ def profile(composition: Composition, epsilon: arb, delta: float, points: int, *
         greatest = sum((count * law.greatest for law, count in laws if isinstance(law, Add)), exact(0))
         if epsilon > greatest:
             return (lambda e: exact(0) if e > greatest else _variation(composition)), False
-    if not epsilon > 0:
+    if not epsilon > 0 and _variation(composition) <= exact(delta):
         return (lambda _: _variation(composition)), False
     if not lattice:
         with suppress(TooHardError):
@@ -153,7 +153,7 @@ class Whole:
         return self.said.slack + largest(*(self._mean(mixture, epsilon) for mixture in self.said.directions))
 
 
-def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
+def check(parts: Sequence[Part], epsilon: float, delta: float, chosen_for: float | None = None) -> Checked:
     """Whether runs on the same records are (epsilon, delta)-private together, by their bounds.
 
     Parameters
@@ -162,6 +162,8 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
         The runs, each with its bound.
     epsilon, delta : float
         The claim, as exact numbers.
+    chosen_for : float, optional
+        The delta for which the bounds choose what they leave to chance; that of the claim if None.
     """
     start = time.perf_counter()
 
@@ -170,7 +172,7 @@ def check(parts: Sequence[Part], epsilon: float, delta: float) -> Checked:
 
     with precision():
         try:
-            said = together(parts, delta)
+            said = together(parts, chosen_for or delta)
         except ValueError as error:
             return found(Outcome.NOT_DECIDED, str(error))
         except (ArithmeticError, MemoryError) as error:

@@ -30,6 +30,8 @@ _FAR: Final = 600.0
 """The largest |epsilon| that is looked at."""
 _ROOM: Final = 1e-11
 """Room for rounding in enclosures of closed forms."""
+_LAST_DIGITS: Final = 4e-15
+"""The same where corners are joined by lines."""
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {}
 _Operation = TypeVar("_Operation", bound=Callable[..., Any])
 
@@ -139,6 +141,15 @@ class TradeOff(ABC):
         value = self(alpha)
         return Enclosure(max(value - _ROOM, 0.0), min(value + _ROOM, 1.0))
 
+    def deciding(self, alpha: float) -> float:
+        """The epsilon, of any sign, whose delta decides f(alpha): about the one with ``f(alpha) = 1 - delta - e^epsilon alpha``."""
+        low, high = -_FAR, _FAR
+        with np.errstate(divide="ignore"):
+            level = float(np.log(alpha))
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (middle, high) if self.log_alpha(np.asarray(middle)) > level else (low, middle)
+        return high
+
     def polygon(self, points: int = 1000, *, least: float = 1e-12) -> Any:
         """The maximum of supporting lines: a ``Piecewise`` that is nowhere above f, and touches it ``points`` times.
 
@@ -172,6 +183,11 @@ class TradeOff(ABC):
     def __pow__(self, times: int) -> TradeOff:
         """``f ** n``: the n-fold tensor product."""
         return _OPERATIONS["product"]([(self, times)])
+
+
+def rounded_down(value: float) -> float:
+    """A value between corners, less what rounding may have added."""
+    return max(value - _LAST_DIGITS, 0.0)
 
 
 def probability(name: str, value: float) -> float:

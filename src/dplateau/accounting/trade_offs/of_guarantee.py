@@ -12,7 +12,7 @@ import numpy as np
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff
+from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.accounting.trade_offs.operations import maximum
 from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope
 from dplateau.accounting.trade_offs.smooth import Gaussian
@@ -79,6 +79,12 @@ class Enclosed(TradeOff):
         """The supporting lines that are known, whatever ``points`` and ``least``."""
         return self.lower
 
+    def deciding(self, alpha: float) -> float:
+        # The row of the table whose line is highest.
+        y, delta = np.exp(self.epsilons), self.deltas[:, 1]
+        lines = np.where(y < 1, y * (1 - alpha - self.reverses[:, 1]), 1 - delta - y * alpha)
+        return float(self.epsilons[np.argmax(lines)])
+
     def enclosure(self, alpha: float) -> Enclosure:
         """``f(alpha)``, enclosed.
 
@@ -86,7 +92,7 @@ class Enclosed(TradeOff):
         above the lines through the two rows to the left, and through the two to the right: the supremum is at most that over these
         lines.
         """
-        lower = float(self(alpha))
+        lower = rounded_down(float(self(alpha)))
         y, low, high = np.exp(self.epsilons), self.deltas[:, 0], self.deltas[:, 1]
         # Where epsilon < 0, delta = 1 - y + y reverse.
         low = np.where(y < 1, np.maximum(low, 1 - y + y * self.reverses[:, 0]), low)
@@ -132,11 +138,16 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     """
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
-    members = dict.fromkeys(guarantee.chosen(delta) for delta in _DELTAS)
+    members = members_of(guarantee)
     if guarantee not in members:
         # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.
         return maximum(*(trade_off(member, points=points, least=least) for member in members))
     return _tabled(guarantee, points, least)
+
+
+def members_of(guarantee: Guarantee) -> dict[Guarantee, float]:
+    """The statements that a trade-off function is made of, and for which delta each was chosen: itself, if there is no choice."""
+    return {guarantee.chosen(delta): delta for delta in reversed(_DELTAS)}
 
 
 @lru_cache(maxsize=8)

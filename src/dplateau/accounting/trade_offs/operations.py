@@ -15,7 +15,7 @@ import numpy as np
 
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
+from dplateau.accounting.trade_offs.base import TradeOff, operation, probability, rounded_down
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
 from dplateau.accounting.trade_offs.smooth import Smooth
 from dplateau.spec import InputError
@@ -208,7 +208,7 @@ class Maximum(Piecewise):
 
     def enclosure(self, alpha: float) -> Enclosure:
         """The members' maximum, enclosed."""
-        lower = float(self(alpha))
+        lower = rounded_down(float(self(alpha)))
         return Enclosure(lower, max(lower, *(member.enclosure(alpha).upper for member in self.members)))
 
 
