@@ -2,7 +2,8 @@
 
 ``python experiments/verify_all.py --runs 2000`` takes days on one core, since some runs take minutes, and a few far more.
 ``--limit`` stops those after some seconds. ``--seed``, ``--first`` and ``--kind`` choose others, or some; ``--reference`` and
-``--docs`` prove the rows and the pages instead; ``--costs`` proves what the runs cost in a ledger, at random orders.
+``--docs`` prove the rows and the pages instead; ``--costs`` proves what the runs cost in a ledger, at random orders, and
+``--attackers`` what certificates' pages say of attackers.
 Prints what is not verified, lower ends that are too high, and a table: how many of each bound, and the time that they took.
 """
 
@@ -21,7 +22,8 @@ from typing import TypeVar
 import numpy as np
 
 import dplateau as dp
-from dplateau.certificate import prove
+from dplateau.certificate import Proof, prove
+from dplateau.certificate.proof import prove_attacks
 from dplateau.filter import cost_of
 from dplateau.ledger.proof import checked_cost
 from dplateau.spec.runs import runs_of
@@ -163,6 +165,7 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=100, help="leave out runs with more noise levels: they take hours")
     parser.add_argument("--limit", type=int, default=0, help="stop a proof after so many seconds (default: never)")
     parser.add_argument("--costs", action="store_true", help="prove costs in a ledger instead, at random orders")
+    parser.add_argument("--attackers", action="store_true", help="prove true-positive rates and advantages instead")
     parser.add_argument("--all", action="store_true", help="print what is verified, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -200,6 +203,16 @@ def main() -> None:
             return
         report = dp.account(run, delta)
         accounted = time.perf_counter() - start
+        if options.attackers:
+            proofs = list[Proof]()
+            if limited(lambda: bool(proofs.extend(prove_attacks(report)) or True)) is None:
+                table["attackers", "stopped"].append(float(options.limit))
+                print(f"{name}: stopped after {options.limit} s, {len(proofs)} done", flush=True)
+            for proof in proofs:
+                table[proof.bound, proof.outcome].append(proof.seconds)
+                if options.all or not proof.verified:
+                    print(f"{name}: {proof.outcome} ({proof.why}), {proof.bound}, {proof.about}, {proof.seconds:.1f} s", flush=True)
+            return
         if report.best is None:
             table["none", "no proved epsilon"].append(0.0)
             return

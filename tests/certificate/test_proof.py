@@ -187,7 +187,7 @@ def test_other_epsilons_are_kept_beside_a_certificate(tmp_path):
     proof_path(path).write_text(proof.to_json(path.read_bytes()))
     assert read_proof(path, path.read_bytes()) == proof
     page = certificate_page(certificate, proof=proof, recorded=True)
-    assert f"and {len(proof.others)} of {len(proof.others)} other epsilons" in page
+    assert f"and {len(proof.others)} of {len(proof.others)} other numbers" in page
     data = json.loads(proof_path(path).read_text())
     data["others"][0] |= {"others": data["others"][1:2]}
     proof_path(path).write_text(json.dumps(data))

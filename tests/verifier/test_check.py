@@ -1,11 +1,14 @@
 """Claims are verified, refuted, or neither."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 pytest.importorskip("flint")
+
+from scipy.special import ndtr
 
 import dplateau as dp
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ShuffleAndPartitionBound
@@ -188,3 +191,22 @@ def test_points_are_doubled_until_a_claim_is_proved() -> None:
     said = dp.account(run, delta).epsilon
     assert check([Part(run, "exact-composition")], said, delta).outcome is Outcome.VERIFIED
     assert check([Part(run, "exact-composition")], 0.999 * said, delta).outcome is not Outcome.VERIFIED
+
+
+@pytest.mark.parametrize(("q", "z"), [(Fraction(1, 10), 1.0), (Fraction(1, 2), 3.0), (Fraction(1, 1000), 0.5)])
+def test_the_total_variation_of_one_step(q, z):
+    """``q (2 Phi(1/(2 z)) - 1)``, and not more than that of two steps."""
+    run = dp.Run(n=1000, sampling=dp.Poisson(int(1000 * q)), steps=1, noise_multiplier=z)
+    exact = float(q) * (2 * ndtr(1 / (2 * z)) - 1)
+    part = Part(run, "exact-composition")
+    assert check([part], 0.0, exact * (1 + 1e-12)).outcome is Outcome.VERIFIED
+    assert check([part], 0.0, exact * (1 - 1e-12)).outcome is Outcome.REFUTED
+
+
+def test_the_total_variation_of_many_steps_is_not_their_sum():
+    run = dp.Run(n=10_000, sampling=dp.Poisson(100), steps=500, noise_multiplier=1.0)
+    found = dp.account(run, 1e-5).best.bound.guarantee.delta(0.0)
+    part = Part(run, "exact-composition")
+    assert found.upper < 500 * 0.01 * (2 * ndtr(0.5) - 1) / 10
+    assert check([part], 0.0, found.upper).outcome is Outcome.VERIFIED
+    assert check([part], 0.0, found.lower * (1 - 1e-9)).outcome is Outcome.REFUTED

@@ -38,7 +38,7 @@ def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:
 
 
 def advantage(f: TradeOff) -> float:
-    """The largest difference of the two rates: ``delta(0)``, the total variation distance, rounded up; 0 is a coin toss, 1 certainty."""
+    """The largest difference of the two rates, the total variation distance ``delta(0)``, rounded up. 1 is certainty."""
     found = max(f.delta(0.0), f.inverse.delta(0.0))
     return 1 - rounded_down(1 - found) if found else 0.0
 

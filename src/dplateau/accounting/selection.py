@@ -56,9 +56,13 @@ class Selected(RenyiCurve):
         return found, 0.0
 
     def order(self, delta: float) -> float:
-        """The order at which ``epsilon(delta)`` is read."""
-        self.epsilon(delta)
-        return min(self._known, key=lambda order: convert(order, self._known[order], delta, classical=False))
+        """The order at which ``epsilon(delta)`` is read, or would be if an epsilon could be negative."""
+
+        def at(order: float) -> float:
+            return convert(order, self.point(order, delta)[0], delta, classical=False)
+
+        self._least(at)
+        return min(self._known, key=at)
 
     @cached_property
     def _known(self) -> dict[float, float]:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dplateau._account import Report
 from dplateau.accounting.attack import RATES, advantage, true_positive_rate
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff, trade_off
 from dplateau.accounting.trade_offs.of_guarantee import members_of
+
+DIGITS: Final = 5
+"""Numbers about attackers are proved as they are with so many digits, rounded up: pages show fewer."""
 
 
 class AttackClaim(NamedTuple):
@@ -57,17 +61,16 @@ def attack_claims(report: Report) -> Iterator[AttackClaim]:
     def decided(value: Callable[[TradeOff], float]) -> tuple[TradeOff, str, float]:
         return min(members, key=lambda member: value(member[0]))
 
-    most = advantage(report.trade_off)
-    if most < 1:
+    found = rounded_up(advantage(report.trade_off), DIGITS)
+    if float(found) < 1:
         _, bound, delta = decided(advantage)
-        yield AttackClaim(f"an advantage of at most {most:.8g}", Fraction(0), Fraction(most), 0.0, bound, delta)
+        yield AttackClaim(f"an advantage of at most {found}", Fraction(0), Fraction(found), 0.0, bound, delta)
     for rate in RATES:
-        true = true_positive_rate(report.trade_off, rate)
-        if true >= 1:
+        found = rounded_up(true_positive_rate(report.trade_off, rate), DIGITS)
+        if not float(found) < 1:
             continue
         f, bound, delta = decided(lambda f, rate=rate: -f(rate))
-        epsilon, share, most = f.deciding(rate), Fraction(rate), Fraction(true)
+        epsilon, share, most = f.deciding(rate), Fraction(str(rate)), Fraction(found)
         if epsilon < 0:
             share, most = 1 - most, 1 - share
-        about = f"at most {true:.8g} detected with a share of {rate:g} false alarms"
-        yield AttackClaim(about, share, most, abs(epsilon), bound, delta)
+        yield AttackClaim(f"at {rate:g} false alarms, at most {found} detected", share, most, abs(epsilon), bound, delta)

@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dplateau._account import account, leading_analyses
+from dplateau._account import Report, account, leading_analyses
 from dplateau.accounting import NotApplicable
 from dplateau.accounting.selection import Selected
 from dplateau.accounting.slack import WithSlack
@@ -35,10 +35,13 @@ from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 from dplateau.verifier.outcome import Checked, Outcome, Part
 
+if TYPE_CHECKING:
+    from dplateau.verifier.check import Whole
+
 KIND: Final = "dplateau proof"
 FORMAT: Final = 1
 WITH_OTHERS: Final = 2
-"""The format of a file about a certificate's other epsilons, too."""
+"""The format of a file about a certificate's other numbers, too."""
 LARGEST: Final = 65_536
 """Bytes of a file with proofs; one has some 600."""
 _OPTIONAL: Final = ("about", "others")
@@ -203,11 +206,11 @@ def prove(
         if claimed.run.digest != claimed.run_digest:
             raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
         found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, claimed.mu)
-        return replace(found, others=(*_others(claimed, found), *_attacks(claimed))) if every else found
+        return replace(found, others=tuple(_others(claimed, found))) if every else found
     if epsilon is None or delta is None:
         raise InputError("a run states no claim: give epsilon and delta.")
     if every:
-        raise InputError("a run has no other epsilons: every is for certificates.")
+        raise InputError("a run states no other numbers: every is for certificates.")
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / claimed.n:.3g}.")
@@ -223,7 +226,7 @@ def _best(run: Run | Runs, delta: float) -> str:
 
 
 def _others(certificate: Certificate, claim: Proof) -> Iterator[Proof]:
-    """The other epsilons, of the curve and of the bounds. One that is no smaller than what was proved already is proved, too."""
+    """The other epsilons, of the curve and of the bounds, and attackers. What is no smaller than what was proved is proved, too."""
     known = {(_leading(claim.bound), claim.delta): claim}
     for bound, epsilon, delta in _other_claims(certificate):
         key = _leading(bound), delta
@@ -232,6 +235,10 @@ def _others(certificate: Certificate, claim: Proof) -> Iterator[Proof]:
         else:
             known[key] = _proved(certificate.run, bound, epsilon, delta)
             yield known[key]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        report = account(certificate.run, certificate.delta)
+    yield from prove_attacks(report)
 
 
 def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]]:
@@ -247,17 +254,23 @@ def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]
             yield row.name, row.epsilon.upper, certificate.delta
 
 
-def _attacks(certificate: Certificate) -> Iterator[Proof]:
-    """What the certificate's page says of attackers."""
+def prove_attacks(report: Report) -> Iterator[Proof]:
+    """What a page says of attackers on the report's run: each claim follows from an epsilon with its delta, which are proved."""
     with explained():
         from dplateau.verifier.balls import room_for_delta
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        report = account(certificate.run, certificate.delta)
+    choices = dict[tuple[str, float], _Choice]()
     for one in attack_claims(report):
-        chosen_for = certificate.delta, one.chosen_for
+        choice = choices.setdefault((one.bound, one.chosen_for), _Choice(report.delta, one.chosen_for, []))
         delta = room_for_delta(one.epsilon, one.share, one.most)
-        yield replace(_proved(certificate.run, one.bound, one.epsilon, delta, chosen_for=chosen_for), about=one.about)
+        yield replace(_proved(report.run, one.bound, one.epsilon, delta, choice=choice), about=one.about)
+
+
+class _Choice(NamedTuple):
+    """The deltas for which bounds and look-backs were chosen, and what was computed for other claims with these."""
+
+    bounds: float
+    look_backs: float
+    known: list[Whole] | None = None
 
 
 def _proved(
@@ -266,13 +279,13 @@ def _proved(
     epsilon: float,
     delta: float,
     mu: float | None = None,
-    chosen_for: tuple[float, float] | None = None,
+    choice: _Choice | None = None,
 ) -> Proof:
-    """One claim, and mu-GDP, if mu is given. What was chosen, bounds and then look-backs, was chosen for these deltas, or delta."""
+    """One claim, and mu-GDP, if mu is given. What there is to choose is chosen for delta, unless there is a choice already."""
     with explained():
         from dplateau.verifier.check import check
         from dplateau.verifier.divergence import check_cost
-    first, then = chosen_for or (delta, delta)
+    first, then, known = choice or _Choice(delta, delta)
     if not delta > 0:
         checked = Checked(Outcome.NOT_DECIDED, "it leaves nothing for delta")
     elif isinstance(run, Selection) and bound == SELECTION:
@@ -282,7 +295,7 @@ def _proved(
     else:
         runs = runs_of(run)
         parts = [_part(one, bound, first / len(runs), then / len(runs)) for one in runs]
-        checked = check(parts, epsilon, delta, then)
+        checked = check(parts, epsilon, delta, then, known)
         if mu is not None and checked.outcome is Outcome.VERIFIED:
             of_mu = check_cost(parts, None, Fraction(mu) ** 2)
             if of_mu.outcome is not Outcome.VERIFIED:
@@ -303,7 +316,7 @@ def _proved(
 
 
 def _selected(selection: Selection, epsilon: float, delta: float, first: float) -> Checked:
-    """The claim about a selection, at the order and by the candidates' bounds that the accountant chooses: those for a first delta."""
+    """The claim about a selection, at the order and, for a first delta, by the candidates' bounds that the accountant chooses."""
     from dplateau.verifier.selection import check_selection
 
     found = best_of_candidates(selection, leading_analyses(), first)

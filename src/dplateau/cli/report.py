@@ -10,6 +10,8 @@ from dplateau.cli.output import busy, printable, show, show_json
 from dplateau.spec.errors import ContradictionError, InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from dplateau.certificate import Certificate
     from dplateau.ledger import Charge
 
@@ -36,6 +38,10 @@ Verify = Annotated[
     bool, o.flag("Prove its epsilon again in ball arithmetic, and say so on the page: see dplateau verify.", o.RESULT, "--verify")
 ]
 
+Every = Annotated[
+    bool, o.flag("With --verify: prove its other epsilons, and how much attackers detect at most, too.", o.RESULT, "--all")
+]
+
 
 def report(
     certificate: File,
@@ -44,6 +50,7 @@ def report(
     signed_by: o.SignedBy = None,
     ledger: Ledger = None,
     verify: Verify = False,
+    every: Every = False,
     json: o.Json = False,
 ) -> int:
     """Make a page of a certificate: what is protected, against whom, and under which assumptions.
@@ -66,8 +73,10 @@ def report(
     from dplateau.certificate.keys import named_keys
     from dplateau.certificate.read import content_of
     from dplateau.report.page import check_page, write_page
-    from dplateau.report.text import headline, proof_line, signature_line, verdict_line
+    from dplateau.report.text import headline, other_numbers, proof_line, signature_line, verdict_line
 
+    if every and not verify:
+        raise InputError("--all says how much --verify proves: give both.")
     wanted = named_keys(signed_by) if signed_by else None
     read, signed = read_signed(certificate)
     if certificate.is_dir():
@@ -79,9 +88,9 @@ def report(
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which the page would replace: choose another file with --output.")
     with busy("recomputing the certificate"):
-        proof = prove(read) if verify else read_proof(certificate, content_of(certificate))
+        proof = prove(read, every=every) if verify else read_proof(certificate, content_of(certificate))
         verdict = write_page(read, path, signed, proof, recorded=not verify)
-    certifies = verdict.certifies and signed.matches and (proof is None or proof.outcome != "refuted")
+    certifies = verdict.certifies and signed.matches and (proof is None or proof.worst != "refuted")
     if json:
         show_json(
             {
@@ -98,10 +107,11 @@ def report(
         )
     else:
         size = path.stat().st_size / 1e3
-        lines = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
+        lines: list[RenderableType] = [verdict_line(read, verdict, signed), signature_line(signed, good=verdict.certifies)]
         if not signed.matches:
             lines.reverse()
         lines += [proof_line(proof, recorded=not verify, good=certifies)] if proof else []
+        lines += other_numbers(proof) if proof and verify else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
             lines.insert(0, headline(read.epsilon, read.delta, read.run.n, read.status, good=True))

@@ -19,7 +19,12 @@ RunFiles = Annotated[
 ]
 Every = Annotated[
     bool,
-    o.flag("Prove the certificate's other epsilons, too: of its curve, and of its other proved bounds.", o.GUARANTEE, "--all"),
+    o.flag(
+        "Prove the certificate's other numbers, too: epsilons of its curve and of its other proved bounds, and how much attackers"
+        " detect at most, which its page shows.",
+        o.GUARANTEE,
+        "--all",
+    ),
 ]
 Save = Annotated[
     bool, o.flag("Store the result in certificate.proof.json beside the certificate, where report finds it.", o.RESULT, "--save")

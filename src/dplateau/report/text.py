@@ -230,24 +230,25 @@ def proof_text(proof: Proof, certificate: Certificate | None = None, signed: Sig
     )
     said = weakness(proof.epsilon)
     weak = [Padding(Text(said, "yellow"), (1, 0, 0, 0))] if said and proof.verified and not first else []
-    return Group(*first, proof_line(proof, good=not first), *_others(proof), "", both, *weak)
+    return Group(*first, proof_line(proof, good=not first), *other_numbers(proof), "", both, *weak)
 
 
-def _others(proof: Proof) -> list[RenderableType]:
-    """What was found of a certificate's other epsilons: how many are verified, and each that is not."""
-    if not proof.others:
-        return []
-    doubtful = [one for one in proof.others if not one.verified]
-    count = f"{len(proof.others) - len(doubtful)} of {len(proof.others)} other epsilons are verified"
-    head = Text.assemble((count, "bold yellow" if doubtful else ""), f", in {sum(one.seconds for one in proof.others):.1f} s")
-    rows = [
-        Padding(
-            f"{one.outcome}: epsilon {one.epsilon:.8g} at delta {one.delta:g}, {one.bound}" + f": {one.why}" * bool(one.why),
-            (0, 0, 0, 2),
-        )
-        for one in doubtful
-    ]
-    return [head, *rows]
+def other_numbers(proof: Proof) -> list[RenderableType]:
+    """What was found of a certificate's other numbers: how many are verified, and each that is not."""
+    lines = list[RenderableType]()
+    for kind, asked in (
+        ("other epsilons", [one for one in proof.others if one.about is None]),
+        ("numbers about attackers", [one for one in proof.others if one.about is not None]),
+    ):
+        doubtful = [one for one in asked if not one.verified]
+        count = f"{len(asked) - len(doubtful)} of {len(asked)} {kind} are verified"
+        if asked:
+            seconds = sum(one.seconds for one in asked)
+            lines.append(Text.assemble((count, "bold yellow" if doubtful else ""), f", in {seconds:.1f} s"))
+        for one in doubtful:
+            claim = one.about or f"epsilon {one.epsilon:.8g} at delta {one.delta:g}"
+            lines.append(Padding(f"{one.outcome}: {claim}, {one.bound}" + f": {one.why}" * bool(one.why), (0, 0, 0, 2)))
+    return lines
 
 
 def _common(lower: float, upper: float) -> str:

@@ -153,7 +153,13 @@ class Whole:
         return self.said.slack + largest(*(self._mean(mixture, epsilon) for mixture in self.said.directions))
 
 
-def check(parts: Sequence[Part], epsilon: float, delta: float, chosen_for: float | None = None) -> Checked:
+def check(
+    parts: Sequence[Part],
+    epsilon: float,
+    delta: float,
+    chosen_for: float | None = None,
+    known: list[Whole] | None = None,
+) -> Checked:
     """Whether runs on the same records are (epsilon, delta)-private together, by their bounds.
 
     Parameters
@@ -164,6 +170,9 @@ def check(parts: Sequence[Part], epsilon: float, delta: float, chosen_for: float
         The claim, as exact numbers.
     chosen_for : float, optional
         The delta for which the bounds choose what they leave to chance; that of the claim if None.
+    known : list of Whole, optional
+        What was computed for other claims about these runs, with this choice. It may do, and what is computed now is added. With it
+        a claim is decided, and the least epsilon is not looked for.
     """
     start = time.perf_counter()
 
@@ -177,7 +186,10 @@ def check(parts: Sequence[Part], epsilon: float, delta: float, chosen_for: float
             return found(Outcome.NOT_DECIDED, str(error))
         except (ArithmeticError, MemoryError) as error:
             return found(Outcome.NOT_DECIDED, failed(error))
-        whole, target, claimed = Whole(said, exact(epsilon), delta), exact(delta), exact(epsilon)
+        target, claimed = exact(delta), exact(epsilon)
+        if any(whole.at(claimed) <= target for whole in known or ()):
+            return found(Outcome.VERIFIED, None, 0.0, epsilon)
+        whole = Whole(said, claimed, delta)
         ball = exact(0)
         tried = dict[int, float]()
         try:
@@ -188,7 +200,11 @@ def check(parts: Sequence[Part], epsilon: float, delta: float, chosen_for: float
                     break
         except (ArithmeticError, ValueError, MemoryError) as error:
             return found(Outcome.NOT_DECIDED, failed(error))
-        lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)
+        lower, upper = 0.0, math.inf
+        if known is not None:
+            known.append(whole)
+        elif not whole.on_lattices:
+            lower, upper = _least(whole, claimed, target)
         if ball <= target:
             return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
         if ball > target and all(map(is_sharp, parts)):

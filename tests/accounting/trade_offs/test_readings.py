@@ -19,10 +19,12 @@ from dplateau.accounting.privacy_loss import PoissonRemove
 from dplateau.accounting.trade_offs import (
     Gaussian,
     OfPair,
+    TradeOff,
     epsilon_delta,
     functionals,
     least_mu,
     limit_mu,
+    maximum,
     of_masses,
     subsampled_limit_mu,
     trade_off,
@@ -211,3 +213,30 @@ class TestAttacks:
             with pytest.raises(InputError, match="expected a number"):
                 call()
         assert posterior(Gaussian(1.0), 0.0, 0.4) in (0.4, 1.0)
+
+
+class TestDeciding:
+    """``f(alpha) = 1 - delta - e^epsilon alpha`` at the epsilon that decides."""
+
+    @pytest.mark.parametrize(
+        "f",
+        [
+            Gaussian(1.0),
+            Gaussian(1.0).subsampled(0.1),
+            Gaussian(1.0).amplified(0.1),
+            Gaussian(2.0).polygon(),
+            maximum(Gaussian(1.0), epsilon_delta(0.5, 0.2)),
+            trade_off(
+                dp.account(dp.Run(n=1000, sampling=dp.Poisson(10), steps=100, noise_multiplier=1.0), 1e-6).best.bound.guarantee
+            ),
+        ],
+        ids=["gaussian", "sampled", "amplified", "polygon", "maximum", "enclosed"],
+    )
+    @pytest.mark.parametrize("alpha", [1e-6, 0.01, 0.3, 0.7, 0.99])
+    def test_it_gives_the_function(self, f: TradeOff, alpha: float) -> None:
+        epsilon = f.deciding(alpha)
+        assert 1 - f.delta(epsilon) - math.exp(epsilon) * alpha == pytest.approx(f(alpha), abs=1e-12)
+
+    def test_a_test_that_never_errs(self) -> None:
+        assert Gaussian(1.0).deciding(0.0) == pytest.approx(600)
+        assert Gaussian(1.0).deciding(1.0) == pytest.approx(-600)
