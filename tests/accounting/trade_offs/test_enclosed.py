@@ -47,7 +47,7 @@ def test_a_profile_gives_its_function_back(mu: float) -> None:
         found, truth = f.enclosure(alpha), Gaussian(mu)(alpha)
         assert found.lower - 1e-13 <= truth <= found.upper + 1e-13
         assert found.width <= 3e-4
-        assert f(alpha) == found.lower
+        assert found.lower <= f(alpha) <= found.lower + 5e-15  # What rounding may have added is taken away.
     assert trade_off(GaussianDP(mu)) == Gaussian(mu)
 
 
@@ -273,7 +273,7 @@ def test_of_several_that_hold_the_enclosure_contains_the_largest() -> None:
         for one in (f, f.inverse, fine):
             assert one.enclosure(alpha).lower <= truth + 1e-12
             assert one.enclosure(alpha).upper >= truth - 1e-12
-            assert one.enclosure(alpha).lower == one(alpha)
+            assert one(alpha) - 5e-15 <= one.enclosure(alpha).lower <= one(alpha)
     assert f.enclosure(0.1).width > 1e-4 > 10 * fine.enclosure(0.1).width
     run = dp.Run(
         n=1_000, sampling=dp.Poisson(50), steps=400, noise_multiplier=2.0, step_size=0.1, smoothness=1.0, diameter=0.05,
