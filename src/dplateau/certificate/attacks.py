@@ -2,7 +2,8 @@
 
 If a release is (epsilon, delta)-private, an attack that is wrongly alarmed with probability ``fpr`` is rightly alarmed with at most
 ``tpr = e^epsilon fpr + delta``. The same of the attack that is alarmed where the first one is not: ``1 - fpr <= e^epsilon (1 - tpr)
-+ delta``. So one epsilon with its delta proves a true-positive rate; and epsilon 0 proves the advantage, which is its delta.
++ delta``. So one epsilon with its delta proves a true-positive rate. Both together prove an advantage A, ``(e^epsilon + 1)(tpr - fpr)
+<= 2 delta + e^epsilon - 1``: if delta is what the rates ``(1 - A)/2`` and ``(1 + A)/2`` leave for it.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def attack_claims(report: Report) -> Iterator[AttackClaim]:
 
     found = rounded_up(advantage(report.trade_off), DIGITS)
     if float(found) < 1:
-        _, bound, delta = decided(advantage)
-        yield AttackClaim(f"an advantage of at most {found}", Fraction(0), Fraction(found), 0.0, bound, delta)
+        f, bound, delta = decided(advantage)
+        share, most = (1 - Fraction(found)) / 2, (1 + Fraction(found)) / 2
+        yield AttackClaim(f"an advantage of at most {found}", share, most, abs(f.deciding(float(share))), bound, delta)
     for rate in RATES:
         found = rounded_up(true_positive_rate(report.trade_off, rate), DIGITS)
         if not float(found) < 1:
