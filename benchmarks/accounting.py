@@ -22,6 +22,8 @@ import numpy as np
 
 import dplateau as dp
 from common import about, alternate, median_ratio, peer, seconds, table
+from dplateau.accounting.attack import true_positive_rate
+from dplateau.accounting.trade_offs import of_guarantee
 from dplateau.analyses import ExactCompositionBound
 
 
@@ -57,6 +59,8 @@ SETTINGS = [
 ]
 TARGET = Setting("z for epsilon 2", 10_000, 100, 1.0, 10_000, 1e-5)
 LEVELS = (0.8, 2.0)
+RATE = 0.01
+"""False alarms."""
 
 
 def bare(run: dp.Run, delta: float) -> dp.Enclosure:
@@ -196,6 +200,43 @@ def distinct(repeats: int, dp_accounting: Any) -> tuple[list[float], list[float]
     return seconds_of[1]
 
 
+def attack_by_pld(s: Setting) -> float:
+    """The largest true-positive rate at ``RATE``, from as many deltas as ``Report.trade_off`` asks for."""
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    step = losses.from_gaussian_mechanism(s.z, sampling_prob=s.q)
+    composed = step.self_compose(s.steps)
+    epsilons = np.linspace(0.0, composed.get_epsilon_for_delta(1e-12), 160)
+    deltas = np.asarray(composed.get_delta_for_epsilon(epsilons))
+    lines = np.concatenate([deltas + np.exp(epsilons) * RATE, 1 - np.exp(-epsilons) * (1 - RATE - deltas)])
+    return float(lines.min())
+
+
+def attack(s: Setting) -> float:
+    """The same, with nothing kept from the last call."""
+    of_guarantee._tabled.cache_clear()
+    return true_positive_rate(dp.account(s.run, s.delta).trade_off, RATE)
+
+
+def attacks(settings: list[Setting], repeats: int, dp_accounting: Any) -> None:
+    """Prints what attackers detect at most, and the time of the trade-off function that says so, epsilon not included."""
+    rows: list[list[str]] = []
+    for s in settings:
+        contestants: dict[str, Callable[[], Any]] = {
+            "full": lambda s=s: dp.account(s.run, s.delta),
+            "both": lambda s=s: attack(s),
+        }
+        if dp_accounting:
+            contestants["pld"] = lambda s=s: attack_by_pld(s)
+        times, answers = measure(contestants, repeats)
+        theirs = f"{answers['pld']:.6f}" if "pld" in answers else "-"
+        shown = [seconds(times[name]) if name in times else "-" for name in ("full", "both", "pld")]
+        ratio = f"{median_ratio(times['pld'], times['both']):.1f}x" if "pld" in times else "-"
+        rows.append([s.name, f"{answers['both']:.6f}", theirs, *shown, ratio])
+    header = [f"detected at {100 * RATE:g} % false alarms", "dplateau", "dp_accounting PLD"]
+    print(table([*header, "account", "with the trade-off function", "dp_accounting", "ratio"], rows) + "\n")
+
+
 def targets(one: list[float], calibrated: list[float], levels: tuple[list[float], list[float]]) -> None:
     """What is required of the speed, what is aimed for, and what was measured; ratios are to dp_accounting's PLD."""
     rows = [
@@ -218,6 +259,7 @@ def main() -> None:
     dp_accounting, prv_accountant = peer("dp_accounting"), None if options.quick else peer("prv_accountant")
     repeats = 1 if options.quick else options.repeats
     one = epsilons(SETTINGS[::3] if options.quick else SETTINGS, repeats, dp_accounting, prv_accountant)
+    attacks(SETTINGS[::3] if options.quick else SETTINGS, repeats, dp_accounting)
     calibrated = calibration(repeats, dp_accounting)
     levels = distinct(repeats, None if options.quick else dp_accounting)
     targets(one, calibrated, levels)
