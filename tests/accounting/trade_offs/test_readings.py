@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dplateau as dp
-from dplateau.accounting import ExactComposition, GaussianDP, compositions, gdp_delta
+from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarantee, compositions, gdp_delta
 from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonRemove
@@ -152,6 +152,30 @@ class TestLeastMu:
     def test_mixture(self) -> None:
         found = least_mu(MixtureOfGaussianDP((0.2, 1.0), (0.99, 0.01)), 1e-12)
         assert 0.5 < found.upper < 1.0
+
+    @pytest.mark.parametrize("mu", [1e-6, 0.3, 4.0])
+    @pytest.mark.parametrize("width", [1e-3, 1e-9])
+    def test_a_profile_that_is_not_known_closely(self, mu: float, width: float) -> None:
+        """Between neighbouring epsilons the chord of two upper ends may be steeper than any profile: the search ends, and holds."""
+
+        class Rough(Guarantee):
+            def epsilon(self, delta: float) -> Enclosure:
+                return GaussianDP(mu).epsilon(delta)
+
+            def delta(self, epsilon: float) -> Enclosure:
+                true, above = gdp_delta(mu, epsilon), 1 + width * math.sin(1e9 * epsilon) ** 2
+                return Enclosure(true / above, min(true * above, 1.0))
+
+        found = least_mu(Rough(), 1e-10)
+        assert found.lower <= mu + 1e-9
+        assert mu <= found.upper + 1e-9
+        assert found.width <= 20 * mu * width + 5e-4 * mu + 1e-9
+
+    def test_where_neighbouring_epsilons_are_asked(self) -> None:
+        """The chord between two of them divided by a difference of exponentials that is 0 in double precision."""
+        run = dp.Run(n=405, sampling=dp.Poisson(1), steps=35, noise_multiplier=3.7417101539686453, adjacency="replace")
+        found = least_mu(ExactComposition(compositions(run)[0]))
+        assert 0 < found.lower <= found.upper < found.lower * 1.001
 
     def test_nothing_and_too_much(self) -> None:
         assert least_mu(composed(1e-4, 1000.0, 1), 1e-3).upper == 0

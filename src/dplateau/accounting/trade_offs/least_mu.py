@@ -48,13 +48,12 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     last = guarantee.epsilon(floor).upper
     if not last < math.inf:
         return Enclosure(0.0, math.inf)
-    first = guarantee.delta(0.0)
-    if first.upper <= floor:
+    if guarantee.delta(0.0).upper <= floor:
         return Enclosure(0.0, 0.0)
-    table = {0.0: first, last: Enclosure(guarantee.delta(last).lower, floor)}
-    for epsilon in np.linspace(0.0, last, 20)[1:-1].tolist():
-        table[epsilon] = guarantee.delta(epsilon)
-    return _search(guarantee.delta, table, floor)
+    read = guarantee.profile(floor)
+    table = {epsilon: read(epsilon) for epsilon in np.linspace(0.0, last, 20).tolist()}
+    table[last] = Enclosure(min(table[last].lower, floor), floor)
+    return _search(read, table, floor)
 
 
 def _search(profile: Callable[[float], Enclosure], table: dict[float, Enclosure], floor: float) -> Enclosure:
@@ -85,14 +84,16 @@ def _row(epsilon: float, delta: float, floor: float) -> float:
 
 
 def _cell(a: float, b: float, delta_a: float, delta_b: float, floor: float) -> float:
-    """The mu that the chord between two points, which is above the profile, asks for.
+    """The mu that the profile between two points asks for: it is below the chord, and below its value at a.
 
     The chord is the corner ``(alpha, beta)`` of a trade-off function, alpha minus its slope in e^epsilon; ``G_mu(alpha)`` must be
-    at most ``beta + floor``.
+    at most ``beta + floor``. Or ``delta_mu`` must be as large at b as the profile is at a: that is close where b is next to a, and
+    the chord between two upper ends may then be steeper than any profile.
     """
-    alpha = max(delta_a - delta_b, 0.0) / (math.exp(b) - math.exp(a)) if b < 700 else 0.0
+    step = _row(b, delta_a, floor)
+    alpha = max(delta_a - delta_b, 0.0) / (math.exp(a) * math.expm1(b - a)) if b < 700 else 0.0
     beta = min(1 - delta_a - math.exp(a) * alpha + floor, 1.0) if a < 700 else 0.0
-    if alpha == 0:
-        return 0.0 if beta >= 1 else math.inf
+    if not 0 < alpha < 1 or not beta > 0:
+        return step
     # Phi^-1(1 - alpha) = -Phi^-1(alpha), which keeps the digits of a small alpha.
-    return max(float(-ndtri(alpha) - ndtri(beta)), 0.0) if beta > 0 else math.inf
+    return min(max(float(-ndtri(alpha) - ndtri(beta)), 0.0), step)
