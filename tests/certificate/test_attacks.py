@@ -50,7 +50,7 @@ def test_gaussian_claims_are_the_exact_rates():
         FULL,
         DRAWN,
         DRAWN.replace(steps=2000, adjacency="replace"),
-        DRAWN.replace(steps=2000, **LAST),
+        DRAWN.replace(steps=200, noise_multiplier=4.0, **LAST | {"strong_convexity": 0.5, "l2": 0.5}),
         dp.compose(DRAWN, FULL),
         dp.compose(DRAWN, FULL.replace(steps=2000, **LAST)),
         DRAWN.replace(sampling=dp.FixedSize(100), steps=50, noise_multiplier=2.0),

@@ -73,6 +73,7 @@ def test_all_epsilons_of_a_certificate(dplateau, file, run):
     assert (code, err) == (0, "")
     assert out.splitlines()[1].endswith(" s")
     assert " other epsilons are verified" in out.splitlines()[1]
+    assert out.splitlines()[2].startswith("12 of 12 numbers about attackers are verified, in ")
     kept = json.loads((file.parent / "certificate.proof.json").read_text())
     assert (kept["format"], {one["outcome"] for one in kept["others"]}) == (2, {"verified"})
     found = json.loads(dplateau("verify", file, "--all", "--json")[1])
@@ -91,6 +92,37 @@ def test_other_epsilons_that_are_not_verified_are_told(dplateau, file, monkeypat
         assert f"0 of {len(others)} other epsilons are verified" in out
         assert "not decided: epsilon 0.7733" in out
         assert out.count("refuted: epsilon") == (code == 1)
+
+
+def test_numbers_about_attackers_that_are_not_verified_are_told(dplateau, file, monkeypatch):
+    proof = prove(read_certificate(file), every=True)
+    wrong = replace(proof.others[-1], outcome="not decided", why="of a reason")
+    monkeypatch.setattr("dplateau.certificate.prove", lambda *_, **__: replace(proof, others=(proof.others[-2], wrong)))
+    code, out, _ = dplateau("verify", file, "--all")
+    assert code == 2
+    assert "1 of 2 numbers about attackers are verified" in out
+    assert f"not decided: {wrong.about}, {wrong.bound}" in " ".join(out.split())
+
+
+def test_a_page_with_all_numbers_proved(dplateau, file, monkeypatch):
+    code, out, err = dplateau("report", file, "--verify", "--all")
+    assert (code, err) == (0, "")
+    assert "12 of 12 numbers about attackers are verified" in out
+    page = " ".join(file.with_suffix(".html").read_text(encoding="utf-8").split())
+    count = len(prove(read_certificate(file), every=True).others)
+    assert f"So were {count} other numbers: how much an attacker detects" in page
+    code, _, err = dplateau("report", file, "--all")
+    assert code == 2
+    assert "--all says how much --verify proves: give both" in err
+    proof = prove(read_certificate(file), every=True)
+    wrong = replace(proof, others=(proof.others[0], replace(proof.others[-1], outcome="refuted")))
+    monkeypatch.setattr("dplateau.certificate.prove", lambda *_, **__: wrong)
+    code, out, _ = dplateau("report", file, "--verify", "--all")
+    assert code == 1
+    assert "0 of 1 numbers about attackers are verified" in out
+    page = " ".join(file.with_suffix(".html").read_text(encoding="utf-8").split())
+    assert "Of 2 other numbers, 1 were proved</strong>, and some refuted." in page
+    assert 'class="verdict bad"' in page
 
 
 def test_a_void_certificate_is_not_verified(dplateau, tmp_path):

@@ -172,3 +172,14 @@ def _delta(law: _Sum, k: int) -> arb:
     points = (law.first + i for i in range(len(law.mass.coeffs())))
     told = (m * (1 - exact(Fraction(k - x, 10)).exp()) for m, x in zip(law.mass.coeffs(), points, strict=True) if x > k)
     return sum(told, law.infinite)
+
+
+def test_a_small_shift_has_a_lattice():
+    """Its losses end at once, which few bits do not show: their radius is larger than what is allowed beyond the points."""
+    law = laws.Remove(Fraction(1, 100), Fraction(1), Fraction(2e-7))
+    plain = laws.Remove(Fraction(1, 100), Fraction(1))
+    with precision():
+        found, near = (
+            Lattice(Composition(((one, 2),), exact(0)), exact(0.35), 1e-5, 1024).delta(exact(0.35)).upper() for one in (law, plain)
+        )
+        assert near * (1 - 1e-3) < found < near * (1 + 1e-3)

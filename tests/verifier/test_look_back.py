@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dplateau import account
 from dplateau.accounting.mechanism import step_kinds
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.terms import Composition as Composed
@@ -17,6 +18,7 @@ from dplateau.spec import ROUND_OFF, FixedSize, Poisson, RandomAllocation, Run
 
 pytest.importorskip("flint")
 
+from dplateau.certificate import prove
 from dplateau.verifier import mechanism
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.laws import Sampled
@@ -145,3 +147,14 @@ def test_random_allocation_splits_the_noise(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_look_back_begins_with_an_epoch() -> None:
     with pytest.raises(ValueError, match="begin with an epoch"):
         look_back(run("poisson").replace(sampling=RandomAllocation(300)), 510, DELTA)
+
+
+def test_a_last_iterate_that_looks_back_a_few_steps():
+    """Small shifts are no reason to decide nothing."""
+    short = Run(
+        n=10_000, sampling=Poisson(100), steps=200, noise_multiplier=1.0, step_size=1.0, smoothness=1.0, strong_convexity=0.5,
+        l2=0.5, released="last",
+    )  # fmt: skip
+    report = account(short, 1e-6)
+    assert report.best.name == "sampled-last-iterate"
+    assert prove(short, report.epsilon, 1e-6).verified

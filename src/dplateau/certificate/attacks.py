@@ -1,9 +1,10 @@
 """What a run's trade-off function says of attackers, as claims about an epsilon and a delta.
 
 If a release is (epsilon, delta)-private, an attack that is wrongly alarmed with probability ``fpr`` is rightly alarmed with at most
-``tpr = e^epsilon fpr + delta``. The same of the attack that is alarmed where the first one is not: ``1 - fpr <= e^epsilon (1 - tpr)
-+ delta``. So one epsilon with its delta proves a true-positive rate. Both together prove an advantage A, ``(e^epsilon + 1)(tpr - fpr)
-<= 2 delta + e^epsilon - 1``: if delta is what the rates ``(1 - A)/2`` and ``(1 + A)/2`` leave for it.
+``tpr = e^epsilon fpr + delta``. The same of the attack that is alarmed where the first one is not:
+``1 - fpr <= e^epsilon (1 - tpr) + delta``. So one epsilon with its delta proves a true-positive rate. Their sum,
+``(e^epsilon + 1)(tpr - fpr) <= 2 delta + e^epsilon - 1``, proves an advantage A if delta is at most what the rates ``(1 - A)/2``
+and ``(1 + A)/2`` leave for it.
 """
 
 from __future__ import annotations

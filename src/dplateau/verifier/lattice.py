@@ -46,12 +46,12 @@ class Gaussian(Law):
 def _beyond(law: Law, allowed: float) -> float:
     """A loss beyond which delta of the law is below ``allowed``, to some per cent."""
     x = 1e-6
-    with precision(64):
-        while x < _MOST:
-            if law.profile(exact(x)) < allowed:
-                return x
-            x *= 1.1
-    raise TooHardError
+    while x < _MOST:
+        # A radius that is not small beside what is allowed says nothing, so that few bits would not do.
+        if law.profile(exact(x)) < allowed:
+            return x
+        x *= 1.1
+    raise TooHardError("losses are too large for a lattice")
 
 
 def _masses(law: Law, first: int, last: int, h: arb) -> tuple[list[arb], arb]:
