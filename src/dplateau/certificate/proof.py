@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from dplateau._account import Report, account, leading_analyses
 from dplateau.accounting import NotApplicable
@@ -205,8 +205,9 @@ def prove(
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
         if claimed.run.digest != claimed.run_digest:
             raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
-        found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, claimed.mu)
-        return replace(found, others=tuple(_others(claimed, found))) if every else found
+        known = _Known()
+        found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, known, claimed.mu)
+        return replace(found, others=tuple(_others(claimed, found, known))) if every else found
     if epsilon is None or delta is None:
         raise InputError("a run states no claim: give epsilon and delta.")
     if every:
@@ -214,7 +215,7 @@ def prove(
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / claimed.n:.3g}.")
-    return _proved(claimed, _best(claimed, delta), epsilon, delta)
+    return _proved(claimed, _best(claimed, delta), epsilon, delta, _Known())
 
 
 def _best(run: Run | Runs, delta: float) -> str:
@@ -225,20 +226,20 @@ def _best(run: Run | Runs, delta: float) -> str:
     return best.name
 
 
-def _others(certificate: Certificate, claim: Proof) -> Iterator[Proof]:
+def _others(certificate: Certificate, claim: Proof, known: _Known) -> Iterator[Proof]:
     """The other epsilons, of the curve and of the bounds, and attackers. What is no smaller than what was proved is proved, too."""
-    known = {(_leading(claim.bound), claim.delta): claim}
+    proved = {(_leading(claim.bound), claim.delta): claim}
     for bound, epsilon, delta in _other_claims(certificate):
         key = _leading(bound), delta
-        if key in known and known[key].verified and known[key].epsilon <= epsilon:
-            yield replace(known[key], bound=bound, epsilon=epsilon, seconds=0.0)
+        if key in proved and proved[key].verified and proved[key].epsilon <= epsilon:
+            yield replace(proved[key], bound=bound, epsilon=epsilon, seconds=0.0)
         else:
-            known[key] = _proved(certificate.run, bound, epsilon, delta)
-            yield known[key]
+            proved[key] = _proved(certificate.run, bound, epsilon, delta, known)
+            yield proved[key]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         report = account(certificate.run, certificate.delta)
-    yield from prove_attacks(report)
+    yield from _attacks(report, known)
 
 
 def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]]:
@@ -256,21 +257,28 @@ def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]
 
 def prove_attacks(report: Report) -> Iterator[Proof]:
     """What a page says of attackers on the report's run: each claim follows from an epsilon with its delta, which are proved."""
+    return _attacks(report, _Known())
+
+
+def _attacks(report: Report, known: _Known) -> Iterator[Proof]:
     with explained():
         from dplateau.verifier.balls import room_for_delta
-    choices = dict[tuple[str, float], _Choice]()
     for one in attack_claims(report):
-        choice = choices.setdefault((one.bound, one.chosen_for), _Choice(report.delta, one.chosen_for, []))
         delta = room_for_delta(one.epsilon, one.share, one.most)
-        yield replace(_proved(report.run, one.bound, one.epsilon, delta, choice=choice), about=one.about)
+        chosen_for = report.delta, one.chosen_for
+        yield replace(_proved(report.run, one.bound, one.epsilon, delta, known, chosen_for=chosen_for), about=one.about)
 
 
-class _Choice(NamedTuple):
-    """The deltas for which bounds and look-backs were chosen, and what was computed for other claims with these."""
+class _Known:
+    """What was computed for one claim may do for others about the same runs, bounds and look-backs."""
 
-    bounds: float
-    look_backs: float
-    known: list[Whole] | None = None
+    def __init__(self) -> None:
+        self._found: dict[tuple[tuple[Part, ...], float | None], list[Whole]] = {}
+
+    def about(self, parts: list[Part], chosen_for: float) -> list[Whole]:
+        # Without look-backs nothing depends on what they are chosen for.
+        same = all(part.steps is None for part in parts)
+        return self._found.setdefault((tuple(parts), None if same else chosen_for), [])
 
 
 def _proved(
@@ -278,14 +286,15 @@ def _proved(
     bound: str,
     epsilon: float,
     delta: float,
+    known: _Known,
     mu: float | None = None,
-    choice: _Choice | None = None,
+    chosen_for: tuple[float, float] | None = None,
 ) -> Proof:
-    """One claim, and mu-GDP, if mu is given. What there is to choose is chosen for delta, unless there is a choice already."""
+    """One claim, and mu-GDP, if mu is given. Bounds of several runs, and then look-backs, are chosen for these deltas, or delta."""
     with explained():
         from dplateau.verifier.check import check
         from dplateau.verifier.divergence import check_cost
-    first, then, known = choice or _Choice(delta, delta)
+    first, then = chosen_for or (delta, delta)
     if not delta > 0:
         checked = Checked(Outcome.NOT_DECIDED, "it leaves nothing for delta")
     elif isinstance(run, Selection) and bound == SELECTION:
@@ -295,7 +304,7 @@ def _proved(
     else:
         runs = runs_of(run)
         parts = [_part(one, bound, first / len(runs), then / len(runs)) for one in runs]
-        checked = check(parts, epsilon, delta, then, known)
+        checked = check(parts, epsilon, delta, then, known.about(parts, then))
         if mu is not None and checked.outcome is Outcome.VERIFIED:
             of_mu = check_cost(parts, None, Fraction(mu) ** 2)
             if of_mu.outcome is not Outcome.VERIFIED:

@@ -171,8 +171,8 @@ def check(
     chosen_for : float, optional
         The delta for which the bounds choose what they leave to chance; that of the claim if None.
     known : list of Whole, optional
-        What was computed for other claims about these runs, with this choice. It may do, and what is computed now is added. With it
-        a claim is decided, and the least epsilon is not looked for.
+        What was computed for other claims about these runs, with this choice; what is computed now is added. A claim that it
+        verifies is not looked at further: ``upper`` is the claim then, and ``lower`` 0.
     """
     start = time.perf_counter()
 
@@ -200,11 +200,9 @@ def check(
                     break
         except (ArithmeticError, ValueError, MemoryError) as error:
             return found(Outcome.NOT_DECIDED, failed(error))
-        lower, upper = 0.0, math.inf
         if known is not None:
             known.append(whole)
-        elif not whole.on_lattices:
-            lower, upper = _least(whole, claimed, target)
+        lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)
         if ball <= target:
             return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
         if ball > target and all(map(is_sharp, parts)):
