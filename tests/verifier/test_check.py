@@ -118,7 +118,7 @@ def test_nothing_to_tell_apart():
     """delta above the sum of total variations: epsilon 0."""
     run = dp.Run(n=10**8, sampling=dp.Poisson(1), steps=2, noise_multiplier=2.0)
     assert check([Part(run, "exact-composition")], 0.0, 1e-6).outcome is Outcome.VERIFIED
-    assert check([Part(run, "exact-composition")], 0.0, 1e-12).outcome is Outcome.NOT_DECIDED
+    assert check([Part(run, "exact-composition")], 0.0, 1e-12).outcome is Outcome.REFUTED
 
 
 def test_adding_a_record_has_a_largest_loss():
@@ -210,3 +210,23 @@ def test_the_total_variation_of_many_steps_is_not_their_sum():
     assert found.upper < 500 * 0.01 * (2 * ndtr(0.5) - 1) / 10
     assert check([part], 0.0, found.upper).outcome is Outcome.VERIFIED
     assert check([part], 0.0, found.lower * (1 - 1e-9)).outcome is Outcome.REFUTED
+
+
+def test_what_was_computed_for_one_claim_serves_others():
+    """A line is a bound at every epsilon: another claim needs a new one only where that does not verify it."""
+    run, known = dp.Run(n=10_000, sampling=dp.Poisson(100), steps=500, noise_multiplier=1.0), []
+    part, bound = Part(run, "exact-composition"), dp.account(run, 1e-5).best.bound.guarantee
+    for delta in (1e-3, 1e-5, 1e-7):
+        found = check([part], bound.upper(delta), delta, known=known)
+        assert found.outcome is Outcome.VERIFIED
+        assert len(known) == 1
+    assert (found.lower, found.upper, found.digits) == (0.0, bound.upper(1e-7), None)
+    assert check([part], bound.upper(1e-5) * (1 - 1e-7), 1e-5, known=known).outcome is Outcome.REFUTED
+    assert len(known) == 2
+
+
+def test_sums_that_may_still_rise_keep_their_place():
+    """A sum below zero counts where the steps that follow can lift it: those of an added record gain little each."""
+    run = dp.Run(n=103, sampling=dp.Poisson(2), steps=6, noise_multiplier=0.6107814477844606)
+    delta = dp.account(run, 1e-5).best.bound.guarantee.delta(0.0).upper
+    assert check([Part(run, "exact-composition")], 0.0, delta * (1 + 2e-5)).outcome is Outcome.VERIFIED

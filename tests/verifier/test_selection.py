@@ -72,7 +72,7 @@ def epsilon(selection: dp.Selection, delta: float) -> float:
 def test_what_the_accountant_says_is_verified(selection, delta) -> None:
     """The lines are better than the accountant's, by little."""
     certified = epsilon(selection, delta)
-    found = _selected(selection, certified, delta)
+    found = _selected(selection, certified, delta, delta)
     assert (found.outcome, found.why, found.lower, found.digits) == (Outcome.VERIFIED, None, 0.0, None)
     assert certified * (1 - 1e-3) <= found.upper <= certified
 
@@ -80,7 +80,7 @@ def test_what_the_accountant_says_is_verified(selection, delta) -> None:
 @pytest.mark.parametrize("selection", [SELECTIONS[0], SELECTIONS[4], SELECTIONS[8]])
 def test_a_lower_claim_is_neither_verified_nor_refuted(selection) -> None:
     certified = epsilon(selection, 1e-6)
-    found = _selected(selection, certified * (1 - 1e-3), 1e-6)
+    found = _selected(selection, certified * (1 - 1e-3), 1e-6, 1e-6)
     assert found.outcome is Outcome.NOT_DECIDED
     assert "another order" in found.why
     assert certified * (1 - 1e-3) < found.upper <= certified
@@ -168,9 +168,9 @@ def test_more_points_are_taken_where_a_claim_needs_them(monkeypatch) -> None:
     run = dp.Run(n=27_041, sampling=dp.FixedSize(1179), steps=41, noise_multiplier=3.3238853298767284)
     selection, delta = dp.Selection([run] * 5, 0.3), 8.535135049180329e-07
     certified = epsilon(selection, delta)
-    assert _selected(selection, certified, delta).outcome is Outcome.VERIFIED
+    assert _selected(selection, certified, delta, delta).outcome is Outcome.VERIFIED
     monkeypatch.setattr(module, "_POINTS", (2**13, 2**13))
-    assert _selected(selection, certified, delta).outcome is Outcome.NOT_DECIDED
+    assert _selected(selection, certified, delta, delta).outcome is Outcome.NOT_DECIDED
 
 
 ALLOCATED = SCORE.replace(sampling=dp.RandomAllocation(60), steps=600, noise_multiplier=3.0)

@@ -219,8 +219,8 @@ def _points(tried: dict[int, float], delta: float, most: int) -> int | None:
     (few, coarse), (many, fine) = [*tried.items()][-2:]
     error = (coarse - fine) / ((many / few) ** 2 - 1)
     room = delta - (fine - error)
-    # Where points are too few yet the error may fall like their number alone.
-    hopeless = many > _FIRST[1] and fine - _ERRS * (coarse - fine) / (many / few - 1) > delta
+    # Where points are too few yet the error may fall like their number alone, or not at all.
+    hopeless = many > _FIRST[1] and coarse >= fine and fine - _ERRS * (coarse - fine) / (many / few - 1) > delta
     share = math.sqrt(error / room) if room > 0 and 0 < error < math.inf else math.inf
     # Where points are doubled the old ones stay, so delta falls; among others a kink may lie less well.
     doublings = min(max(math.ceil(math.log2(min(_ROOM * share, _MORE))), 1), int(math.log2(most / many)))

@@ -127,8 +127,9 @@ class Lattice:
         self.h = exact((low + high) / points)
         first, last = -math.ceil(low / float(self.h)), math.ceil(high / float(self.h))
         top = math.ceil((float(epsilon.upper()) + _AFAR) / float(self.h))
-        # A sum this far below zero hardly rises above epsilon again; it is moved up to here.
-        bottom = max(steps * first, (first - last) // 2)
+        # A sum this far below zero does not rise above it again, or hardly; it is moved up to here.
+        hardly = first - last
+        bottom = max(steps * first, -steps * last if steps * last <= -2 * hardly else hardly)
         total, rare = None, exact(allowed)
         for law, count in laws:
             masses, infinite = _masses(law, first, last, self.h)
