@@ -230,3 +230,14 @@ def test_sums_that_may_still_rise_keep_their_place():
     run = dp.Run(n=103, sampling=dp.Poisson(2), steps=6, noise_multiplier=0.6107814477844606)
     delta = dp.account(run, 1e-5).best.bound.guarantee.delta(0.0).upper
     assert check([Part(run, "exact-composition")], 0.0, delta * (1 + 2e-5)).outcome is Outcome.VERIFIED
+
+
+@pytest.mark.parametrize("sampling", [dp.Poisson(100), dp.FixedSize(100)], ids=["poisson", "fixed size"])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_what_is_known_elsewhere_changes_no_answer(sampling, adjacency):
+    """A profile may not be known beyond the largest loss: that is no error, and the claim is looked at by itself."""
+    run = dp.Run(n=1000, sampling=sampling, steps=1, noise_multiplier=1.0, adjacency=adjacency)
+    part, known = Part(run, "exact-composition"), []
+    for epsilon, delta in ((0.05, 0.03), (0.0, 0.04), (0.2, 1e-2), (3.0, 1e-3), (30.0, 1e-5), (500.0, 1e-9), (0.01, 0.05)):
+        alone = check([part], epsilon, delta)
+        assert check([part], epsilon, delta, known=known).outcome is alone.outcome is not Outcome.NOT_DECIDED

@@ -152,6 +152,12 @@ class Whole:
         """The ball of delta."""
         return self.said.slack + largest(*(self._mean(mixture, epsilon) for mixture in self.said.directions))
 
+    def shows(self, epsilon: arb, delta: arb) -> bool:
+        """Whether delta is at most this at an epsilon that it was not made for; it may not be known there."""
+        with suppress(ArithmeticError, ValueError):
+            return self.at(epsilon) <= delta
+        return False
+
 
 def check(
     parts: Sequence[Part],
@@ -187,7 +193,7 @@ def check(
         except (ArithmeticError, MemoryError) as error:
             return found(Outcome.NOT_DECIDED, failed(error))
         target, claimed = exact(delta), exact(epsilon)
-        if any(whole.at(claimed) <= target for whole in known or ()):
+        if any(whole.shows(claimed, target) for whole in known or ()):
             return found(Outcome.VERIFIED, None, 0.0, epsilon)
         whole = Whole(said, claimed, delta)
         ball = exact(0)
