@@ -205,7 +205,7 @@ def main() -> None:
         accounted = time.perf_counter() - start
         if options.attackers:
             proofs = list[Proof]()
-            if limited(lambda: bool(proofs.extend(prove_attacks(report)) or True)) is None:
+            if limited(lambda: [proofs.append(one) for one in prove_attacks(report)]) is None:
                 table["attackers", "stopped"].append(float(options.limit))
                 print(f"{name}: stopped after {options.limit} s, {len(proofs)} done", flush=True)
             for proof in proofs:

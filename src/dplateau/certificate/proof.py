@@ -215,12 +215,19 @@ def prove(
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / claimed.n:.3g}.")
-    return _proved(claimed, _best(claimed, delta), epsilon, delta, _Known())
+    return _proved(claimed, _best(account(claimed, delta)), epsilon, delta, _Known())
 
 
-def _best(run: Run | Runs, delta: float) -> str:
+def _quietly(certificate: Certificate, delta: float) -> Report:
+    """What is said of a certificate's run; whoever made it has been warned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return account(certificate.run, delta)
+
+
+def _best(report: Report) -> str:
     """The bound that is least."""
-    best = account(run, delta).best
+    best = report.best
     if best is None:
         raise UncertifiedError("the run has no finite proved epsilon at all: nothing can be verified.")
     return best.name
@@ -236,20 +243,14 @@ def _others(certificate: Certificate, claim: Proof, known: _Known) -> Iterator[P
         else:
             proved[key] = _proved(certificate.run, bound, epsilon, delta, known)
             yield proved[key]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        report = account(certificate.run, certificate.delta)
-    yield from _attacks(report, known)
+    yield from _attacks(_quietly(certificate, certificate.delta), known)
 
 
 def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]]:
     """Bounds with what they are said to give: an epsilon at a delta."""
     for delta, epsilon in certificate.curve:
         if delta != certificate.delta and epsilon.upper < math.inf:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrivacyWarning)
-                bound = _best(certificate.run, delta)
-            yield bound, epsilon.upper, delta
+            yield _best(_quietly(certificate, delta)), epsilon.upper, delta
     for row in certificate.bounds:
         if row.status == "Proved" and row.name != certificate.bound and row.epsilon is not None:
             yield row.name, row.epsilon.upper, certificate.delta
