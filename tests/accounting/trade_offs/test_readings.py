@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import mpmath as mp
 import numpy as np
@@ -170,6 +171,36 @@ class TestLeastMu:
         assert found.lower <= mu + 1e-9
         assert mu <= found.upper + 1e-9
         assert found.width <= 20 * mu * width + 5e-4 * mu + 1e-9
+
+    @pytest.mark.parametrize("helps", [True, False])
+    def test_a_profile_that_knows_less_than_delta(self, helps: bool) -> None:
+        """Where the profile's digits decide a chord, delta itself is asked: a few times, and no more where that tells nothing."""
+        exact, asked = composed(*ROWS[1]), []
+
+        class Blurred(Guarantee):
+            def epsilon(self, delta: float) -> Enclosure:
+                return exact.epsilon(delta)
+
+            def blur(self, epsilon: float) -> Enclosure:
+                true = exact.delta(epsilon)
+                return Enclosure(true.lower, true.upper * (1 + 0.1 * math.sin(1e9 * epsilon) ** 2))
+
+            def delta(self, epsilon: float) -> Enclosure:
+                asked.append(epsilon)
+                return exact.delta(epsilon) if helps else self.blur(epsilon)
+
+            def profile(self, least: float) -> Callable[[float], Enclosure]:
+                return self.blur
+
+        found, truth = least_mu(Blurred(), 1e-10), least_mu(exact, 1e-10)
+        assert truth.lower * (1 - 1e-8) <= found.upper
+        assert found.lower <= truth.upper
+        assert found.width <= (1e-5 if helps else 0.1) * truth.upper
+        assert len(asked) <= (40 if helps else 3)
+
+    def test_where_the_profile_is_a_lattice(self) -> None:
+        found = least_mu(composed(256 / 29_305, 0.55, 2061))
+        assert found.width <= 1e-5 * found.upper
 
     def test_where_neighbouring_epsilons_are_asked(self) -> None:
         """The chord between two of them divided by a difference of exponentials that is 0 in double precision."""

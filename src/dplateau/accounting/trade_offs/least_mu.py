@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,8 @@ from dplateau.accounting.trade_offs.base import probability
 _CLOSE: Final = 1e-6
 """Relative width at which the search stops."""
 _ROUNDS: Final = 200
+_SHARP: Final = 1e-3
+"""The ends of a cell are asked for themselves where they are not known to this share of their difference."""
 _ROOM: Final = 1e-9
 
 
@@ -53,27 +56,42 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     read = guarantee.profile(floor)
     table = {epsilon: read(epsilon) for epsilon in np.linspace(0.0, last, 20).tolist()}
     table[last] = Enclosure(min(table[last].lower, floor), floor)
-    return _search(read, table, floor)
+    return _search(guarantee, read, table, floor)
 
 
-def _search(profile: Callable[[float], Enclosure], table: dict[float, Enclosure], floor: float) -> Enclosure:
-    """Split the cell that asks for the largest mu until that is close to what a row asks for."""
-    cells = {
-        (a, b): _cell(a, b, table[a].upper, table[b].upper, floor) for a, b in zip(sorted(table), sorted(table)[1:], strict=False)
-    }
+def _search(guarantee: Guarantee, read: Callable[[float], Enclosure], table: dict[float, Enclosure], floor: float) -> Enclosure:
+    """Split the cell that asks for the largest mu until that is close to what a row asks for.
+
+    A profile is quick, but knows a delta to some digits only. Where a cell is so small that these decide its chord, its ends are
+    asked for themselves, as long as that tells more.
+    """
+
+    def cell(a: float, b: float) -> float:
+        return _cell(a, b, table[a].upper, table[b].upper, floor)
+
+    cells = {ends: cell(*ends) for ends in pairwise(sorted(table))}
     least = max(_row(epsilon, delta.lower, floor) for epsilon, delta in table.items())
+    sharp: set[float] = set()
+    vain = False
     for _ in range(_ROUNDS):
-        worst = max(cells, key=lambda cell: cells[cell])
-        most = cells[worst]
-        middle = (worst[0] + worst[1]) / 2
-        if most <= least * (1 + _CLOSE) or not worst[0] < middle < worst[1]:
+        a, b = max(cells, key=lambda ends: cells[ends])
+        middle = (a + b) / 2
+        if cells[a, b] <= least * (1 + _CLOSE) or not a < middle < b:
             break
-        delta = profile(middle)
-        table[middle] = Enclosure(delta.lower, min(delta.upper, table[worst[0]].upper))
-        least = max(least, _row(middle, delta.lower, floor))
-        del cells[worst]
-        for a, b in ((worst[0], middle), (middle, worst[1])):
-            cells[a, b] = _cell(a, b, table[a].upper, table[b].upper, floor)
+        room = _SHARP * (table[a].upper - table[b].upper)
+        ends = [end for end in (a, b) if not vain and end not in sharp and table[end].width > room]
+        if ends:
+            found = {end: table[end].meet(guarantee.delta(end), rounded=True) for end in ends}
+            vain = all(found[end].width > table[end].width / 2 for end in ends)
+            table |= found
+            sharp.update(ends)
+            cells |= {pair: cell(*pair) for pair in cells if not set(pair).isdisjoint(ends)}
+        else:
+            ends = [middle]
+            table[middle] = read(middle).meet(Enclosure(0.0, table[a].upper), rounded=True)
+            del cells[a, b]
+            cells |= {pair: cell(*pair) for pair in ((a, middle), (middle, b))}
+        least = max(least, *(_row(end, table[end].lower, floor) for end in ends))
     most = max(cells.values()) * (1 + _ROOM)
     return Enclosure(min(least * (1 - _ROOM), most), most)
 
