@@ -73,7 +73,7 @@ def test_all_epsilons_of_a_certificate(dplateau, file, run):
     assert (code, err) == (0, "")
     assert out.splitlines()[1].endswith(" s")
     assert " other epsilons are verified" in out.splitlines()[1]
-    assert out.splitlines()[2].startswith("12 of 12 numbers about attackers are verified, in ")
+    assert out.splitlines()[2].startswith("28 of 28 numbers about attackers are verified, in ")
     kept = json.loads((file.parent / "certificate.proof.json").read_text())
     assert (kept["format"], {one["outcome"] for one in kept["others"]}) == (2, {"verified"})
     found = json.loads(dplateau("verify", file, "--all", "--json")[1])
@@ -107,7 +107,7 @@ def test_numbers_about_attackers_that_are_not_verified_are_told(dplateau, file, 
 def test_a_page_with_all_numbers_proved(dplateau, file, monkeypatch):
     code, out, err = dplateau("report", file, "--verify", "--all")
     assert (code, err) == (0, "")
-    assert "12 of 12 numbers about attackers are verified" in out
+    assert "28 of 28 numbers about attackers are verified" in out
     page = " ".join(file.with_suffix(".html").read_text(encoding="utf-8").split())
     count = len(prove(read_certificate(file), every=True).others)
     assert f"So were {count} other numbers: how much an attacker detects" in page

@@ -9,13 +9,21 @@ Source: Dong, Roth, Su 2022, section 2; Kulynych, Gomez, Kaissis, Calmon, Tronco
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.spec import InputError
 
 RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """False-positive rates of tables."""
+ALARM: Final = 0.01
+"""The one of sentences."""
+ROWS: Final = (1, 2, 5, 10)
+"""How many rows one person might have."""
+DIGITS: Final = 5
+"""Rates that follow from each other are rounded up to so many digits, so that a proof takes them as they are."""
 
 
 def _rate(name: str, value: float) -> float:
@@ -46,6 +54,49 @@ def advantage(f: TradeOff) -> float:
 def accuracy(f: TradeOff) -> float:
     """The largest share of right answers where the record is present in one half of all cases: ``(1 + advantage)/2``."""
     return (1 + advantage(f)) / 2
+
+
+def detection_chain(f: TradeOff, false_positive_rate: Fraction, rows: int) -> tuple[Fraction, ...]:
+    """The largest true-positive rates where two data sets differ in 1, 2, ... rows, after the false-positive rate itself.
+
+    One row after the other comes in: what is detected of the first ones is a false alarm about the next one. A rate is rounded up
+    to ``DIGITS`` digits before the next one follows from it.
+
+    Parameters
+    ----------
+    f : TradeOff
+        For one row, whichever of two neighbouring data sets is the null hypothesis.
+    false_positive_rate : Fraction
+        In [0, 1].
+    rows : int
+        How many.
+
+    Returns
+    -------
+    tuple of Fraction
+        ``rows + 1`` of them.
+    """
+    rates = [false_positive_rate]
+    for _ in range(rows):
+        rates.append(min(Fraction(rounded_up(true_positive_rate(f, float(rates[-1])), DIGITS)), Fraction(1)))
+    return tuple(rates)
+
+
+def accuracy_chain(f: TradeOff, rows: int) -> tuple[Fraction, ...]:
+    """The largest shares of right answers where two data sets differ in ``rows`` rows, two less, and so on: rising.
+
+    That for two rows more is the largest true-positive rate at a false-positive rate of that for two less
+    (``docs/proofs/trade-offs.md``, section 4). It starts with 1/2, for no row, or with that for one row.
+
+    Parameters
+    ----------
+    f : TradeOff
+        For one row, whichever of two neighbouring data sets is the null hypothesis.
+    rows : int
+        How many.
+    """
+    one = (1 + min(Fraction(rounded_up(advantage(f), DIGITS)), Fraction(1))) / 2
+    return detection_chain(f, one if rows % 2 else Fraction(1, 2), rows // 2)
 
 
 def posterior(f: TradeOff, false_positive_rate: float, prior: float = 0.5) -> float:

@@ -264,10 +264,16 @@ def prove_attacks(report: Report) -> Iterator[Proof]:
 def _attacks(report: Report, known: _Known) -> Iterator[Proof]:
     with explained():
         from dplateau.verifier.balls import room_for_delta
+    verified: set[str | None] = {None}
     for one in attack_claims(report):
         delta = room_for_delta(one.epsilon, one.share, one.most)
         chosen_for = report.delta, one.chosen_for
-        yield replace(_proved(report.run, one.bound, one.epsilon, delta, known, chosen_for=chosen_for), about=one.about)
+        found = replace(_proved(report.run, one.bound, one.epsilon, delta, known, chosen_for=chosen_for), about=one.about)
+        if found.verified and one.before not in verified:
+            found = replace(found, outcome=Outcome.NOT_DECIDED.value, why=f"it follows from a number that is not: {one.before}")
+        if found.verified:
+            verified.add(one.about)
+        yield found
 
 
 class _Known:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dplateau._account import Report, account
+from dplateau.accounting.attack import ALARM
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
@@ -15,7 +16,7 @@ from dplateau.certificate.words import OTHERS, UNITS, by_whom, guessing_accuracy
 from dplateau.files import check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
-from dplateau.report.trade_off import ALARM, PRIOR, Attack, read_attack
+from dplateau.report.trade_off import PRIOR, Attack, read_attack
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
 from dplateau.spec.promise import weakness

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, Final
 
 from markupsafe import Markup
 
 from dplateau._account import Report
-from dplateau.accounting.attack import RATES, accuracy, true_positive_rate
+from dplateau.accounting.attack import ALARM, RATES, ROWS, accuracy_chain, detection_chain, true_positive_rate
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
 from dplateau.report.page_words import one_in
 from dplateau.report.svg import Axis, Dot, Line, chart
-from dplateau.report.trade_off import ALARM, ALPHAS, Attack
+from dplateau.report.trade_off import ALPHAS, Attack
 from dplateau.report.words import percent
 from dplateau.spec.promise import WEAK
 
 BETWEEN: Final = tuple(float(f"{digit}e-{k}") for k in range(4, 13) for digit in (2, 5))
 """Deltas between those of the certificate's curve, so that its line is smooth."""
-ROWS_OF_ONE: Final = (1, 2, 5, 10)
-"""How many rows one person might have."""
 _LEAST: Final = 0.0005
 """Where both axes of the attacker's figure begin."""
 _RAISED: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -105,12 +104,11 @@ def attack_table(rates: list[tuple[float, float]]) -> list[tuple[str, str]]:
 
 def group_table(f: TradeOff) -> list[dict[str, str]]:
     """What an attacker finds out at most about somebody with several rows, who is told from somebody without any."""
-    table: list[dict[str, str]] = []
-    for rows in ROWS_OF_ONE:
-        together = f if rows == 1 else f.group(rows)
-        detected, right = true_positive_rate(together, ALARM), min(accuracy(together), 1.0)
-        table.append({"rows": str(rows), "detected": percent(min(detected, 1.0)), "accuracy": percent(right)})
-    return table
+    detected = detection_chain(f, Fraction(str(ALARM)), max(ROWS))
+    return [
+        {"rows": str(rows), "detected": percent(float(detected[rows])), "accuracy": percent(float(accuracy_chain(f, rows)[-1]))}
+        for rows in ROWS
+    ]
 
 
 def strength(epsilon: float) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from dplateau._account import Report
+from dplateau.accounting.attack import ALARM
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.analyses import burn_in
 from dplateau.certificate import Certificate, Proof, Signed, Verdict
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import OTHERS, by_whom, run_facts, secret, spread
-from dplateau.report.trade_off import ALARM, PRIOR, TradeOffs
+from dplateau.report.trade_off import PRIOR, TradeOffs
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import Run, Runs
 from dplateau.spec.promise import weakness

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau._account import Report, account
-from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
+from dplateau.accounting.attack import ALARM, accuracy, advantage, posterior, true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import TradeOff, epsilon_delta, trade_off
 from dplateau.analyses import GaussianCLT, MomentsAccountantBound
@@ -17,8 +17,6 @@ from dplateau.spec import Run, Runs
 
 FALSE_ALARMS: Final = (0.001, 0.01, 0.05, 0.1)
 """False-positive rates at which a curve is read."""
-ALARM: Final = 0.01
-"""The one after whose alarm the attacker's certainty is read."""
 PRIOR: Final = 0.5
 """How sure the attacker was before."""
 CERTIFIED: Final = "certified"

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
 
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarantee, compositions, gdp_delta
-from dplateau.accounting.attack import accuracy, advantage, posterior, true_positive_rate
+from dplateau.accounting.attack import accuracy, accuracy_chain, advantage, detection_chain, posterior, true_positive_rate
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonRemove
 from dplateau.accounting.trade_offs import (
@@ -30,6 +32,7 @@ from dplateau.accounting.trade_offs import (
     subsampled_limit_mu,
     trade_off,
 )
+from dplateau.accounting.trade_offs.piecewise import corners
 from dplateau.spec import InputError
 
 ROWS = [(256 / 60_000, 1.3, 3516), (256 / 60_000, 0.7, 10_547), (256 / 60_000, 0.5, 23_438)]
@@ -257,6 +260,33 @@ class TestAttacks:
             assert abs(caught - true_positive_rate(Gaussian(mu), fpr)) < error + 0.001 * (fpr < 0.05)
             assert caught > true_positive_rate(Gaussian(0.9 * mu), fpr) + error
             assert caught < true_positive_rate(Gaussian(1.1 * mu), fpr) - error
+
+    @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0])
+    def test_rows_of_one_person(self, mu: float) -> None:
+        """k rows of mu-GDP are k mu-GDP. What a chain of rates adds is at most 1e-4 of each."""
+        for rows in range(1, 11):
+            detected = ndtr(ndtri(0.01) + rows * mu)
+            *_, found = detection_chain(Gaussian(mu), Fraction("0.01"), rows)
+            assert detected <= found <= min(detected * (1 + 1.01e-4 * rows), 1)
+            right = ndtr(rows * mu / 2)
+            *_, found = accuracy_chain(Gaussian(mu), rows)
+            assert right <= found <= min(right * (1 + 1.01e-4 * rows), 1)
+
+    @given(
+        points=st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=5),
+        rows=st.integers(1, 7),
+    )
+    @settings(max_examples=60, derandomize=True, deadline=None)
+    def test_right_answers_of_groups(self, points: list[tuple[float, float]], rows: int) -> None:
+        """Of any symmetric polygon: no test of data sets that differ in several rows is right more often, and one is as often."""
+        below = sorted((min(a, 1 - b), min(b, 1 - a)) for a, b in points)
+        half = corners(np.array([0.0, *(a for a, _ in below), 1.0]), np.array([1.0, *(b for _, b in below), 0.0]))
+        f = half.symmetrized
+        most = accuracy(f.group(rows))
+        *_, found = accuracy_chain(f, rows)
+        assert most - 1e-12 <= found <= most * (1 + 1e-4 * rows)
+        alphas = np.linspace(0, 1, 1001)
+        assert ((1 - f.group(rows)(alphas) + 1 - alphas) / 2).max() <= found + 1e-12
 
     def test_refused(self) -> None:
         for call in (
