@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, RenyiDP, compositions
+from dplateau.accounting.attack import advantage
 from dplateau.accounting.composition import _single
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, AllocationReplace
@@ -268,6 +269,19 @@ def test_hard_regimes_stay_finite_and_never_above_plain_gaussians() -> None:
             top = ExactCompositionBound().guarantee(certain).epsilon(1e-6).upper
             found = said.epsilon(1e-6)
             assert 0 <= found.lower <= found.upper <= top * (1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize(("noise", "batches", "adjacency"), [(0.15, 1430, "add-remove"), (0.08, 50, "replace")])
+def test_deltas_where_nothing_is_known_of_sampling(noise, batches, adjacency) -> None:
+    """Such an epsilon is that of the run without sampling: so are the deltas, and what attackers detect."""
+    report = dp.account(run(noise, batches=batches, adjacency=adjacency), 1e-6)
+    certain = Run(n=1, sampling=dp.FullBatch(), steps=1, noise_multiplier=noise, adjacency=adjacency)
+    whole = ExactCompositionBound().guarantee(certain)
+    for share in (0.3, 1.0, 1.3):
+        epsilon = share * report.epsilon
+        assert report.delta_at(epsilon) <= whole.delta(epsilon).upper * 1.001
+    assert report.delta_at(report.epsilon) <= 1e-6 * (1 + 1e-6)
+    assert advantage(report.trade_off) <= advantage(dp.account(certain, 1e-6).trade_off) + 1e-3
 
 
 def test_both_sides_of_a_run_are_dominated_or_dominate() -> None:

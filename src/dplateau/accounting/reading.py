@@ -16,7 +16,7 @@ import numpy as np
 
 from dplateau.accounting.contour import WIDTH, at_most, line_at
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK
+from dplateau.accounting.gaussian import SLACK, gdp_delta
 from dplateau.accounting.lattice import tails_at
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.sparse import NARROW, RARE, sparse_tails_at
@@ -65,13 +65,14 @@ class Reading:
     def __call__(self, epsilon: float, other: float = 0.0) -> Enclosure:
         """delta at ``epsilon`` >= 0, enclosed, or that it is at most ``other``."""
         composition = self.composition
+        # Sampling never costs privacy.
+        found = Enclosure(0.0, min(gdp_delta(composition.unsampled, epsilon) * (1 + SLACK), 1.0))
         if composition.alone is not None:
             with suppress(ArithmeticError, ValueError):
-                return self._closed(composition.alone, epsilon)
+                return found.meet(self._closed(composition.alone, epsilon), rounded=self.rounded)
         if not composition.gaussian and epsilon > composition.greatest * (1 + SLACK):
             return Enclosure(0.0, 0.0)  # No loss is larger, and nothing need be searched.
         floor = max(other, _CLOSE * self.least)
-        found = Enclosure(0.0, 1.0)
         for read in self.known:
             found = found.meet(read(epsilon), rounded=self.rounded)
         if not self._serves(found, _CLOSE, floor) and other > 0 and epsilon > 0 and at_most(composition, epsilon, other):
