@@ -168,3 +168,15 @@ def test_no_bound_without_a_set_is_below_exact_laws_on_the_line(c, rate, noise):
             assert said >= exact * (1 - 1e-3)
             ratios.append(exact / said)
     assert max(ratios) > 0.2
+
+
+@pytest.mark.parametrize("sampling", [dp.Cyclic(1), dp.Shuffled(1)])
+def test_expanding_steps_of_a_long_epoch(sampling):
+    """Losses that need not be convex: the power of a whole epoch leaves double precision where that of a few steps does not."""
+    run = run_of(n=6747, sampling=sampling, steps=6747, step_size=0.9, strong_convexity=None, diameter=1.0)
+    start = starts(run, 0.0)
+    c, e, gap = 1.9, float(start.rounding[0]), float(start.gap[0])
+    uses = sum(c ** (k * start.epoch) for k in range(-(-5 // start.epoch)))
+    assert start.surely(5) == pytest.approx(gap * uses + e * sum(c**k for k in range(5)), rel=1e-6)
+    assert start.surely(6747) == math.inf
+    assert 0 < dp.account(run, 1e-6).epsilon < math.inf

@@ -93,10 +93,10 @@ class StartDistance:
         c, gap, e = float(self.contraction[0]), float(self.gap[0] * used[0]), float(self.rounding[0])
         if before * math.log(max(c, 1.0)) > _LARGE:
             return math.inf
+        uses = -(-before // self.epoch)
+        between = c**self.epoch if uses > 1 else 1.0  # The power of an epoch that is not over may overflow.
         # c itself is rounded, and its powers the more.
-        return (gap * geometric_sum(c**self.epoch, -(-before // self.epoch)) + e * geometric_sum(c, before)) * (
-            _UP + _POWER * before
-        )
+        return (gap * geometric_sum(between, uses) + e * geometric_sum(c, before)) * (_UP + _POWER * before)
 
     @cached_property
     def _means(self) -> Array:
