@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -12,12 +13,14 @@ from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, 
 from dplateau.accounting.best_of import BestOf, least_delta
 from dplateau.accounting.contour import WIDTH
 from dplateau.accounting.gaussian import Array
+from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn, sensitivity, step_kinds
 from dplateau.accounting.random_allocation import ALLOCATED
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
+from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.random_sizes import contractions, no_contraction
 from dplateau.analyses.requirements import missing
 from dplateau.analyses.start_distance import starts
@@ -142,7 +145,12 @@ class _LookBack(Guarantee):
         parts, slack, _ = self._parts(steps, delta, _ROUGH_BLOCKS, drawn(self.run))
         if slack >= delta:
             return math.inf
-        return RenyiDP(parts[:1]).upper(delta - slack) if self.renyi else about_epsilon(parts[0], delta - slack)
+        if self.renyi:
+            return RenyiDP(parts[:1]).upper(delta - slack)
+        with suppress(ArithmeticError, ValueError):
+            if few_draws(parts[0]):  # Moments say little of them.
+                return rough_lattice_epsilon(parts[0], delta - slack)
+        return about_epsilon(parts[0], delta - slack)
 
     def _parts(self, steps: int, delta: float, blocks: int, composed: Run) -> tuple[Parts, float, str | None]:
         """What a look-back composes, in each direction, what it leaves to chance, and the choice in words.
