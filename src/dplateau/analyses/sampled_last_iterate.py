@@ -20,7 +20,6 @@ from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.random_sizes import contractions, no_contraction
 from dplateau.analyses.requirements import missing
 from dplateau.analyses.start_distance import starts
@@ -32,6 +31,8 @@ _ROUGH_BLOCKS: Final = 4
 """Steps are gathered into so many blocks of one shift, one rate and one noise."""
 _SMALL: Final = 1e-3
 """Share of delta that may go to batches that are too small to contract as much as expected."""
+_FEW: Final = 3.0
+"""Moments say little of no more draws than this: look-backs are compared on small lattices, which take ten times as long."""
 _FAR: Final = 0.05
 """Share of delta that may go to a record that has moved the iterate further than counted on, before the look-back."""
 _NEARER: Final = 0.999
@@ -116,13 +117,18 @@ class _LookBack(Guarantee):
 
     def _best(self, delta: float) -> BestOf:
         """The look-backs; they are searched in few blocks and in the first direction alone."""
-        run, length = self.run, _unit(self.run)
-        most = -(-run.steps // length)
+        run, length, far = self.run, _unit(self.run), self._furthest(delta)
+        most, window = -(-run.steps // length), run.table.last(far)
+        few = float((window.rate * window.count).sum()) <= _FEW
+
+        def steps(back: int) -> int:
+            return run.steps - (most - back) * length
+
         return BestOf(
-            lambda back: self._member(run.steps - (most - back) * length, delta),
+            lambda back: self._member(steps(back), delta),
             most,
-            -(-self._furthest(delta) // length),
-            lambda back, delta: self._rough(run.steps - (most - back) * length, delta),
+            -(-far // length),
+            lambda back, delta: self._rough(steps(back), delta, few=few),
         )
 
     def _furthest(self, delta: float) -> int:
@@ -140,15 +146,15 @@ class _LookBack(Guarantee):
         inner = RenyiDP(parts) if self.renyi else ExactComposition(parts, width=ALLOCATED if _unit(self.run) > 1 else WIDTH)
         return inner if note is None else WithSlack(inner, slack, note, steps)
 
-    def _rough(self, steps: int, delta: float) -> float:
-        """About what epsilon is, in few blocks and in the first direction alone."""
+    def _rough(self, steps: int, delta: float, *, few: bool) -> float:
+        """About what epsilon is, in few blocks and in the first direction alone: of few draws by a lattice, of more by moments."""
         parts, slack, _ = self._parts(steps, delta, _ROUGH_BLOCKS, drawn(self.run))
         if slack >= delta:
             return math.inf
         if self.renyi:
             return RenyiDP(parts[:1]).upper(delta - slack)
         with suppress(ArithmeticError, ValueError):
-            if few_draws(parts[0]):  # Moments say little of them.
+            if few:
                 return rough_lattice_epsilon(parts[0], delta - slack)
         return about_epsilon(parts[0], delta - slack)
 
