@@ -141,3 +141,16 @@ def test_one_row_and_many_rows_say_the_same():
         assert many[400](distance) == pytest.approx(one[400](distance), rel=2e-4)
     free = dict(still_apart(one_by_one(np.full(50, 0.002), np.full(50, 0.9)), math.inf))
     assert free[50](2.0) == pytest.approx(dict(still_apart(alike(50, 0.002, 0.9), math.inf))[50](2.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("diameter", [100.0, 1e6])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_expansions_beyond_double_precision_are_apart(diameter):
+    """Distances that grow by more than 1e308 are no reason to have met: the probability was 0, and then no number."""
+    c = 1.9 + 0.001 * (np.arange(1400) % 3)
+    steps = Steps(c, np.zeros(1400), np.full(1400, 3.2), np.ones(1400, int))
+    # However many steps expand, the noise that they add is worth a bounded variance at the start: two starts stay apart so often.
+    meets = math.erf(1e-3 * math.sqrt((1.9**2 - 1) / (8 * 3.2)) / 2)
+    for _, probability in still_apart(steps, diameter):
+        assert 1.0 >= probability(diameter) >= 0.99
+        assert 1.0 >= probability(1e-3) >= meets

@@ -35,7 +35,9 @@ _UP: Final = 1 + 1e-9
 _POWER: Final = 4e-15
 """The same for every step more of a power of c."""
 _ROUNDING: Final = 1e-11
-"""What rounding may take off a block's bound, relative to its largest value: differences of 128 neighbours, and their sums."""
+"""What rounding may take off a block's bound, relative to its largest value, and more where distances grow: differences of 128
+neighbours, and their sums.
+"""
 _LARGE: Final = 300.0
 """Log of the largest expansion of steps that are taken together."""
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
@@ -164,7 +166,9 @@ class _Free:
 
     def __call__(self, distance: float) -> float:
         reach = (self.contraction * distance + self.extra) * _UP
-        return min(math.erf(reach / math.sqrt(8 * self.variance)) * _UP, 1.0)
+        if not (reach < math.inf and self.variance < math.inf):
+            return 1.0  # Distances have left double precision.
+        return min(math.erf(reach / (math.sqrt(8) * math.sqrt(self.variance))) * _UP, 1.0)
 
 
 def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, float]]:
@@ -172,11 +176,12 @@ def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, fl
     with np.errstate(divide="ignore"):
         logs = np.maximum(np.log(steps.contraction), -700.0)
     last, total = steps.contraction.size, np.append(0.0, np.cumsum(steps.variance))
+    grown = np.append(0.0, np.cumsum(np.maximum(logs, 0.0)))
     while last:
         first = int(np.searchsorted(total, total[last] - enough, side="right")) - 1
-        first = min(max(first, 0), last - 1)
+        first = min(max(first, 0, int(np.searchsorted(grown, grown[last] - _LARGE))), last - 1)
         after = np.append(np.cumsum(logs[first + 1 : last][::-1])[::-1], 0.0)
-        later = np.exp(np.minimum(after, 700.0))
+        later = np.exp(after)
         yield (
             last - first,
             float(np.exp(logs[first] + after[0])) * _UP,
@@ -212,7 +217,9 @@ def _operator(contraction: float, extra: float, variance: float) -> Callable[[Ar
     of ``J_0 sign(x)``, whose means are known. The result is not linear between the points: half of its largest second derivative
     times ``h^2 / 4`` is added.
     """
-    deviation, width = 2 * math.sqrt(variance), 1 / _CELLS
+    deviation, width, room = 2 * math.sqrt(variance), 1 / _CELLS, _ROUNDING * max(contraction + extra, 1.0)
+    if not room < 1:
+        return np.ones_like
     points = np.arange(_CELLS + 1) * width
     start = (contraction * points + extra)[:, None]
     knots = points[1:]
@@ -233,6 +240,6 @@ def _operator(contraction: float, extra: float, variance: float) -> Callable[[Ar
         jumps /= width
         size = np.abs(jumps)
         mean = kept @ jumps + met[:, 0] * bound[0]
-        return (mean + bend @ size + bend_met * bound[0]) * _UP + _ROUNDING * bound.max()
+        return (mean + bend @ size + bend_met * bound[0]) * _UP + room * bound.max()
 
     return apply
