@@ -78,7 +78,7 @@ def detection_chain(f: TradeOff, false_positive_rate: Fraction, rows: int) -> tu
     """
     rates = [false_positive_rate]
     for _ in range(rows):
-        rates.append(min(Fraction(rounded_up(true_positive_rate(f, float(rates[-1])), DIGITS)), Fraction(1)))
+        rates.append(Fraction(rounded_up(true_positive_rate(f, float(rates[-1])), DIGITS)))
     return tuple(rates)
 
 
@@ -95,8 +95,8 @@ def accuracy_chain(f: TradeOff, rows: int) -> tuple[Fraction, ...]:
     rows : int
         How many.
     """
-    one = (1 + min(Fraction(rounded_up(advantage(f), DIGITS)), Fraction(1))) / 2
-    return detection_chain(f, one if rows % 2 else Fraction(1, 2), rows // 2)
+    first = (1 + Fraction(rounded_up(advantage(f), DIGITS))) / 2 if rows % 2 else Fraction(1, 2)
+    return detection_chain(f, first, rows // 2)
 
 
 def posterior(f: TradeOff, false_positive_rate: float, prior: float = 0.5) -> float:
