@@ -14,6 +14,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import Lattice, lattice_of
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
+from dplateau.networks.rounded import _LARGE, Formed, multipliers, rounded_sum
 from dplateau.spec import FullBatch, InputError
 
 from .small import run_of, seeded
@@ -61,6 +62,29 @@ def summing(params, examples, microbatch, workers=1, loss=network):
     lattice = lattice_of(run, sum(leaf.size for leaf in jax.tree.leaves(params)))
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], examples))
     return ClippedSums(run, recorded, params, examples, lattice, microbatch, workers), lattice
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [8, _LARGE, 2 * _LARGE + 3])
+@pytest.mark.parametrize("count", [1, 8, 13])
+def test_integers_are_added_exactly_one_after_the_other_or_at_once(dtype, width, count):
+    rng = np.random.default_rng(width)
+    values = rng.normal(size=(count, width)).astype(dtype) * 10.0 ** rng.uniform(-3, 3, (count, 1)).astype(dtype)
+    values[-1, 0] = np.nan  # The last example is left out.
+    lattice, before = Lattice(0.3, 28, 10), rng.integers(-(1 << 40), 1 << 40, width).astype(float)
+    with jax.enable_x64(True):
+        gradient = Formed(jnp.asarray(values))
+        (how,), valid = jax.jit(multipliers, static_argnames="lattice")([gradient], np.ones(count, bool), lattice=lattice)
+        alone, after = (np.asarray(jax.jit(rounded_sum)(gradient, how, one)) for one in (None, before))
+        each = [
+            np.asarray(rounded_sum(Formed(values[k : k + 1]), jax.tree.map(lambda x, k=k: x[k : k + 1], how))) for k in range(count)
+        ]
+    assert valid.tolist() == [True] * (count - 1) + [False]
+    assert all((one == np.rint(one)).all() for one in each)
+    assert count == 1 or all(np.abs(one).max() > 1000 for one in each[:-1])
+    exact = [sum(int(one[entry]) for one in each) for entry in range(width)]
+    assert alone.tolist() == exact
+    assert after.tolist() == [int(old) + new for old, new in zip(before, exact, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from dplateau.networks import memory
+from dplateau.networks import memory, train_network
 from dplateau.networks.memory import kept_memory
+
+from .small import run_of
 
 FAULTS = """
 import resource
@@ -69,6 +73,19 @@ def test_memory_is_given_back_after_an_error(library):
     with pytest.raises(KeyboardInterrupt), kept_memory():
         raise KeyboardInterrupt
     assert library.asked == KEPT + GIVEN_BACK
+
+
+def test_what_a_compiler_leaves_is_given_back_before_the_first_step(library):
+    rows, at = np.ones((20, 3), np.float32), []
+    train_network(
+        run_of(n=20, steps=2),
+        lambda p, e: jnp.sum((p["w"] * e) ** 2),
+        {"w": np.ones(3, np.float32)},
+        rows,
+        progress=lambda *_: at.append(len(library.asked)),
+    )
+    assert library.asked == [("trimmed", 0), *KEPT, *GIVEN_BACK]
+    assert at[0] == 1 + len(KEPT)
 
 
 @pytest.mark.parametrize("name", memory._SET_BY_USER)

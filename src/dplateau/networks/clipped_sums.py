@@ -171,9 +171,9 @@ _multipliers = jax.jit(multipliers, static_argnames="lattice")
 def _added(
     totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
 ) -> list[Array]:
-    sums = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(gradients, found, strict=True)]
-    sums.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
-    return [total + one for total, one in zip(totals, sums, strict=True)] if totals else sums
+    *before, count = totals or [None] * (len(found) + 1)
+    tally = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
+    return [*map(rounded_sum, gradients, found, before), tally if count is None else count + tally]
 
 
 @partial(jax.jit, static_argnames="recorded")

@@ -113,11 +113,12 @@ def run_chunk(
         return multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
 
     def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
-        one = [rounded_sum(gradient, how).reshape(-1) for gradient, how in zip(carry.gradients, found, strict=True)]
-        one.append(jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally)
-        if way is not None and way.apart:
-            one = way.slices.scattered(arranged(one))
-        return [jnp.where(plan.begins[k], 0.0, before) + new for before, new in zip(carry.sums, one, strict=True)]
+        *before, count = [jnp.where(plan.begins[k], 0.0, one) for one in carry.sums]
+        tally = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
+        if way is None or not way.apart:
+            return [*map(rounded_sum, carry.gradients, found, before), count + tally]
+        new = way.slices.scattered(arranged([*map(rounded_sum, carry.gradients, found), tally]))
+        return [old + one for old, one in zip([*before, count], new, strict=True)]
 
     def made(k: Array, carry: Carry, sums: list[Array]) -> tuple[State, Array]:
         step = plan.steps[k]

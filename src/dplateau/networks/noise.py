@@ -56,7 +56,7 @@ class Noise:
                 if key is None:
                     noise = jax.block_until_ready(_rounded(self._generator.normal_words(self._entries, self._memory), deviation))
                 else:
-                    noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), shape=(self._pairs,)), deviation)
+                    noise = _rounded(_drawn(key, np.array([number, 0, 0], np.uint32), shape=(WORDS, self._pairs)), deviation)
             yield noise
 
     def rows(self, deviations: NDArray[np.float64], length: int) -> Halves:
@@ -64,10 +64,10 @@ class Noise:
         deviations, steps = stretched(deviations, length), len(deviations)
         with jax.enable_x64(True):
             if self._on_device:
-                words = _drawn(self._generator.key(), np.zeros(3, np.uint32), shape=(length, self._pairs))
+                words = _drawn(self._generator.key(), np.zeros(3, np.uint32), shape=(length, WORDS, self._pairs))
             else:
                 words = self._generator.normal_words(2 * steps * self._pairs).reshape(steps, WORDS, self._pairs)
-                words = stretched(words, length).swapaxes(0, 1)
+                words = stretched(words, length)
             return _rounded(words, deviations[:, None])
 
     @property
@@ -77,13 +77,12 @@ class Noise:
 
 @jax.jit
 def _rounded(words: Array, deviation: Array) -> Halves:
-    first, second = normals(words)
+    """Normal numbers of words that have three of each pair along their last axis but one, in whole units."""
+    first, second = normals(jnp.unstack(words, axis=-2))
     return jnp.rint(first * deviation), jnp.rint(second * deviation)
 
 
 @partial(jax.jit, static_argnames="shape")
 def _drawn(key: Array, nonce: Array, *, shape: tuple[int, ...]) -> Array:
-    """Random words for pairs in this shape, three each: shape (3, ...); a function of its own, so that no compiler makes them where
-    they are used, several times.
-    """
-    return random_words(key, nonce, WORDS * math.prod(shape)).reshape(WORDS, *shape)
+    """Random words in this shape; a function of its own, so that no compiler makes them where they are used, several times."""
+    return random_words(key, nonce, math.prod(shape)).reshape(shape)

@@ -20,6 +20,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.device import ways
 from dplateau.networks.loop import State
+from dplateau.networks.memory import give_back
 from dplateau.networks.rounded import Factors
 from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated, check_products
@@ -113,6 +114,7 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
 
     Raises ``InputError`` if there is none; ``more`` distinguishes the compiled functions, too.
     """
+    give_back()
     for summed.way in range(ways()):
         compiled, tested = (*summed.compiled, *more), summed.recorded.tested
         if compiled not in tested:

@@ -27,6 +27,8 @@ from dplateau.training.exact_products import accelerated, product
 
 Array: TypeAlias = Any
 
+_LARGE: Final = 1 << 10
+"""Numbers of a gradient from which on processors add up the integers of one example after the other."""
 _SLACK: Final = 2.0**-30
 """Taken from the factor: covers a division and a root that are right to 2^-32 only, where 2^-52 is usual."""
 
@@ -110,23 +112,45 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     return [how._replace(values=factors * share) for (how, _), share in zip(found, shares, strict=True)], valid
 
 
-def rounded_sum(gradient: Gradient, how: Multipliers) -> Array:
-    """The exact sum of the rounded gradients by one leaf, in units; to be traced with 64 bits."""
-    values, valid = _values(gradient, how), how.values > 0
-    integers = jnp.where(_across(valid, values), jnp.rint(values * _across(how.values, values)), 0.0)
+def rounded_sum(gradient: Gradient, how: Multipliers, before: Array | None = None) -> Array:
+    """The exact sum of the rounded gradients by one leaf, in units and in one row, and of what was added up ``before``.
+
+    To be traced with 64 bits.
+    """
     match gradient:
         case Factors():
             assert how.inputs is not None
-            return product(how.inputs, integers)
-        case Rows(height=height):
-            width = integers.shape[-1]
+            return _plus(product(how.inputs, _integers(gradient, how)), before)
+        case Rows(numbers=numbers, values=values, height=height):
             # Accelerators add integers in any order as they come; of other numbers they would have to find an order first.
-            whole = jnp.int64 if accelerated() else jnp.float64
-            table = jnp.zeros((height, width), whole)
-            added = table.at[gradient.numbers.reshape(-1)].add(integers.reshape(-1, width).astype(whole), mode="promise_in_bounds")
-            return added.astype(jnp.float64)
-        case Formed():  # On processors a product is faster than a sum over examples, and as exact.
-            return product(jnp.ones(len(integers)), _flat(integers))
+            shape, whole = (height, values.shape[-1]), jnp.int64 if accelerated() else jnp.float64
+            table = jnp.zeros(shape, whole) if before is None else before.reshape(shape).astype(whole)
+            integers = _integers(gradient, how).reshape(-1, shape[1]).astype(whole)
+            return table.at[numbers.reshape(-1)].add(integers, mode="promise_in_bounds").astype(jnp.float64).reshape(-1)
+        case Formed(values=values):
+            if accelerated() or math.prod(values.shape[1:]) < _LARGE:
+                return _plus(product(jnp.ones(len(values)), _flat(_integers(gradient, how))), before)
+            return _one_by_one(gradient, how, before)
+
+
+def _plus(total: Array, before: Array | None) -> Array:
+    return total.reshape(-1) if before is None else before + total.reshape(-1)
+
+
+def _one_by_one(gradients: Formed, how: Multipliers, before: Array | None) -> Array:
+    """The sum on a processor, of one example after the other: the integers of all would take twice the memory of the gradients."""
+
+    def added(k: Array, total: Array) -> Array:
+        one = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, 1), (gradients, how))
+        return total + _integers(*one).reshape(-1)
+
+    first = jnp.zeros(math.prod(gradients.values.shape[1:])) if before is None else before
+    return jax.lax.fori_loop(0, len(gradients.values), added, first, unroll=2)
+
+
+def _integers(gradient: Gradient, how: Multipliers) -> Array:
+    values, valid = _values(gradient, how), how.values > 0
+    return jnp.where(_across(valid, values), jnp.rint(values * _across(how.values, values)), 0.0)
 
 
 def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:

@@ -15,6 +15,7 @@ Source: G. E. P. Box, M. E. Muller, "A note on the generation of random normal d
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -55,12 +56,12 @@ _SINE: Final = (
 )
 
 
-def normals(words: Array) -> tuple[Array, Array]:
+def normals(words: Iterable[Array]) -> tuple[Array, Array]:
     """Standard normal numbers from random words; to be traced with 64 bits.
 
     Parameters
     ----------
-    words : array of uint64, shape (3, pairs)
+    words : array of uint64, shape (3, pairs), or three arrays
         The words U, W and V of every pair.
 
     Returns
