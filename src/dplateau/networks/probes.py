@@ -131,7 +131,7 @@ def _made(
     count: Callable[[Tree, Tree], int], params: Tree, examples: Tree, number: int, keyed: bool, rng: np.random.Generator
 ) -> tuple[Tree, Tree, Tree]:
     """Parameters and ``number`` made-up examples of which most have a finite gradient, by ``count``, and as many others."""
-    near = jax.tree.map(lambda leaf: np.asarray(leaf + 0.1 * rng.normal(size=leaf.shape), leaf.dtype), params)
+    near = jax.tree.map(lambda leaf: (np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype), params)
     made = [_rows(rng, kind, examples, number) for kind in _KINDS]
     if keyed:
         made = [(rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) for rows in made]
@@ -161,10 +161,10 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
 
 def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
     """All that the sum is made of, for each example, NaN equal to NaN."""
-    gradients, valid, found = summed.contributions(params, rows)
+    gradients, valid, found = jax.device_get(summed.contributions(params, rows))
     turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
     multipliers = [how if how.inputs is None else how._replace(inputs=how.inputs.T) for how in found]
-    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves((turned, valid, multipliers))]
+    arrays = jax.tree.leaves((turned, valid, multipliers))
     return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
 
 
