@@ -14,7 +14,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import Lattice, lattice_of
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
-from dplateau.networks.rounded import _LARGE, Formed, multipliers, rounded_sum
+from dplateau.networks.rounded import _LARGE, Formed, _inverse, multipliers, rounded_sum
 from dplateau.spec import FullBatch, InputError
 
 from .small import run_of, seeded
@@ -62,6 +62,17 @@ def summing(params, examples, microbatch, workers=1, loss=network):
     lattice = lattice_of(run, sum(leaf.size for leaf in jax.tree.leaves(params)))
     recorded = record(loss, params, jax.tree.map(lambda column: column[0], examples))
     return ClippedSums(run, recorded, params, examples, lattice, microbatch, workers), lattice
+
+
+def test_what_normalises_an_example_is_a_power_of_two():
+    exponents = np.arange(-999, 1001)
+    with jax.enable_x64(True):  # The largest of two numbers lies at or above half of the power.
+        inverse, power = jax.jit(_inverse)(np.ldexp([[0.5], [-0.75]], exponents))
+        (none, huge), (nothing, infinite) = jax.jit(_inverse)(np.array([[2.0**-1001, 2.0**1001]]))
+    assert np.asarray(power).tolist() == [math.ldexp(1, int(e)) for e in exponents]
+    assert np.asarray(inverse).tolist() == [math.ldexp(1, -int(e)) for e in exponents]
+    assert (float(nothing), float(infinite)) == (0, math.inf)
+    assert 0 < float(huge) < 1 < float(none)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

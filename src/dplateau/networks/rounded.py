@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from dplateau.networks.lattice import Lattice
 from dplateau.training.exact_products import accelerated, product
+from dplateau.training.integers import power_of_two
 
 Array: TypeAlias = Any
 
@@ -174,9 +175,9 @@ def _inverse(values: Array) -> tuple[Array, Array]:
     What is below 2^-1000 is taken for 0, what is above 2^1000 or no number for infinite, which leaves the example out.
     """
     largest = jnp.max(jnp.abs(values), axis=0, initial=0.0).astype(jnp.float64)
-    exponent = jnp.clip(jnp.frexp(largest)[1], -1000, 1000)
-    power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest <= 2.0**1000, jnp.ldexp(1.0, exponent), jnp.inf))
-    return jnp.ldexp(1.0, -exponent), power
+    exponent = jnp.clip(jnp.frexp(largest)[1].astype(jnp.int64), -1000, 1000)
+    power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest <= 2.0**1000, power_of_two(exponent), jnp.inf))
+    return power_of_two(-exponent), power
 
 
 def _values(gradient: Gradient, how: Multipliers) -> Array:

@@ -231,12 +231,12 @@ def encoded(
     longest = jnp.max(abs(jnp.asarray(features)), axis=0).astype(jnp.float64) if columns else jnp.max(abs(wide), axis=1)
     largest = jax.lax.bitcast_convert_type(longest, jnp.int64)
     exponent = jnp.maximum((largest >> 52) - 1022, -960)
-    whole = jnp.trunc(wide * jnp.expand_dims(_power_of_two(kept - exponent), each))  # no row gets longer than it was declared
+    whole = jnp.trunc(wide * jnp.expand_dims(power_of_two(kept - exponent), each))  # no row gets longer than it was declared
     ones, squares = jnp.ones(wide.shape[each]), whole * whole
     squares = product(*((ones, squares) if columns else (squares, ones)))  # exact; no slow sum
     norm = jnp.sqrt(squares)
     limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share * weight / norm * _LOWER), 0)
-    scale = _power_of_two(exponent - kept)
+    scale = power_of_two(exponent - kept)
     return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit, weight), norm * scale
 
 
@@ -246,7 +246,7 @@ def unpacked(records: tuple[Array, ...]) -> Rows:
     return Rows(whole, *jax.lax.bitcast_convert_type(facts.reshape(-1, _FACTS // 2, 2), jnp.float64).T)
 
 
-def _power_of_two(exponent: Array) -> Array:
+def power_of_two(exponent: Array) -> Array:
     """2^exponent for exponents from -1022 to 1023, from the bits of a double."""
     return jax.lax.bitcast_convert_type((exponent + 1023) << 52, jnp.float64)
 
@@ -254,8 +254,8 @@ def _power_of_two(exponent: Array) -> Array:
 def cut(weights: Array, bits: Bits) -> tuple[Array, Array]:
     """The weights as ``unit * whole``, of shape (1 or 2, *weights), the trailing integers in units of ``2^-weight``."""
     exponent = jnp.maximum((jax.lax.bitcast_convert_type(jnp.max(abs(weights)), jnp.int64) >> 52) - 1022, -960)
-    unit = _power_of_two(exponent - bits.weight)
-    scaled = weights * _power_of_two(bits.weight - exponent)
+    unit = power_of_two(exponent - bits.weight)
+    scaled = weights * power_of_two(bits.weight - exponent)
     leading = jnp.rint(scaled)
     if not bits.trailing:
         return leading[None], unit
