@@ -11,7 +11,8 @@ training runs after a warm-up (compilation, first batches): sampling, noise and 
 alternate, so that a busy machine slows all. Opacus is timed with each of its ways to get per-example gradients that runs, and
 compared by the fastest; JAX-Privacy with whole batches (0) and with microbatches. JAX-Privacy and JAX without privacy take as many
 rows, drawn with replacement; the latter takes the gradient of their mean loss. Memory is the peak of a process of its own that
-trains a few steps, less that of one that only imports and holds the rows; beside the first of the batches.
+trains a few steps; in brackets, that of one that only imports and holds the rows, and the difference; beside the first of the
+batches.
 
 Where JAX has an accelerator, everybody computes on it: the rows lie in its memory, and batches are taken there (Opacus is handed
 Poisson batches by a loop, as a data loader would take most of its time). Times are until all steps have ended; memory is left out.
@@ -330,6 +331,12 @@ def peak(name: str, who: str, steps: int) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
+def room_of(name: str, who: str) -> str:
+    """Peak memory of a process that trains, and what it would be without the training."""
+    before, after = (peak(name, who, steps) for steps in (0, 20))
+    return f"{after:.0f} MB ({before:.0f} + {after - before:.0f})"
+
+
 def memory(name: str, who: str, steps: int) -> None:
     """Print the peak memory of this process after training."""
     if steps:
@@ -396,7 +403,7 @@ def compared(name: str, batch: int, options: argparse.Namespace, *, first: bool)
     lines = []
     for who, found in each.items():
         measured = first and (who == "dplateau" or who in MODES) and not accelerated()
-        room = f"{peak(name, who, 20) - peak(name, who, 0):.0f} MB" if measured else ""
+        room = room_of(name, who) if measured else ""
         label = f"Opacus ({who})" + ", fastest" * (who == best) if who in MODES else who
         ratio = f"{median_ratio(found, each['dplateau']):.2f}"
         lines.append([name, f"{batch:,}", label, f"{statistics.median(found):.2f} ms", f"{min(found):.2f} ms", room, ratio])
