@@ -86,9 +86,10 @@ def test_integers_are_added_exactly_one_after_the_other_or_at_once(dtype, width,
     with jax.enable_x64(True):
         gradient = Formed(jnp.asarray(values))
         (how,), valid = jax.jit(multipliers, static_argnames="lattice")([gradient], np.ones(count, bool), lattice=lattice)
-        alone, after = (np.asarray(jax.jit(rounded_sum)(gradient, how, one)) for one in (None, before))
+        alone, after = (np.asarray(jax.jit(rounded_sum)(gradient, how, one)) for one in (np.zeros(width), before))
         each = [
-            np.asarray(rounded_sum(Formed(values[k : k + 1]), jax.tree.map(lambda x, k=k: x[k : k + 1], how))) for k in range(count)
+            np.asarray(rounded_sum(Formed(values[k : k + 1]), jax.tree.map(lambda x, k=k: x[k : k + 1], how), np.zeros(width)))
+            for k in range(count)
         ]
     assert valid.tolist() == [True] * (count - 1) + [False]
     assert all((one == np.rint(one)).all() for one in each)

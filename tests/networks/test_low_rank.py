@@ -102,7 +102,8 @@ def test_the_sum_is_that_of_the_clipped_gradients_and_adapters_need_no_copies(na
     gradients = jax.jit(recorded.gradients, compiler_options=FAST)(parts.start, examples, parts.frozen)
     with jax.enable_x64(True):
         how, valid = MULTIPLIED(gradients, np.ones(B, bool), lattice=lattice)
-        sums = [np.asarray(ADDED(*one)).reshape(-1) for one in zip(gradients, how, strict=True)]
+        before = [np.zeros(leaf.size) for leaf in jax.tree.leaves(parts.start)]
+        sums = [np.asarray(ADDED(*one)) for one in zip(gradients, how, before, strict=True)]
     assert valid.all()
     np.testing.assert_allclose(np.concatenate(recorded.arranged(sums)) * lattice.unit, total, rtol=3e-4, atol=3e-5 * clip_norm)
 

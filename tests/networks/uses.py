@@ -50,7 +50,8 @@ def compiled(loss, params, examples, optimised=True, bits=48):
         lattice, found = Lattice(float(clip_norm) / CLIPPED, bits, bits // 3), gradients(params, examples)
         with jax.enable_x64(True):
             how, _ = multiplied(found, used, lattice=lattice)
-            sums = [np.asarray(total(*one)).reshape(-1) for one in zip(found, how, strict=True)]
+            before = [np.zeros(leaf.size) for leaf in jax.tree.leaves(params)]
+            sums = [np.asarray(total(*one)) for one in zip(found, how, before, strict=True)]
         assert all((one == np.rint(one)).all() for one in sums)
         return np.concatenate(recorded.arranged(sums)) * lattice.unit
 

@@ -23,7 +23,7 @@ from dplateau.networks.device import largest_microbatch, repeatable
 from dplateau.networks.lattice import Lattice
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
-from dplateau.networks.rounded import Factors, Gradient, Multipliers, multipliers, rounded_sum
+from dplateau.networks.rounded import Factors, Gradient, Multipliers, added_up, multipliers
 from dplateau.spec import Run
 from dplateau.spec.schedule import largest
 from dplateau.training.exact_products import accelerated
@@ -110,14 +110,13 @@ class ClippedSums:
         """The sums that make up that over a batch, one of each thread."""
         micros = [batch[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         drawn = [None if keys is None else keys[k : k + self.micro] for k in range(0, len(batch), self.micro)]
-        shares = (slice(k, None, self._workers) for k in range(self._workers))
+        shares = [slice(k, None, self._workers) for k in range(min(self._workers, max(1, len(micros))))]
         mapped = self._pool.map if self._pool and len(micros) > 1 else map
-        parts = [part for part in mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)) if part]
-        return parts or [[np.zeros(leaf.size) for leaf in jax.tree.leaves(params)] + [np.zeros(1)]]
+        return list(mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)))
 
     def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
-        """The sum over some microbatches, by one thread; nothing where there are none."""
-        totals: list[Array] = []
+        """The sum over some microbatches, by one thread."""
+        totals: list[Array] = [np.zeros(size) for size in (*(leaf.size for leaf in jax.tree.leaves(params)), 1)]
         memory = jax.tree.map(lambda column: np.empty((self.micro, *column.shape[1:]), column.dtype), self.examples)
         for micro, keys in zip(*share, strict=True):
             jax.block_until_ready(totals)  # What used the rows before these has ended.
@@ -167,13 +166,7 @@ def _gradients(params: Tree, rows: Tree, frozen: Sequence[Array], *, recorded: R
 _multipliers = jax.jit(multipliers, static_argnames="lattice")
 
 
-@partial(jax.jit, static_argnames="lattice", donate_argnums=0)
-def _added(
-    totals: list[Array], gradients: list[Gradient], found: list[Multipliers], valid: Array, *, lattice: Lattice
-) -> list[Array]:
-    *before, count = totals or [None] * (len(found) + 1)
-    tally = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
-    return [*map(rounded_sum, gradients, found, before), tally if count is None else count + tally]
+_added = jax.jit(added_up, static_argnames="lattice", donate_argnums=0)
 
 
 @partial(jax.jit, static_argnames="recorded")

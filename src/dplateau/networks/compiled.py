@@ -29,7 +29,7 @@ from dplateau.networks.lattice import Lattice
 from dplateau.networks.loop import Loop, Progress, Schedule, State, T, divisor, stepped
 from dplateau.networks.noise import Halves
 from dplateau.networks.recorded import RecordedLoss
-from dplateau.networks.rounded import Gradient, Multipliers, multipliers, rounded_sum
+from dplateau.networks.rounded import Gradient, Multipliers, added_up, multipliers
 from dplateau.networks.slices import Way, shared_step
 from dplateau.training.batches import Batches
 from dplateau.training.chunks import chunk_length, rounded_up, stretched
@@ -113,12 +113,12 @@ def run_chunk(
         return multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
 
     def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
-        *before, count = [jnp.where(plan.begins[k], 0.0, one) for one in carry.sums]
-        tally = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
+        before = [jnp.where(plan.begins[k], 0.0, one) for one in carry.sums]
         if way is None or not way.apart:
-            return [*map(rounded_sum, carry.gradients, found, before), count + tally]
-        new = way.slices.scattered(arranged([*map(rounded_sum, carry.gradients, found), tally]))
-        return [old + one for old, one in zip([*before, count], new, strict=True)]
+            return added_up(before, carry.gradients, found, valid, lattice)
+        nothing = [jnp.zeros(math.prod(shape)) for shape in (*way.slices.shapes, ())]
+        new = added_up(nothing, carry.gradients, found, valid, lattice)
+        return [old + one for old, one in zip(before, way.slices.scattered(arranged(new)), strict=True)]
 
     def made(k: Array, carry: Carry, sums: list[Array]) -> tuple[State, Array]:
         step = plan.steps[k]

@@ -114,10 +114,10 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
 
     Raises ``InputError`` if there is none; ``more`` distinguishes the compiled functions, too.
     """
-    give_back()
     for summed.way in range(ways()):
         compiled, tested = (*summed.compiled, *more), summed.recorded.tested
         if compiled not in tested:
+            give_back()  # Something was compiled.
             tested[compiled] = same()
         if tested[compiled]:
             return

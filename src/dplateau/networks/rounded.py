@@ -113,7 +113,16 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     return [how._replace(values=factors * share) for (how, _), share in zip(found, shares, strict=True)], valid
 
 
-def rounded_sum(gradient: Gradient, how: Multipliers, before: Array | None = None) -> Array:
+def added_up(
+    before: Sequence[Array], gradients: Sequence[Gradient], found: Sequence[Multipliers], valid: Array, lattice: Lattice
+) -> list[Array]:
+    """What was added up ``before``, a row for each leaf and one for the count, and the rounded gradients of a microbatch."""
+    *sums, count = before
+    tally = jnp.sum(valid, dtype=jnp.float64)[None] * lattice.tally
+    return [*map(rounded_sum, gradients, found, sums), count + tally]
+
+
+def rounded_sum(gradient: Gradient, how: Multipliers, before: Array) -> Array:
     """The exact sum of the rounded gradients by one leaf, in units and in one row, and of what was added up ``before``.
 
     To be traced with 64 bits.
@@ -121,32 +130,27 @@ def rounded_sum(gradient: Gradient, how: Multipliers, before: Array | None = Non
     match gradient:
         case Factors():
             assert how.inputs is not None
-            return _plus(product(how.inputs, _integers(gradient, how)), before)
+            return before + product(how.inputs, _integers(gradient, how)).reshape(-1)
         case Rows(numbers=numbers, values=values, height=height):
             # Accelerators add integers in any order as they come; of other numbers they would have to find an order first.
-            shape, whole = (height, values.shape[-1]), jnp.int64 if accelerated() else jnp.float64
-            table = jnp.zeros(shape, whole) if before is None else before.reshape(shape).astype(whole)
-            integers = _integers(gradient, how).reshape(-1, shape[1]).astype(whole)
+            whole, width = jnp.int64 if accelerated() else jnp.float64, values.shape[-1]
+            table = before.reshape(height, width).astype(whole)
+            integers = _integers(gradient, how).reshape(-1, width).astype(whole)
             return table.at[numbers.reshape(-1)].add(integers, mode="promise_in_bounds").astype(jnp.float64).reshape(-1)
         case Formed(values=values):
             if accelerated() or math.prod(values.shape[1:]) < _LARGE:
-                return _plus(product(jnp.ones(len(values)), _flat(_integers(gradient, how))), before)
+                return before + product(jnp.ones(len(values)), _flat(_integers(gradient, how)))
             return _one_by_one(gradient, how, before)
 
 
-def _plus(total: Array, before: Array | None) -> Array:
-    return total.reshape(-1) if before is None else before + total.reshape(-1)
-
-
-def _one_by_one(gradients: Formed, how: Multipliers, before: Array | None) -> Array:
+def _one_by_one(gradients: Formed, how: Multipliers, before: Array) -> Array:
     """The sum on a processor, of one example after the other: the integers of all would take twice the memory of the gradients."""
 
     def added(k: Array, total: Array) -> Array:
         one = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, 1), (gradients, how))
         return total + _integers(*one).reshape(-1)
 
-    first = jnp.zeros(math.prod(gradients.values.shape[1:])) if before is None else before
-    return jax.lax.fori_loop(0, len(gradients.values), added, first, unroll=2)
+    return jax.lax.fori_loop(0, len(gradients.values), added, before, unroll=2)
 
 
 def _integers(gradient: Gradient, how: Multipliers) -> Array:
