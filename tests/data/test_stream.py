@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from dplateau.data import Category, Csv, Number, Schema, Target, Vector, csv_records, load_dataset, open_stream
+from dplateau.data.stream_parquet import parquet_pieces
 from dplateau.spec import InputError
 
 MIXED = Schema(
@@ -191,6 +192,14 @@ def test_the_number_of_rows_is_checked_before_the_last_block(tmp_path):
     parquet.write_table(floats(10), tmp_path / "t.parquet")
     with pytest.raises(InputError, match="has 10 rows by its own account where n = 9 is declared"):
         open_stream(tmp_path / "t.parquet", FLOATS, n=9)
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(95, [100] * 5), (40, [50] * 10), (210, [200, 200, 100]), (7, [8] * 62 + [4])])
+def test_pieces_of_parquet_end_where_row_groups_do(tmp_path, rows, sizes):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(floats(500), path, row_group_size=100)
+    # The last are pieces that divide no group of 100 rows.
+    assert [piece.num_rows for piece in parquet_pieces(path, FLOATS, rows, None)] == sizes
 
 
 @pytest.mark.parametrize("order", ["given", "random"])
