@@ -67,8 +67,8 @@ def summing(params, examples, microbatch, workers=1, loss=network):
 def test_what_normalises_an_example_is_a_power_of_two():
     exponents = np.arange(-999, 1001)
     with jax.enable_x64(True):  # The largest of two numbers lies at or above half of the power.
-        inverse, power = jax.jit(_inverse)(np.ldexp([[0.5], [-0.75]], exponents))
-        (none, huge), (nothing, infinite) = jax.jit(_inverse)(np.array([[2.0**-1001, 2.0**1001]]))
+        inverse, power = jax.jit(_inverse)(np.ldexp([[0.5], [-0.75]], exponents).T)
+        (none, huge), (nothing, infinite) = jax.jit(_inverse)(np.array([[2.0**-1001], [2.0**1001]]))
     assert np.asarray(power).tolist() == [math.ldexp(1, int(e)) for e in exponents]
     assert np.asarray(inverse).tolist() == [math.ldexp(1, -int(e)) for e in exponents]
     assert (float(nothing), float(infinite)) == (0, math.inf)

@@ -151,7 +151,7 @@ class ClippedSums:
         with jax.enable_x64(self.x64):
             given = (rows, jax.ShapeDtypeStruct((self.micro, 2), np.uint32)) if keyed else rows
             found = jax.eval_shape(partial(_gradients, recorded=self.recorded), params, given, self.frozen)
-        return {(one.inputs.shape, one.values.shape) for one in found if isinstance(one, Factors)}
+        return {(one.inputs.shape[::-1], one.values.shape) for one in found if isinstance(one, Factors)}
 
     def close(self) -> None:
         """End the threads."""

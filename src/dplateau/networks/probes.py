@@ -21,7 +21,6 @@ from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.device import ways
 from dplateau.networks.loop import State
 from dplateau.networks.memory import give_back
-from dplateau.networks.rounded import Factors
 from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated, check_products
 
@@ -162,9 +161,7 @@ def _rows(rng: np.random.Generator, kind: Callable[..., NDArray[np.float64]], ex
 def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
     """All that the sum is made of, for each example, NaN equal to NaN."""
     gradients, valid, found = jax.device_get(summed.contributions(params, rows))
-    turned = [one._replace(inputs=one.inputs.T) if isinstance(one, Factors) else one for one in gradients]
-    multipliers = [how if how.inputs is None else how._replace(inputs=how.inputs.T) for how in found]
-    arrays = jax.tree.leaves((turned, valid, multipliers))
+    arrays = jax.tree.leaves((gradients, valid, found))
     return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
 
 

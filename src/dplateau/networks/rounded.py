@@ -41,7 +41,7 @@ class Formed(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Gradients of B examples as products of an input and a derivative: (K, B) and (B, O), as their matrix product wants them."""
+    """Gradients of B examples as products of an input and a derivative: (B, K) and (B, O)."""
 
     inputs: Array
     values: Array
@@ -64,7 +64,7 @@ Gradient: TypeAlias = Formed | Factors | Rows
 
 
 class Multipliers(NamedTuple):
-    """What the gradient of each example by one leaf is multiplied by, of shape (B,), and the whole numbers of its inputs, (K, B).
+    """What the gradient of each example by one leaf is multiplied by, of shape (B,), and the whole numbers of its inputs, (B, K).
 
     ``power`` is a power of two. It and ``inputs`` are None where there is nothing to normalise. Where ``values`` is 0 the example
     is left out.
@@ -100,7 +100,7 @@ def multipliers(gradients: Sequence[Gradient], used: Array, lattice: Lattice) ->
     shares = [magnitude / largest for _, magnitude in found]
     squared, lost = jnp.zeros(len(used), jnp.float64), jnp.zeros(len(used), jnp.float64)
     for gradient, (how, _), share in zip(gradients, found, shares, strict=True):
-        weight = 1.0 if how.inputs is None else jnp.sum(how.inputs**2, axis=0)
+        weight = 1.0 if how.inputs is None else jnp.sum(how.inputs**2, axis=1)
         squared += weight * _squares(_values(gradient, how)) * share**2
         lost += weight * math.prod(gradient.values.shape[1:])
     room = lattice.room - jnp.sqrt(lost) * (0.5 * (1 + _SLACK))
@@ -130,7 +130,7 @@ def rounded_sum(gradient: Gradient, how: Multipliers, before: Array) -> Array:
     match gradient:
         case Factors():
             assert how.inputs is not None
-            return before + product(how.inputs, _integers(gradient, how)).reshape(-1)
+            return before + product(how.inputs.T, _integers(gradient, how)).reshape(-1)
         case Rows(numbers=numbers, values=values, height=height):
             # Accelerators add integers in any order as they come; of other numbers they would have to find an order first.
             whole, width = jnp.int64 if accelerated() else jnp.float64, values.shape[-1]
@@ -163,10 +163,10 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
     ones = jnp.ones(len(gradient.values), jnp.float64)
     power, inputs, magnitude = None, None, ones
     if gradient.values.dtype == jnp.float64:  # Squares of single precision stay within the range of double precision.
-        power, magnitude = _inverse(_flat(gradient.values).T)
+        power, magnitude = _inverse(_flat(gradient.values))
     if isinstance(gradient, Factors):
         inverse, height = _inverse(gradient.inputs)
-        inputs = jnp.rint(gradient.inputs.astype(jnp.float64) * (inverse * 2.0**bits))
+        inputs = jnp.rint(gradient.inputs.astype(jnp.float64) * (inverse * 2.0**bits)[:, None])
         # An example that has others is left out, as its height is infinite, but 0 times NaN is NaN.
         inputs = jnp.where(jnp.isfinite(inputs), inputs, 0.0)
         magnitude = height * 2.0**-bits * magnitude
@@ -174,11 +174,11 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
 
 
 def _inverse(values: Array) -> tuple[Array, Array]:
-    """For each example, a column of ``values``, the inverse of the power of two at or above its largest entry, and that power.
+    """For each example, a row of ``values``, the inverse of the power of two at or above its largest entry, and that power.
 
     What is below 2^-1000 is taken for 0, what is above 2^1000 or no number for infinite, which leaves the example out.
     """
-    largest = jnp.max(jnp.abs(values), axis=0, initial=0.0).astype(jnp.float64)
+    largest = jnp.max(jnp.abs(values), axis=1, initial=0.0).astype(jnp.float64)
     exponent = jnp.clip(jnp.frexp(largest)[1].astype(jnp.int64), -1000, 1000)
     power = jnp.where(largest < 2.0**-1000, 0.0, jnp.where(largest <= 2.0**1000, power_of_two(exponent), jnp.inf))
     return power_of_two(-exponent), power

@@ -104,7 +104,7 @@ class Product:
     def gradients(self, kept: Array, derivatives: Array) -> Gradient:
         """X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
         if kept.shape[1] == 1:
-            return Factors(kept[:, 0].T, derivatives[:, 0])
+            return Factors(kept[:, 0], derivatives[:, 0])
         return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept))  # transposed: processors multiply faster in this order
 
     def arranged(self, total: Array) -> Array:
