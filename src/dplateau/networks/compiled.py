@@ -60,13 +60,14 @@ class Kind(NamedTuple):
 class Plan(NamedTuple):
     """The microbatches of a chunk, one after the other, with unused entries at the end.
 
-    There are ``count``. Microbatch k has the examples with the numbers ``records[rows[k]]`` and, where the loss takes them, the
-    keys ``keys[rows[k]]``. What is known of it when it is added up stands at k + 1, after one that has no example: ``used``, how
-    many of the examples count; ``steps``, the step of the chunk that it belongs to; whether it ``begins`` and ``ends`` it.
+    There are ``count``. Microbatch k has the examples with the numbers ``records[rows[k]]``, or, without ``records``, those of row
+    ``rows[k]``, and, where the loss takes them, the keys ``keys[rows[k]]``. What is known of it when it is added up stands at
+    k + 1, after one that has no example: ``used``, how many of the examples count; ``steps``, the step of the chunk that it belongs
+    to; whether it ``begins`` and ``ends`` it.
     """
 
     count: Any
-    records: Array
+    records: Array | None
     keys: Array | None
     rows: Array
     used: Array
@@ -93,7 +94,7 @@ def run_chunk(
     of each half. To be traced with 64 bits.
     """
     recorded, optimizer, lattice, dtype, x64, way = kind
-    micro = plan.records.shape[1]
+    micro = (jax.tree.leaves(examples)[0] if plan.records is None else plan.records).shape[1]
 
     def arranged(sums: list[Array]) -> list[Array]:
         return [*recorded.arranged(sums[:-1]), sums[-1]]
@@ -103,7 +104,7 @@ def run_chunk(
         return sums if way is None or way.apart else way.slices.scattered(arranged(sums))
 
     def gradients(params: Tree, k: Array) -> list[Gradient]:
-        index = plan.records[plan.rows[k]]
+        index = plan.rows[k] if plan.records is None else plan.records[plan.rows[k]]
         rows = jax.tree.map(lambda column: column.at[index].get(mode="promise_in_bounds"), examples)
         with jax.enable_x64(x64):
             params = params if way is None else way.whole(params)
@@ -341,9 +342,7 @@ class CompiledLoop(Loop):
 
     def _gathered(self, examples: Tree, plan: Plan) -> tuple[Tree, Plan]:
         """The examples of a chunk, in the order in which it takes them."""
-        index = plan.records.reshape(-1)
-        own = np.arange(index.size, dtype=np.int32).reshape(plan.records.shape)
-        return jax.tree.map(lambda column: column.take(index, 0), examples), plan._replace(records=own)
+        return jax.tree.map(lambda column: column.take(plan.records, 0), examples), plan._replace(records=None)
 
 
 @partial(jax.jit, static_argnames="count")

@@ -123,13 +123,13 @@ class SharedCompiledLoop(SharedLoop, CompiledLoop):
     def _gathered(self, examples: Tree, plan: Plan) -> tuple[Tree, Plan]:
         made = examples is not self.summed.examples
         starts = [0 if made else part.start for part in self.shares]
-        index = plan.records.reshape(self.cluster.own, -1)
-        rows = [jax.tree.map(lambda column, one=one: column.take(one, 0), examples) for one in index + np.array(starts)[:, None]]
-        own = np.arange(index.shape[1], dtype=np.int32).reshape(1, *plan.records.shape[1:])
+        assert plan.records is not None
+        places = [records + start for records, start in zip(plan.records, starts, strict=True)]
+        rows = [jax.tree.map(lambda column, index=index: column.take(index, 0), examples) for index in places]
         # One device needs no copy.
         join = np.stack if self.cluster.own > 1 else lambda columns: columns[0][None]
         stacked = jax.tree.map(lambda *columns: self.cluster.put(join(columns), APART), *rows)
-        return stacked, plan._replace(records=np.repeat(own, self.cluster.own, axis=0))
+        return stacked, plan._replace(records=None)
 
     @cached_property
     def _frozen(self) -> tuple[jax.Array, ...]:
