@@ -162,7 +162,7 @@ def test_what_is_no_number_ends_a_fit_and_is_named(tmp_path, bad, what):
     column[777] = bad
     parquet.write_table(table.set_column(1, "x1", pa.array(column, pa.float32())), tmp_path / "t.parquet")
     stream = open_stream(tmp_path / "t.parquet", schema, block_bytes=1200)
-    with pytest.raises(InputError, match=rf"t\.parquet, rows 601 to 900: column 'x1' {what}.* in 1 rows"):
+    with pytest.raises(InputError, match=rf"t\.parquet, rows 669 to 1000: column 'x1' {what}.* in 1 rows"):
         weights(stream)
 
 
