@@ -85,7 +85,7 @@ def parquet_pieces(
             path or name, **{"pre_buffer": False, **how}, page_checksum_verification=True, filesystem=filesystem
         ) as file:
             wanted = list(range(file.num_row_groups) if groups is None else groups)
-            size = _fitting(rows, file.metadata.row_group(wanted[0]).num_rows) if wanted else rows
+            size = _fitting(rows, file.metadata.row_group(0).num_rows) if wanted else rows
             for part in [wanted] if here else [[group] for group in wanted]:
                 for batch in file.iter_batches(batch_size=size, row_groups=part, columns=columns or used_names(schema)):
                     seen += batch.num_rows
