@@ -332,6 +332,21 @@ def forget():
     exact_products._equal.clear_cache()
 
 
+@pytest.mark.parametrize("wrong", [None, 0, 1])
+def test_products_are_tried_with_either_order_in_memory(monkeypatch, wrong):
+    orders = []
+
+    def product(left, right):
+        orders.append(len(orders))
+        return left @ right * (1 + 2.0**-50 * (orders[-1] == wrong))
+
+    monkeypatch.setattr(exact_products, "product", product)
+    forget()
+    assert exact_products._exact((8, 64), (64, 4)) is (wrong is None)
+    assert orders == [0, 1]
+    forget()
+
+
 @pytest.mark.usefixtures("accelerator")
 def test_emulated_double_precision_is_refused_before_the_first_step(monkeypatch):
     monkeypatch.setattr(exact_products, "product", lambda a, b: a @ b * (1 + 2.0**-50))

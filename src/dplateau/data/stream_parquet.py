@@ -102,4 +102,5 @@ def _fitting(rows: int, group: int) -> int:
 
     Arrow reads every column twice for a piece that reaches over the end of a group.
     """
-    return -(-group // round(group / rows)) if group > rows else max(1, group) * round(rows / max(1, group))
+    group = max(1, group)
+    return -(-group // round(group / rows)) if group > rows else group * round(rows / group)

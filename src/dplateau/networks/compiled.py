@@ -94,7 +94,6 @@ def run_chunk(
     of each half. To be traced with 64 bits.
     """
     recorded, optimizer, lattice, dtype, x64, way = kind
-    micro = (jax.tree.leaves(examples)[0] if plan.records is None else plan.records).shape[1]
 
     def arranged(sums: list[Array]) -> list[Array]:
         return [*recorded.arranged(sums[:-1]), sums[-1]]
@@ -111,7 +110,7 @@ def run_chunk(
             return recorded.gradients(params, rows if plan.keys is None else (rows, plan.keys[plan.rows[k]]), frozen)
 
     def factors(k: Array, carry: Carry) -> tuple[list[Multipliers], Array]:
-        return multipliers(carry.gradients, jnp.arange(micro) < plan.used[k], lattice)
+        return multipliers(carry.gradients, jnp.arange(len(carry.gradients[0].values)) < plan.used[k], lattice)
 
     def added(k: Array, carry: Carry, found: list[Multipliers], valid: Array) -> list[Array]:
         before = [jnp.where(plan.begins[k], 0.0, one) for one in carry.sums]

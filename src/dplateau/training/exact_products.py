@@ -52,9 +52,13 @@ def _exact(left: Shape, right: Shape) -> bool:
     rng, bits = np.random.default_rng(0), 52 - math.ceil(math.log2(right[-2]))  # of a product: double precision can add up all
     sizes = (bits // 2, left), (bits - bits // 2, right)
     with jax.enable_x64(True):
-        return bool(_equal(*(rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)))
+        first, second = (rng.integers(-(1 << size), 1 << size, shape) for size, shape in sizes)
+        return bool(_equal(first, first.swapaxes(-1, -2).copy(), second))
 
 
 @jax.jit
-def _equal(left: Array, right: Array) -> Array:
-    return jnp.all(product(left.astype(float), right.astype(float)) == jnp.matmul(left, right))
+def _equal(left: Array, turned: Array, right: Array) -> Array:
+    """Whether the product is exact, also where ``left`` lies ``turned`` in memory, as in sums over records."""
+    whole, doubles = jnp.matmul(left, right), right.astype(float)
+    found = [product(one.astype(float), doubles) == whole for one in (left, turned.swapaxes(-1, -2))]
+    return jnp.all(found[0] & found[1])
