@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dplateau.losses import Huber, Logistic, OneVersusRestHinge, SmoothedHinge, Softmax, Squared
 from dplateau.spec import InputError
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(4))
@@ -80,6 +80,11 @@ def test_smoothness_constant_is_reached_but_not_exceeded(loss):
         hessians = jax.jit(jax.vmap(jax.hessian(lambda s: loss.value(s[None], jnp.zeros(1))[0])))(jnp.asarray(scores))
         largest = float(np.linalg.eigvalsh(hessians).max())
     assert 4 * largest == pytest.approx(loss.smoothness(2.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", (*LOSSES, OneVersusRestHinge(3)), ids=repr)
+def test_rows_whose_square_leaves_double_precision_have_no_smoothness(loss):
+    assert loss.smoothness(1e200) == math.inf
 
 
 def test_convexity_after_clipping_is_claimed_for_single_scores_only():

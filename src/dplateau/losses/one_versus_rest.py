@@ -66,7 +66,7 @@ class OneVersusRestHinge(GeneralisedLinearLoss):
         return math.sqrt(self.classes) * row_norm
 
     def smoothness(self, row_norm: float) -> float:
-        return row_norm**2 / self.width
+        return row_norm * row_norm / self.width
 
     def check_target(self, target: NDArray[np.generic]) -> None:
         Softmax(self.classes).check_target(target)
