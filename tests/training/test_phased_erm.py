@@ -177,10 +177,12 @@ def test_corner_certificates_hold_to_the_last_bit(loss, monkeypatch):
     assert len(with_rounding) >= 12
 
 
-def test_smooth_certificates_hold_to_the_last_bit():
+@pytest.mark.parametrize("size", [1.0, 2.0**-30, 2.0**-300])
+def test_smooth_certificates_hold_to_the_last_bit_whatever_the_unit_of_rows(size):
     for seed in range(12):
         one = problem(Logistic(), seed=seed)
-        found = solve(Logistic(), one, 1e-12)
+        one = one._replace(rows=one.rows * size, norms=one.norms * size, centre=one.centre * size)
+        found = solve(Logistic(), one, 1e-12 * size)
         rows, w, centre = (np.asarray(part, np.longdouble) for part in (one.rows, found.weights, one.centre))
         residual = 1 / (1 + np.exp(-rows @ w)) - one.target
         gradient = rows.T @ residual / len(rows) + np.longdouble(one.strength) * (w - centre)

@@ -80,7 +80,7 @@ def smooth_minimiser(loss: GeneralisedLinearLoss, problem: Problem, distance: fl
     """
     rows, norms, target, centre, strength, weight = problem
     largest, additions = float(norms.max()), roundings(len(rows)) + 2 * (weight is not None)
-    smoothness, steepest = loss.smoothness(max(largest, 1.0)), loss.lipschitz(max(largest, 1.0))
+    smoothness, steepest = loss.smoothness(largest), loss.lipschitz(largest)
 
     def value_and_gradient(flat: Array) -> tuple[float, Array]:
         weights = flat.reshape(centre.shape)
