@@ -11,6 +11,7 @@ from typing import Final, overload
 
 from dplateau._account import checked_delta, leading_analyses
 from dplateau.accounting import Bound, ExactComposition, Guarantee, NotApplicable, compositions, gdp_mu
+from dplateau.accounting.enclosure import down
 from dplateau.accounting.mechanism import drawn, sensitivity
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import about_epsilon
@@ -273,8 +274,11 @@ def _floor(run: Run | Runs) -> float:
 
 
 def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, place: Place, rough: list[Curve], near: float) -> Run | Runs:
-    """The least noise, nearly; a schedule is scaled as a whole, and so are several runs."""
-    floor = _floor(run)
+    """The least noise, nearly; a schedule is scaled as a whole, and so are several runs.
+
+    Certificates round up to eight digits, and must not say more than ``epsilon`` then.
+    """
+    floor, epsilon = _floor(run), down(epsilon)
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
             place = _reached(curve, epsilon, place, near, floor, rough=True)
@@ -338,8 +342,9 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     Returns
     -------
     Run or Runs
-        Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies it is less by at most
-        1e-5 of itself, or 1e-4 under random allocation, unless a bound jumps there: the noise is then that of the jump, to 1e-4.
+        Certified again as a whole: ``account(result, delta).epsilon <= epsilon``. With the noise that varies, neither does a
+        certificate say more, which rounds up to eight digits, and it is less by at most 1e-5 of itself, or 1e-4 under random
+        allocation, unless a bound jumps there: the noise is then that of the jump, to 1e-4.
 
     Raises
     ------

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 import dplateau as dp
+from dplateau.accounting.enclosure import up
 from dplateau.certificate import Certificate, certificate_schema, read_certificate
 from dplateau.certificate.make import DELTAS
-from dplateau.certificate.outward import up
 from dplateau.certificate.words import guessing_accuracy
 from dplateau.spec import ContradictionError, Generator, How
 from dplateau.spec.assumption import KINDS

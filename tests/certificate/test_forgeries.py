@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dplateau as dp
+from dplateau.accounting.enclosure import down, is_rounded, up
 from dplateau.certificate import Certificate, make_certificate, read_certificate, verify
-from dplateau.certificate.outward import confirms_lower, confirms_upper, down, is_rounded, up
+from dplateau.certificate.outward import confirms_lower, confirms_upper
 from dplateau.cli.main import status
 from dplateau.spec import By, ContradictionError, Generator, How, InputError, Run, Training
 from dplateau.spec import assumption as a

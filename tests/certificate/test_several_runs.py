@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 import dplateau as dp
+from dplateau.accounting.enclosure import up
 from dplateau.certificate import Certificate, certificate_schema, verify
-from dplateau.certificate.outward import up
 from dplateau.report.text import as_text, verdict_text
 from dplateau.spec import Generator
 

@@ -82,7 +82,7 @@ def test_smoothness_constant_is_reached_but_not_exceeded(loss):
     assert 4 * largest == pytest.approx(loss.smoothness(2.0), rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", (*LOSSES, OneVersusRestHinge(3)), ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, OneVersusRestHinge(3)], ids=repr)
 def test_rows_whose_square_leaves_double_precision_have_no_smoothness(loss):
     assert loss.smoothness(1e200) == math.inf
 

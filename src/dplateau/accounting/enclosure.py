@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Final
+
+DIGITS: Final = 8
+"""Significant digits of the numbers that certificates hold."""
+_UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
+_DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -39,3 +46,23 @@ def rounded_up(value: float, digits: int = 6) -> str:
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     text = f"{value:.{digits}g}"
     return text if float(text) >= value else f"{value + unit / 2:.{digits}g}"
+
+
+def up(value: float) -> float:
+    """The least number of eight digits that is not smaller."""
+    return _rounded(value, _UP)
+
+
+def down(value: float) -> float:
+    """The largest number of eight digits that is not larger."""
+    return _rounded(value, _DOWN)
+
+
+def is_rounded(value: float) -> bool:
+    """Whether a number has at most eight digits."""
+    return not math.isfinite(value) or float(f"{value:.{DIGITS}g}") == value
+
+
+def _rounded(value: float, direction: Context) -> float:
+    """A number that has eight digits already stays: what is written 0.1 is not quite 0.1, and must not grow when it is read."""
+    return value if is_rounded(value) else float(direction.create_decimal_from_float(value))

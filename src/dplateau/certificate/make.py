@@ -8,8 +8,9 @@ from importlib.metadata import version
 from typing import Any, ClassVar, Final
 
 from dplateau._account import Report, Row
+from dplateau.accounting.enclosure import up
 from dplateau.certificate.certificate import Certificate
-from dplateau.certificate.outward import outward, up
+from dplateau.certificate.outward import outward
 from dplateau.certificate.parts import arithmetic_of
 from dplateau.certificate.weights import weights_digest
 from dplateau.certificate.words import uncertified

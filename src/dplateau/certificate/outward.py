@@ -9,44 +9,21 @@ what differs between machines.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Final
 
 from dplateau.accounting import Enclosure
+from dplateau.accounting.enclosure import down, up
 
-DIGITS: Final = 8
 MACHINES: Final = 1e-11
 """Relative difference of two computations of one number on two machines: measured, at most 3e-13 at deltas of at least 1e-8."""
 CANCELLED: Final = 1e-18
 """What adds to it, over delta: rounding moves sums of probabilities, whatever they are compared with. Measured at delta 1e-10:
 3e-9."""
-_UP: Final = Context(prec=DIGITS, rounding=ROUND_CEILING)
-_DOWN: Final = Context(prec=DIGITS, rounding=ROUND_FLOOR)
-
-
-def up(value: float) -> float:
-    """The least number of eight digits that is not smaller."""
-    return _rounded(value, _UP)
-
-
-def down(value: float) -> float:
-    """The largest number of eight digits that is not larger."""
-    return _rounded(value, _DOWN)
-
-
-def is_rounded(value: float) -> bool:
-    """Whether a number has at most eight digits."""
-    return not math.isfinite(value) or float(f"{value:.{DIGITS}g}") == value
 
 
 def outward(enclosure: Enclosure) -> Enclosure:
     """The enclosure with ends of eight digits."""
     return Enclosure(down(enclosure.lower), up(enclosure.upper))
-
-
-def _rounded(value: float, direction: Context) -> float:
-    """A number that has eight digits already stays: what is written 0.1 is not quite 0.1, and must not grow when it is read."""
-    return value if is_rounded(value) else float(direction.create_decimal_from_float(value))
 
 
 def confirms_upper(computed: float, claimed: float, delta: float) -> bool:

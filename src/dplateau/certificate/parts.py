@@ -8,7 +8,7 @@ from collections.abc import Set
 from typing import Any, Final
 
 from dplateau.accounting import Enclosure
-from dplateau.certificate.outward import is_rounded
+from dplateau.accounting.enclosure import is_rounded
 from dplateau.spec import ContradictionError, InputError
 from dplateau.spec.schedule import real
 
