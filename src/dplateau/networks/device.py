@@ -11,7 +11,7 @@ import jax
 
 from dplateau.training.exact_products import accelerated
 
-_HOST: Final = 1 << 21, 1 << 24
+_HOST: Final = 1 << 20, 1 << 24
 """Numbers of noise and bytes of records of a chunk that processors compute: what is used again soon is still in their caches."""
 _NUMBERS: Final = 1 << 27
 """The same of an accelerator: numbers of noise that are drawn at once,"""
