@@ -384,3 +384,30 @@ def test_messages_about_wrong_files_are_short(tmp_path, trained):
     with pytest.raises(InputError) as caught:
         read_certificate(path)
     assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-13, 1e-16, 1e-18, 1e-20, 1e-100])
+def test_a_tiny_delta_leaves_no_room_for_another_epsilon(delta):
+    """Machines differ by rounding, which is larger beside a smaller delta, but never by a millionth of epsilon or more."""
+    run = Run(n=1_000, sampling=dp.FullBatch(), steps=1_000, noise_multiplier=10.0, clip_norm=1.0, step_size=1.0)
+    generator = SecureGenerator()
+    result = TrainResult(np.ones(3), run, assumptions_of(run, None, generator), generator.source, "float32")
+    honest = make_certificate(dp.account(run, delta), result)
+    assert verify(honest).agrees
+    for factor in (1 - 3e-6, 0.999, 0.5, 1e-3):
+        lower = forged(honest, lambda data, factor=factor: claiming(data, up(honest.epsilon * factor)))
+        assert not verify(lower).agrees
+
+
+def test_a_delta_or_a_bound_that_stands_there_twice(trained):
+    """Whoever proves the numbers one by one would take the second for the first."""
+
+    def another_point(data):
+        data["curve"].insert(0, {"delta": data["delta"], "epsilon": [0.0, 0.001]})
+
+    def another_row(data):
+        row = next(one for one in data["bounds"] if one["name"] == data["bound"])
+        data["bounds"].append(row | {"epsilon": 0.001, "enclosure": [0.0, 0.001]})
+
+    assert "a delta of its curve stands there twice" in refused(of(trained, another_point), ContradictionError)
+    assert "a bound stands there twice" in refused(of(trained, another_row), ContradictionError)

@@ -40,6 +40,13 @@ def test_a_certificate_is_verified_and_a_lower_one_refuted(run):
     assert prove(forged).outcome == "refuted"
 
 
+def test_a_bound_that_does_not_apply_is_refused():
+    certificate = certificate_of(DRAWN)
+    for name in ("sampled-last-iterate", "fixed-order", "reflection-coupling"):
+        with pytest.raises(InputError, match=f"the bound {name} is none of such a run"):
+            prove(replace(certificate, bound=name))
+
+
 def test_a_claim_about_a_run():
     least = prove(DRAWN, 2.0, 1e-6).upper
     assert prove(DRAWN, least * (1 + 1e-9), 1e-6).verified

@@ -39,7 +39,7 @@ def test_a_changed_epsilon_is_found(certificate, factor):
         (lambda d: d.update(run_digest="0" * 64), "run_digest"),
         (lambda d: claiming(d, d["epsilon"], 0.5), "enclosure[0]"),
         (lambda d: d["curve"][3].update(epsilon=[0.1, 0.1]), "curve[3].epsilon[1]"),
-        (lambda d: d["curve"][3].update(delta=1e-7), "curve[3].delta"),
+        (lambda d: d["curve"][3].update(delta=3e-7), "curve[3].delta"),
         (lambda d: d["curve"].pop(), "curve"),
         (lambda d: d["bounds"].pop(), "bounds"),
         (lambda d: d["bounds"][6].update(epsilon=0.1, enclosure=[0.0, 0.1]), "bounds[6].epsilon"),

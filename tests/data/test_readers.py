@@ -196,6 +196,7 @@ def test_bad_numpy(tmp_path, write):
     refused(saved(X=X.astype(object), y=y), ARRAYS, "pickled objects")
     refused(saved(X=np.where(np.eye(4, 3), np.nan, 1), y=y), ARRAYS, "X is NaN or infinite in 3 rows")
     refused(saved(X=X, y=np.array([1, 1, np.inf, 1])), ARRAYS, "y is NaN or infinite in 1 rows")
+    refused(saved(X=X, y=np.array(["-1", "+1", "secret\ud800", "-1"])), ARRAYS, "half a character")
     refused(write(b"PK\x03\x04secret", "a.npz"), ARRAYS, "not a NumPy file")
     refused(write(b"secret", "a.npy"), ARRAYS, "not a NumPy file")
     np.save(tmp_path / "flat.npy", y)
@@ -207,6 +208,25 @@ def test_text_in_parquet_that_is_not_utf8(tmp_path, column):
     text = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 7, 8], np.int32)), pa.py_buffer(b"secret\xfff"))
     parquet.write_table(pa.table({"c": text, "income": ["low", "high"]}), tmp_path / "t.parquet")
     refused(tmp_path / "t.parquet", Schema(columns=(column, INCOME)), "column 'c' holds text that cannot be read: expected UTF-8")
+
+
+def test_labels_of_persons_that_are_not_utf8(tmp_path):
+    who = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 7, 8], np.int32)), pa.py_buffer(b"secret\xfff"))
+    parquet.write_table(pa.table({"age": [1.0, 2.0], "who": who, "income": ["low", "high"]}), tmp_path / "t.parquet")
+    for strip in (True, False):
+        with pytest.raises(InputError, match=r"column 'who' .*holds text that cannot be read: expected UTF-8") as caught:
+            load_dataset(tmp_path / "t.parquet", Schema(columns=(AGE, INCOME), strip=strip), person="who")
+        assert "secret" not in str(caught.value)
+
+
+def test_a_record_does_not_decide_how_the_others_are_read(write):
+    """The first line of a file without a header and without a suffix may look like LIBSVM, or like JSON."""
+    columns = (Target("y", ("0", "1")), Category("a", ("1:5", "1:6")), Category("b", ("2:3", "2:4")))
+    schema, rest = Schema(columns=columns, csv=Csv(header=False, delimiter=" ")), "1 1:6 2:4\n0 1:5 2:4\n"
+    found = [load_dataset(write(first + rest, "rows"), schema).features[1:] for first in ("0 1:5 2:3\n", "0 NA 2:3\n")]
+    np.testing.assert_array_equal(*found)
+    bare = Schema(columns=(Category("a", ('{"', "b")), Target("y", ("0", "1"))), csv=Csv(header=False, delimiter=";"))
+    assert load_dataset(write('{";0\nb;1\n', "rows"), bare).target.tolist() == [0, 1]
 
 
 def test_a_carriage_return_begins_no_row_of_libsvm(write):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from dplateau.data import clip_rows
-from dplateau.data.rows import bounded_rows
+from dplateau.data.rows import bounded_rows, scores_by_row
 from dplateau.spec import InputError
 
 
@@ -101,6 +101,28 @@ def test_the_constant_feature_counts_in_the_norm_or_comes_on_top(dtype, unit, co
     else:
         whole = np.hypot(np.linalg.norm(rows.astype(float), axis=1), 0.5 * counted)
         np.testing.assert_allclose(lengths, np.minimum(whole, 1.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_constant_feature_is_not_rounded_up(dtype):
+    """A row whose norm is the bound would be longer than the bound of both together."""
+    for constant in (0.025, 0.1, 0.3, 1 / 3, 0.25, 1e-30):
+        (last,) = bounded_rows(np.zeros((1, 2), dtype), 1.0, constant=constant)[:, 2]
+        assert last.dtype == dtype
+        assert constant * (1 - 2.0**-23) < float(last) <= constant
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 20, 170, 1_001])
+def test_a_score_does_not_depend_on_the_place_of_its_row(width):
+    rng = np.random.default_rng(width)
+    rows, weights = rng.normal(size=(600, width)), rng.normal(size=(3, width))
+    found = scores_by_row(rows, weights)
+    np.testing.assert_allclose(found, rows @ weights.T, rtol=0, atol=1e-13 * width)
+    for some in (rows[:1], rows[:599], rows[7:8], rows[3:], np.asfortranarray(rows[100:102])):
+        first = int(np.flatnonzero((rows == some[0]).all(axis=1))[0])
+        np.testing.assert_array_equal(scores_by_row(some, weights), found[first : first + len(some)])
+    assert len(set(scores_by_row(np.tile(rows[:1], (5_000, 1)), weights[:1]).ravel().tolist())) == 1
+    assert scores_by_row(rows[:0], weights).shape == (0, 3)
 
 
 def test_unit_rows_of_any_size():

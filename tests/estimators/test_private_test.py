@@ -16,6 +16,7 @@ from dplateau.estimators.private_test import (
     ERRORS,
     HALVES,
     PrivateTest,
+    cells_of,
     cells_of_classes,
     cells_of_numbers,
     drawn_split,
@@ -110,6 +111,26 @@ def test_with_a_row_and_without_it_the_whole_numbers_differ_by_one():
         left = np.delete(np.arange(60), i)
         moved = whole - cells_of_classes(target[left], place[left], 2, proba[left], 0.5)
         assert float((moved**2).sum()) == 1.0
+
+
+def test_how_a_row_is_counted_does_not_depend_on_the_others():
+    """Rows whose score is zero but for rounding: a matrix product rounds some of them up where there is one row more."""
+    rng, run = np.random.default_rng(0), dp.Run(n=1_000, sampling=dp.FullBatch(), steps=1, noise_multiplier=100.0)
+    X = rng.normal(size=(2_000, 20)) / 10
+    settings = {"epsilon": 1.0, "delta": 1e-5, "fit_intercept": False, "insecure_seed": 0, "max_iter": 20}
+    model = dp.PrivateLogisticRegression(classes=[0, 1], **settings).fit(X, (X[:, 0] > 0).astype(int))
+    number = dp.PrivateLinearRegression(target_range=(0.0, 1.0), **settings).fit(X, X[:, 0] > 0)
+    number.coef_ = model.coef_[0]
+    one = np.ones(1_000, int)
+    for _ in range(300):
+        row = rng.normal(size=20) / 10
+        row[-1] -= row @ model.coef_[0] / model.coef_[0, -1]
+        rows = np.tile(row, (1_000, 1))
+        for used in (model, number):
+            all_of_them, less = (used._credits(rows[:many], one[:many]) for many in (1_000, 999))
+            assert len({*all_of_them.tolist(), *less.tolist()}) == 1
+        assert (cells_of(model, run, rows, one) - cells_of(model, run, rows[1:], one[1:])).sum() == 1.0
+        assert np.count_nonzero(cells_of(model, run, rows, one)) == 1
 
 
 def test_training_rows_and_held_out_rows_do_not_mix(folder):

@@ -200,7 +200,11 @@ def test_entries_of_earlier_versions_say_nothing_of_places(ledger, account, full
             account.reserve(full(50.0, n=500), part=("s", part))
     account.reserve(full(50.0, n=500), part=("s", "d"))
     assert ledger.entries()[-1].data["places"] == [500, 500]
-    assert ledger.verify(costs=True) == []
+    assert ledger.verify(costs=True) == [  # They overlap, whoever wrote them.
+        "entry 4 is on a part of 's', whose parts have more records than the account: they overlap.",
+        "entry 5 says that partition and part have [500, 500] places, and they have [2000, 500].",
+        "entry 5 is on a part of 's', whose parts have more records than the account: they overlap.",
+    ]
 
 
 def test_verify_adds_up_the_places(ledger, account, full, monkeypatch):

@@ -81,7 +81,17 @@ def test_a_selection_without_a_divergence_is_not_proved(ledger):
 
 
 @pytest.mark.parametrize(
-    "body", [{"run": None}, {"run": {"n": 3}}, {}, {"run": POISSON.to_dict(), "done": 300}, {"run": POISSON.to_dict(), "done": "x"}]
+    "body",
+    [
+        {"run": POISSON.replace(n=60_001).to_dict()},
+        {"run": POISSON.replace(unit="person").to_dict()},
+        {"run": POISSON.replace(adjacency="replace").to_dict()},
+        {"run": None},
+        {"run": {"n": 3}},
+        {},
+        {"run": POISSON.to_dict(), "done": 300},
+        {"run": POISSON.to_dict(), "done": "x"},
+    ],
 )
 def test_what_says_nothing_is_not_proved(ledger, body):
     ledger.account("patients").reserve(SCORE)

@@ -152,8 +152,10 @@ def first(tmp_path):
     return ledger.entries()
 
 
-RUN = canonical({"run": {}, "purpose": ""})
+STEP = dp.Run(n=1000, sampling=dp.FullBatch(), steps=1, noise_multiplier=50.0)
+RUN = canonical({"run": STEP.to_dict(), "purpose": ""})
 RESERVED = {"kind": "reserved", "cost": 0.25, "spent": 0.25, "body": RUN}
+PART = RESERVED | {"partition": "s", "partition_spent": 0.25, "part_spent": 0.25}
 
 
 def test_what_is_right_is_right(first):
@@ -169,6 +171,18 @@ def test_what_is_right_is_right(first):
         ([RESERVED | {"cost": -1.0, "spent": -1.0}], "reserves a run without a cost"),
         ([RESERVED | {"cost": 5.0, "spent": 5.0}], "exceeds the budget of 'patients'"),
         ([RESERVED | {"body": "{}"}], "names no run"),
+        ([RESERVED | {"body": canonical({"run": {}})}], "names no run"),
+        ([RESERVED | {"body": canonical({"run": STEP.replace(n=1001).to_dict()})}], "the run has n 1,001, and the account 1,000"),
+        (
+            [RESERVED | {"body": canonical({"run": STEP.replace(unit="person").to_dict()})}],
+            "of the run is a person, of the account a",
+        ),
+        ([RESERVED | {"body": canonical({"run": STEP.replace(adjacency="replace").to_dict()})}], "they must agree"),
+        (
+            [PART | {"part": "a"}, PART | {"part": "b", "spent": 0.25}],
+            "whose parts have more records than the account: they overlap",
+        ),
+        ([{"kind": "closed", "who": "\x1b[2J"}], "holds characters that cannot be printed"),
         ([RESERVED | {"partition": "s"}], "a part without a partition"),
         ([RESERVED | {"partition": "s", "part": "a"}], "says that None is spent"),
         ([RESERVED | {"account": "other"}], "which was not opened"),
@@ -184,6 +198,14 @@ def test_what_is_right_is_right(first):
 def test_what_cannot_be_is_found(first, changes, said):
     found = problems(chained(*changes, entries=first), None)
     assert any(said in one for one in found), found
+
+
+def test_parts_of_an_account_under_replacement_are_found(first):
+    terms = first[0].data | {"adjacency": "replace"}
+    opened = {"kind": "opened", "account": "b", "body": canonical(terms)}
+    run = canonical({"run": STEP.replace(adjacency="replace", n=500).to_dict()})
+    found = problems(chained(opened, PART | {"account": "b", "part": "a", "body": run}, entries=first), None)
+    assert any("part is for add-remove" in one for one in found), found
 
 
 def test_a_raised_budget_is_found(first):

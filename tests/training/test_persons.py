@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dplateau.algorithms import SOLVERS, Budget, Problem
+from dplateau.data import block_stream
 from dplateau.losses import Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Runs, Shuffled
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
@@ -200,6 +201,8 @@ def test_rows_of_persons():
         (np.array([1.0, 2.0, np.nan]), "1 of 3 rows"),
         (np.array([1.5, 2.0, 3.0]), "1 of 3 rows"),
         (np.array([2.0**53, 1, 2]), "1 of 3 rows"),
+        (np.array([2**24, 2**24 + 1, 1], np.float32), "2 of 3 rows"),
+        (np.array([2**11, 2**11 + 1, 1], np.float16), "2 of 3 rows"),
         (["a", None, "b"], "1 of 3 rows"),
         (["a", 1, "b"], "several types"),
         ([1, "1", 2], "several types"),
@@ -273,6 +276,31 @@ def test_streams_whose_persons_are_not_as_they_should_be(sampling, labels, n, sa
         given = blocks_of(rows, target, groups, size)
         with pytest.raises(InputError, match=says):
             fit(run, Logistic(), given if sampling.once else lambda given=given: given)
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [(["a", np.nan, np.nan, "b"], "2 of 4 rows"), (["a", None, None, "b"], "2 of 4 rows"), ([1, "1", 2, 3], "texts in one place")],
+)
+def test_lists_of_labels_in_blocks_are_not_made_texts(groups, says):
+    """Else rows without a label would all be the rows of one person, whose label is nan."""
+    given = block_stream([(np.ones((4, 2)), np.zeros(4), groups)], 3, 2, unit="person")
+    with pytest.raises(InputError, match=says):
+        train_one_pass(run_of(3, sampling=OnePass(3)), Logistic(), given.blocks())
+
+
+@pytest.mark.parametrize("sizes", [(3, 1, 1), (1, 1, 1)])
+def test_the_reading_that_counts_the_rows_of_persons_is_compared_with_the_others(sizes):
+    """Whose rows are counted first must be whose rows are used: else one person's would fall in the batches of others."""
+
+    def ordered(*order):
+        groups = np.repeat(order, np.take(sizes, order))
+        return [(np.eye(3)[groups], np.zeros(len(groups)), groups)]
+
+    readings = iter([ordered(0, 1, 2)] * 2 + [ordered(1, 2, 0)] * 9)
+    run = run_of(3, sampling=RandomAllocation(2), steps=2, update="post-processed")
+    with pytest.raises(InputError, match="two readings of the records differ"):
+        train_stream(run, Logistic(), lambda: next(readings))
 
 
 def test_blocks_without_labels():

@@ -260,6 +260,12 @@ class Certificate:
             )
         if self.problems:
             raise ContradictionError(f"the certificate's assumptions are not those of such a training: {'; '.join(self.problems)}.")
+        for what, found in (
+            ("delta of its curve", [delta for delta, _ in self.curve]),
+            ("bound", [row.name for row in self.bounds]),
+        ):
+            if len(set(found)) < len(found):
+                raise ContradictionError(f"the certificate contradicts itself: a {what} stands there twice.")
         # In format 1 the point of the curve may come from another bound.
         point = self.enclosure if self.format == 1 else dict(self.curve).get(self.delta)
         if self.epsilon != self.enclosure.upper or point != self.enclosure:

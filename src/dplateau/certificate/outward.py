@@ -19,6 +19,8 @@ MACHINES: Final = 1e-11
 CANCELLED: Final = 1e-18
 """What adds to it, over delta: rounding moves sums of probabilities, whatever they are compared with. Measured at delta 1e-10:
 3e-9."""
+MOST: Final = 1e-6
+"""The largest difference that is put down to machines: a claim at a delta below 1e-12 that differs by more is not confirmed."""
 
 
 def outward(enclosure: Enclosure) -> Enclosure:
@@ -39,4 +41,4 @@ def confirms_lower(computed: float, claimed: float, delta: float) -> bool:
 
 
 def _slack(computed: float, delta: float) -> float:
-    return 0.0 if math.isinf(computed) else (MACHINES + CANCELLED / delta) * max(computed, 1e-3)
+    return 0.0 if math.isinf(computed) else min(MACHINES + CANCELLED / delta, MOST) * max(computed, 1e-3)

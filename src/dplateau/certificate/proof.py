@@ -370,5 +370,7 @@ def _part(run: Run, bound: str, first: float, then: float) -> Part:
         analysis = min(fitting, key=lambda one: one.guarantee(run).upper(first))
     else:
         analysis = _BY_NAME[_leading(bound)]
+        if (why_not := analysis.why_not(run)) is not None:
+            raise InputError(f"the bound {bound} is none of such a run: {why_not}")
     chosen = analysis.guarantee(run).chosen(then)
     return Part(run, analysis.name, chosen.steps if isinstance(chosen, WithSlack) else None)

@@ -25,6 +25,8 @@ def told(error: Exception) -> int:
         return failed(said)
     if isinstance(error, OSError):
         return failed(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+    if isinstance(error, MemoryError):
+        return failed("there is not enough memory for this.")
     if isinstance(error, USAGE_ERROR):
         return failed(not_understood(error))
     return _crashed(error)

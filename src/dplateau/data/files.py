@@ -56,6 +56,8 @@ def read_bytes(path: Path) -> bytes:
 def format_of(path: Path, schema: Schema | None = None) -> str:
     """The format of a file: from its suffix, else its first bytes, else the schema, else the look of its first line.
 
+    Where the schema says that there is no header, the first line of a CSV file is a record, and is not looked at.
+
     Gzip around it (``.csv.gz``) is looked through.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
@@ -73,6 +75,8 @@ def format_of(path: Path, schema: Schema | None = None) -> str:
             return _readable(path, name, packed=packed)
     if schema is not None and schema.format is not None:
         return _readable(path, schema.format, packed=packed)
+    if schema is not None and not schema.csv.header:
+        return "csv"  # The first line is a record, and no record may decide how the others are read.
     if re.match(rb"[+-]?[0-9.eE+-]+(\s+\d+:[^\s:]+)+\s*(#|\r?\n|$)", head):
         return _readable(path, "libsvm", packed=packed)
     return "jsonl" if re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"', head) else "csv"

@@ -62,7 +62,10 @@ def persons_in(table: pa.Table, schema: Schema) -> NDArray[Any] | None:
         raise InputError(f"column {column.name!r} of persons is of type {values.type}: expected texts or whole numbers.")
     if missing := values.null_count:
         raise InputError(f"column {column.name!r} is empty in {missing} of {len(values)} rows: say whose they are, or drop them.")
-    return values.to_numpy()
+    try:
+        return values.to_numpy()
+    except pa.ArrowException:
+        raise InputError(f"column {column.name!r} of persons holds text that cannot be read: expected UTF-8.") from None
 
 
 def count_persons(tables: Iterable[pa.Table], schema: Schema) -> int:

@@ -77,6 +77,15 @@ def _width(column: object) -> int:
     return 0 if isinstance(column, Target) else column.size if isinstance(column, Vector) else 1
 
 
+def _target(values: NDArray[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except UnicodeError:
+        raise InputError("the target holds text with half a character: expected Unicode text.") from None
+
+
 def array_table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) -> pa.Table:
     """Arrays as a table: the features are the declared columns in order."""
     import pyarrow as pa
@@ -86,7 +95,7 @@ def array_table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) ->
         block = features[:, start : start + _width(column)]
         start += _width(column)
         if isinstance(column, Target):
-            columns[column.name] = pa.array(target)
+            columns[column.name] = _target(target)
         elif isinstance(column, Vector):
             columns[column.name] = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(block).ravel()), column.size)
         else:

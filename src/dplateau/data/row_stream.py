@@ -236,7 +236,8 @@ def _checked(pair: Any, d: int, dtype: str, start: int, unit: str) -> Block:
     with np.errstate(over="ignore"):
         rows = rows.astype(dtype)  # a copy: the caller may fill the same array with the next rows while these are held
     _check_finite(rows, labels, start)
-    return rows, labels.copy(), *(np.array(groups) for groups in pair[2:])
+    # Labels are checked by the training. A list is kept as it is: NumPy would make texts of all that stands beside one.
+    return rows, labels.copy(), *(np.array(groups, None if hasattr(groups, "dtype") else object) for groups in pair[2:])
 
 
 def _check_finite(rows: NDArray[Any], labels: NDArray[Any], start: int) -> None:

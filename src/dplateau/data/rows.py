@@ -56,7 +56,10 @@ def bounded_rows(
     array, within = as_rows(rows), unit_rows if unit else clip_rows
     if constant is None:
         return within(array, norm)
-    ends = np.full(len(array), constant, dtype=array.dtype)
+    last = array.dtype.type(constant)
+    if not counted and float(last) > constant:  # rounded up: rows with it would be longer than both bounds allow
+        last = np.nextafter(last, array.dtype.type(0))
+    ends = np.full(len(array), last)
     return within(np.column_stack([array, ends]), norm) if counted else np.column_stack([within(array, norm), ends])
 
 
@@ -96,6 +99,37 @@ def clip_rows(rows: ArrayLike, norm: float) -> NDArray[Any]:
                 clipped = array.copy()
             clipped[part.start + long] = _shortened(block[long], bound)
     return clipped
+
+
+def scores_by_row(rows: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``rows @ weights.T``, in which a score depends on its row and on the weights alone.
+
+    In a matrix product it may also depend, by rounding, on how many rows there are, and on where the row stands. Here every
+    operation is on single numbers, and a row's are always in the same order.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d)
+        Numbers.
+    weights : array of float64, shape (K, d)
+        One row of weights for each score.
+
+    Returns
+    -------
+    array of float64, shape (n, K)
+        The scores.
+    """
+    found = np.empty((len(rows), len(weights)))
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of a row
+        for part in parts(*rows.shape):
+            for k, one in enumerate(weights):
+                terms = rows[part] * one
+                while terms.shape[1] > 1:
+                    half = (terms.shape[1] + 1) // 2
+                    terms[:, : terms.shape[1] - half] += terms[:, half:]
+                    terms = terms[:, :half]
+                found[part, k] = terms[:, 0]
+    return found
 
 
 def parts(rows: int, columns: int) -> Iterator[slice]:

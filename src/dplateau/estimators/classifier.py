@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from dplateau.data.rows import scores_by_row
 from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_target
 from dplateau.estimators.costs import numbers_of_classes
@@ -243,7 +244,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         return self._scores(self._checked(X))
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        scores = rows @ self.coef_.T + self.intercept_
+        return self._shifted(rows @ self.coef_.T)
+
+    def _scores_by_row(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Scores for what is released of private rows."""
+        return self._shifted(scores_by_row(rows, self.coef_))
+
+    def _shifted(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = products + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -264,14 +272,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _likeliest(self, X: ArrayLike) -> NDArray[np.int64]:
         """The place in ``classes_`` of each row's class."""
-        return self._places(self._checked(X))
-
-    def _places(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        scores = self._scores(rows)
-        return (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return likeliest(self._scores(self._checked(X)))
 
     def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
-        return (self._places(self._bounded(rows)) == target).astype(np.float64)
+        return (likeliest(self._scores_by_row(self._bounded(rows))) == target).astype(np.float64)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows whose class is predicted, which is a statistic of these rows: they should be public.
@@ -293,6 +297,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         if not weights.sum():
             raise InputError("the weights sum to zero: expected some of them to be positive.")
         return float(np.average(right, weights=weights))
+
+
+def likeliest(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The place in ``classes_`` of each row's class: of two, the second one where its score is positive; of more, the largest's."""
+    return (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
 def _in_words(weights: Iterable[float]) -> str:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 
-from dplateau.data.rows import count_not_finite
+from dplateau.data.rows import count_not_finite, scores_by_row
 from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_target, numbers
 from dplateau.estimators.shared import fit_shared, fit_stream_shared
@@ -225,8 +225,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
     def _credits(self, rows: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
         """One less the squared error in units of the range."""
         (low, high), (centre, scale) = self._range(), self._units()
-        predicted = np.clip(self._bounded(rows) @ self.coef_ + self.intercept_, low, high)
+        predicted = np.clip(self._scores_by_row(self._bounded(rows)), low, high)
         return 1 - ((predicted - (target * scale + centre)) / (high - low)) ** 2
+
+    def _scores_by_row(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Predictions for what is released of private rows."""
+        return scores_by_row(rows, self.coef_[None])[:, 0] + self.intercept_
 
     def _range(self) -> tuple[float, float]:
         """The declared range of the target."""

@@ -126,7 +126,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
             Probabilities, in the order of ``classes_``.
         """
         rows = self._checked(X)
-        scores = self._scores(rows)
+        return self._probabilities(rows, self._scores(rows))
+
+    def _probabilities(self, rows: NDArray[Any], scores: NDArray[np.float64]) -> NDArray[np.float64]:
         if scores.ndim == 2:
             return softmax(scores - np.log(self._scaled_weights(self.classes_)), axis=1)
         norms = np.hypot(np.linalg.norm(rows, axis=1), self._constant())

@@ -26,6 +26,7 @@ from dplateau._account import account
 from dplateau.calibration import calibrate
 from dplateau.certificate import Certificate, bound_to, make_certificate
 from dplateau.certificate.beside import WEIGHTS, check_model, check_schema, read_weights
+from dplateau.estimators.classifier import likeliest
 from dplateau.estimators.folder import read_signed_certificate, write_certificate
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
@@ -308,13 +309,14 @@ def cells_of(estimator: Any, run: Run, features: NDArray[Any], target: NDArray[A
     """The histogram of how a fitted estimator predicts the rows of a run; its classes are 0 to K - 1."""
     if not len(target):  # One of several processes may hold none of them.
         return np.zeros(_shape(estimator, run, 0 if isinstance(estimator, PrivateLinearRegression) else len(estimator.classes_)))
-    predicted = np.asarray(estimator.predict(features))
+    rows = estimator._checked(features)
+    scores = estimator._scores_by_row(rows)
     if isinstance(estimator, PrivateLinearRegression):
-        return cells_of_numbers(target, predicted, *estimator.target_range)  # type: ignore[misc]
+        return cells_of_numbers(target, scores, *estimator.target_range)  # type: ignore[misc]
     classes, proba, boundary = len(estimator.classes_), None, 0.5
     if _shape(estimator, run, classes)[-1] == HALVES:
-        proba, boundary = estimator.predict_proba(features)[:, 1], estimator.boundary
-    return cells_of_classes(target, predicted, classes, proba, boundary)
+        proba, boundary = estimator._probabilities(rows, scores)[:, 1], estimator.boundary
+    return cells_of_classes(target, likeliest(scores), classes, proba, boundary)
 
 
 def write_test(test: PrivateTest, part: Path, sign: Ed25519PrivateKey | None) -> None:

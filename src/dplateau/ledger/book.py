@@ -26,6 +26,11 @@ class Part(NamedTuple):
     part: str
 
 
+def part_of(entry: Entry) -> Part | None:
+    """The part that a reservation is on; None for all records."""
+    return None if entry.partition is None or entry.part is None else Part(entry.partition, entry.part)
+
+
 @dataclass(frozen=True)
 class Terms:
     """What the opening of an account fixed: the records, the budget, and in which privacy notion it is kept."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from dplateau.certificate.proof import candidates
 from dplateau.filter import ROOM, SHARE, costs_of
-from dplateau.ledger.book import Terms
+from dplateau.ledger.book import Terms, part_of
 from dplateau.ledger.continued import continued
 from dplateau.ledger.entry import Entry
+from dplateau.ledger.grant import check
 from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
@@ -31,7 +32,9 @@ def unproved(entries: Iterable[Entry]) -> Iterator[str]:
                 found, what = _budget(terms), "its budget"
             elif entry.kind == "reserved":
                 run, _ = continued(run_from_dict(entry.data.get("run")), entry.data.get("done", 0))
-                order, cost = accounts[entry.account].order, entry.cost or 0.0
+                terms = accounts[entry.account]
+                check(run, part_of(entry), terms)
+                order, cost = terms.order, entry.cost or 0.0
                 key = run.digest, order, cost
                 if key not in known:
                     known[key] = checked_cost(run, order, cost)

@@ -11,9 +11,10 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dplateau.filter import Filter, cost_of
-from dplateau.ledger.book import Part, Terms
+from dplateau.ledger.book import Part, Terms, part_of
 from dplateau.ledger.continued import continued
 from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head, canonical
+from dplateau.ledger.grant import check
 from dplateau.ledger.sums import Places, Sums, covers
 from dplateau.spec import InputError, PrivacyWarning
 from dplateau.spec.selection import run_from_dict
@@ -90,6 +91,9 @@ class _Account:
 def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, float | None], float] | None) -> Iterator[str]:
     """What an entry says against what those before it allow."""
     where = f"entry {entry.number}"
+    texts = entry.time, entry.account, entry.who, entry.partition or "", entry.part or "", entry.body
+    if not all(isinstance(one, str) and one.isprintable() for one in texts):
+        yield f"{where} holds characters that cannot be printed: it was written by hand."
     try:
         data = entry.data
     except ValueError:
@@ -135,17 +139,24 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
     if entry.cost is None or not 0 <= entry.cost < math.inf or (entry.partition is None) != (entry.part is None):
         yield f"{where} reserves a run without a cost, or a part without a partition."
         return
-    if "run" not in data:
-        yield f"{where} names no run."
     book.reserved.add(entry.number)
-    part = None if entry.partition is None or entry.part is None else Part(entry.partition, entry.part)
+    part = part_of(entry)
+    try:
+        reserves = run_from_dict(data.get("run"))
+    except InputError:
+        yield f"{where} names no run that can be read."
+    else:
+        try:
+            check(reserves, part, book.terms)
+        except InputError as error:
+            yield f"{where} reserves a run that is not on these records: {error}"
+        if part is not None:
+            yield from _places(where, part, reserves.n, data.get("places"), book)
     stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
     run = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
     if data.get("done", 0) and run not in book.runs:
         yield f"{where} goes on with a run that was not reserved before."
     book.runs.add(run)
-    if part is not None and "places" in data:
-        yield from _places(where, part, data, book)
     for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
         if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
             yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
@@ -153,15 +164,12 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
         yield f"{where} exceeds the budget of {entry.account!r}."
 
 
-def _places(where: str, part: Part, data: dict[str, Any], book: _Account) -> Iterator[str]:
-    """Whether disjoint parts may have as many places as are said, and as the runs have; entries of earlier versions do not say."""
-    try:
-        found = Places(book.places.get(part.partition, 0), book.part_places.get(part, 0)).after(run_from_dict(data.get("run")).n)
-    except InputError:  # ``costs`` tells.
-        return
+def _places(where: str, part: Part, n: int, said: Any, book: _Account) -> Iterator[str]:
+    """Whether disjoint parts may have as many places as their runs, and as are said, if that is said: not in earlier versions."""
+    found = Places(book.places.get(part.partition, 0), book.part_places.get(part, 0)).after(n)
     book.places[part.partition], book.part_places[part] = found.partition, found.part
-    if data["places"] != [found.partition, found.part]:
-        yield f"{where} says that partition and part have {data['places']} places, and they have {[found.partition, found.part]}."
+    if said is not None and said != [found.partition, found.part]:
+        yield f"{where} says that partition and part have {said} places, and they have {[found.partition, found.part]}."
     if found.partition > book.terms.n:
         yield f"{where} is on a part of {part.partition!r}, whose parts have more records than the account: they overlap."
 
@@ -173,15 +181,11 @@ def _cost(
     try:
         run = run_from_dict(data.get("run"))
     except InputError:
-        yield f"entry {number} names no run that can be read."
-        return
+        return  # It was told already.
     try:
         run, _ = continued(run, data.get("done", 0))
     except InputError as error:
         yield f"entry {number} reserves what cannot go on: {error}"
-        return
-    if run.adjacency != terms.adjacency or run.n > terms.n:
-        yield f"entry {number} reserves a run that is not on these records."
         return
     key = run.digest, terms.order
     if key not in known:

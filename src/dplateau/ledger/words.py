@@ -52,4 +52,9 @@ def user() -> str:
         found = getpass.getuser()
     except (OSError, KeyError, ImportError):
         return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
-    return "".join(one if one.isprintable() else "?" for one in found)[:_SHORT] or "unknown"
+    return printable(found)[:_SHORT] or "unknown"
+
+
+def printable(text: object) -> str:
+    """A text without what a terminal would obey; an entry that was written by hand may hold anything."""
+    return "".join(one if one.isprintable() else "?" for one in str(text))

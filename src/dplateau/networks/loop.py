@@ -28,6 +28,7 @@ from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
 from dplateau.training.batches import Batches, batches
 from dplateau.training.chunks import chunk_length
+from dplateau.training.errors import OWN, alone
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -165,17 +166,20 @@ class Loop:
 
     def run_from(self, first: Progress) -> Progress:
         """All steps that are left."""
-        reached = first
+        reached, failed, finished = first, list[Exception](), False
         try:
             with kept_memory():
                 for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
                     pass
-        except KeyboardInterrupt:
-            finished = False
-        else:
             finished = True
+        except KeyboardInterrupt:
+            pass
+        except OWN as error:  # Raised outside the handler, so that it does not lead to the noise.
+            failed.append(alone(error))
         finally:
             self.summed.close()
+        if failed:
+            raise failed.pop()
         if not finished:
             self._interrupted(reached)
             raise TrainingInterrupted("training was interrupted: nothing was released but the checkpoint and the scores, if any.")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry, Head
+from dplateau.ledger.words import printable
 from dplateau.report import ledger_words as words
 from dplateau.report.text import facts
 
@@ -29,7 +30,7 @@ def accounts_text(states: Sequence[State]) -> RenderableType:
     for one in states:
         left = words.percent_down(one.left)
         shown = Text("closed", "dim") if one.closed else Text(left, "bold green" if one.left > 0 else "bold red")
-        table.add_row(one.name, f"{one.n:,}", f"{one.epsilon:g}", f"{one.delta:g}", shown, f"{one.reserved:,}")
+        table.add_row(printable(one.name), f"{one.n:,}", f"{one.epsilon:g}", f"{one.delta:g}", shown, f"{one.reserved:,}")
     return table
 
 
@@ -43,9 +44,9 @@ def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
         cost = "" if (share := words.cost(entry, state)) is None else words.percent_up(share)
-        table.add_row(str(entry.number), words.minute(entry.time), entry.who, words.what(entry), cost)
+        table.add_row(str(entry.number), printable(words.minute(entry.time)), printable(entry.who), words.what(entry), cost)
     more = [] if len(entries) <= SHOWN else [Text(f"and {len(entries) - SHOWN:,} earlier entries", "dim")]
-    return Group(Text(state.name, "bold"), left, "", facts(*rows), "", table, *more)
+    return Group(Text(printable(state.name), "bold"), left, "", facts(*rows), "", table, *more)
 
 
 def verified_text(problems: Sequence[str], last: Head, known: Head | None, unproved: Sequence[str] | None = None) -> RenderableType:
@@ -65,7 +66,7 @@ def verified_text(problems: Sequence[str], last: Head, known: Head | None, unpro
 def _shown(sentences: Sequence[str]) -> list[RenderableType]:
     """The first of them."""
     more = [f"  and {len(sentences) - SHOWN:,} more"] if len(sentences) > SHOWN else []
-    return [*(Padding(one, (0, 0, 0, 2)) for one in sentences[:SHOWN]), *more]
+    return [*(Padding(printable(one), (0, 0, 0, 2)) for one in sentences[:SHOWN]), *more]
 
 
 def _parts(state: State) -> Iterator[tuple[str, RenderableType]]:
@@ -74,9 +75,12 @@ def _parts(state: State) -> Iterator[tuple[str, RenderableType]]:
         parts = list(group)
         if len(parts) > SHOWN:
             largest = words.percent_up(max(share for _, _, share in parts))
-            yield f"{len(parts):,} parts", f"of {partition}: {largest} of the budget at most"
+            yield f"{len(parts):,} parts", f"of {printable(partition)}: {largest} of the budget at most"
         else:
-            yield from ((f"part {part}", f"of {partition}: {words.percent_up(share)} of the budget") for _, part, share in parts)
+            yield from (
+                (f"part {printable(part)}", f"of {printable(partition)}: {words.percent_up(share)} of the budget")
+                for _, part, share in parts
+            )
 
 
 def _table(*columns: tuple[str, Any]) -> Table:

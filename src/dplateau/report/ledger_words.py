@@ -14,6 +14,7 @@ from dplateau.certificate.words import ADJACENCY
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import NAMES, Entry
 from dplateau.ledger.grant import Forecast
+from dplateau.ledger.words import printable
 from dplateau.spec import LedgerError
 
 _MINUTES: Final = 16
@@ -49,7 +50,7 @@ def facts(state: State) -> list[tuple[str, str]]:
     kept = "squared mu" if state.order is None else f"Renyi divergence of order {state.order:.4g}"
     return [
         ("budget", f"epsilon {state.epsilon:g} at delta {state.delta:g}, for all trainings together"),
-        ("protects", f"{protects}, among {state.n:,} ({state.adjacency}); n is {state.n_is}"),
+        ("protects", printable(f"{protects}, among {state.n:,} ({state.adjacency}); n is {state.n_is}")),
         ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
         ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),
     ]
@@ -121,7 +122,7 @@ def what(entry: Entry) -> str:
     words = [steps(entry)]
     words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
     words += [str(purpose)] if (purpose := body(entry).get("purpose")) else []
-    return f"reserved: {'; '.join(words)}"
+    return printable(f"reserved: {'; '.join(words)}")
 
 
 def foreseen(found: Forecast, part: tuple[str, str] | None = None) -> tuple[str, str]:
@@ -149,5 +150,13 @@ def to_csv(entries: Sequence[Entry]) -> str:
     lines = io.StringIO()
     table = csv.writer(lines, lineterminator="\n")
     table.writerow(NAMES)
-    table.writerows([getattr(entry, name) for name in NAMES] for entry in entries)
+    table.writerows([_cell(getattr(entry, name)) for name in NAMES] for entry in entries)
     return lines.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value for a spreadsheet, which would take some texts for formulas."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -1,4 +1,4 @@
-"""Why a run ended without a model. None of the errors carries weights."""
+"""Why a run ended without a model. None of these errors carries weights or noise, or leads to frames that hold them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dplateau.spec import InputError
 from dplateau.spec.errors import ProcessLost as ProcessLost
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -29,14 +30,30 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
 
 
+OWN = InputError, ProcessLost, TrainingDiverged
+
+
 def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
     """What ``work`` returns, done in double precision if ``double``; ``TrainingInterrupted`` where the keyboard interrupts it.
 
-    That is raised outside the handler, so that the error does not lead back to the frames that hold the weights.
+    That, and the errors of this library, are raised outside the handler, so that they do not lead back to the frames that hold the
+    weights and the noise.
     """
     done: list[T] = []
+    failed: list[Exception] = []
     with suppress(KeyboardInterrupt), jax.enable_x64(True) if double else nullcontext():
-        done.append(work())
+        try:
+            done.append(work())
+        except OWN as error:
+            failed.append(alone(error))
+    if failed:
+        raise failed.pop()
     if not done:
         raise TrainingInterrupted("training was interrupted: nothing was released.")
     return done[0]
+
+
+def alone(error: E) -> E:
+    """An error that leads to no frame, to be raised outside its handler."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

@@ -156,8 +156,8 @@ def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
     if labels.dtype.kind not in _KINDS:
         raise InputError(f"groups have type {labels.dtype}: expected texts or whole numbers.")
     missing = np.zeros(0, bool)
-    if labels.dtype.kind == "f":  # beyond 2^53 two whole numbers may be one
-        missing = ~((abs(labels) < 2.0**53) & (labels == np.floor(labels)))
+    if labels.dtype.kind == "f":  # beyond 2^53 (float32: 2^24) two whole numbers may be one
+        missing = ~((abs(labels) < np.ldexp(1.0, np.finfo(labels.dtype).nmant + 1)) & (labels == np.floor(labels)))
     elif labels.dtype.kind in "OT":
         missing = np.array([not isinstance(one, (str, int, np.integer)) for one in labels], bool)
     if bad := int(missing.sum()):

@@ -36,6 +36,7 @@ BYTES: Final = 1 << 30
 """Size of the records that are kept in memory at once, unless more or fewer are asked for."""
 _TARGET: Final = 8
 """Size of a target."""
+_DIFFER: Final = "two readings of the records differ: expected the same records in the same order. Nothing was released."
 
 
 def train_stream(
@@ -115,7 +116,9 @@ class _Allocated(Records):
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
         self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
-        self.sizes = self._rows_of_each() if run.unit == "person" else None
+        self.sizes: NDArray[np.int64] | None = None
+        if run.unit == "person":
+            self.sizes = self._rows_of_each()
         self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
 
     def _rows_of_each(self) -> NDArray[np.int64]:
@@ -138,8 +141,12 @@ class _Allocated(Records):
         self._batch, self._first, self._counts, self._end = batch, first, counts.astype(np.int64), end
 
     def _pieces_of(self, blocks: Blocks) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[np.int64]]]:
-        """All records of a reading, some at a time: the number of the first, features, target, and the rows of each record."""
-        source = self._opened(blocks)
+        """All records of a reading, some at a time: the number of the first, features, target, and the rows of each record.
+
+        At the end, raise ``InputError`` unless they were those of the reading before: a record that changes its place may be used
+        twice in an epoch.
+        """
+        source, digests = self._opened(blocks), (sha256(), sha256(), sha256())
         if (source.d, source.dtype) != (self.d, self.dtype):
             raise InputError(
                 f"a reading has {source.d} features of type {source.dtype}, the first one {self.d} of type {self.dtype}: expected "
@@ -147,21 +154,27 @@ class _Allocated(Records):
             )
         try:
             first = 0
-            for rows, labels, *each in source.each():
-                yield first, rows, labels, each[0] if each else np.ones(len(labels), np.int64)
-                first += len(each[0] if each else labels)
+            for rows, labels, *many in source.each():
+                each = many[0] if many else np.ones(len(labels), np.int64)
+                for digest, part in zip(digests, (rows, labels, each), strict=True):
+                    digest.update(np.ascontiguousarray(part).data)
+                if self.sizes is not None and not np.array_equal(each, self.sizes[first : first + len(each)]):
+                    raise InputError(_DIFFER)
+                yield first, rows, labels, each
+                first += len(each)
             self.names = source.names
         finally:
             source.close()
+        read = b"".join(digest.digest() for digest in digests)
+        if self._digest not in (None, read):
+            raise InputError(_DIFFER)
+        self._digest = read
 
     def block(self, capacity: int, counts: NDArray[np.int32], chunk: Chunk, steps: Steps) -> tuple[int, Chunk, Block]:
         room = steps.room(counts, capacity, block_of(self.d, self._loss.outputs))
         features, target, sizes = np.zeros((room, self.d), self.dtype), np.zeros(room), np.ones(room)
-        digests = sha256(), sha256(), sha256()
         free = np.cumsum(self._counts) - self._counts
         for begin, rows, labels, each in self._pieces_of(self._read()):
-            for digest, part in zip(digests, (rows, labels, each), strict=True):
-                digest.update(np.ascontiguousarray(part).data)
             many = np.repeat(each, each)
             batch = np.repeat(self._batch[begin : begin + len(each)] - self._first, each)
             here = np.flatnonzero((batch >= 0) & (batch < len(free)))
@@ -171,13 +184,6 @@ class _Allocated(Records):
             place = free[batch] + np.arange(len(batch)) - np.searchsorted(batch, batch)
             features[place], target[place], sizes[place] = rows[here], labels[here], many[here]
             free += np.bincount(batch, minlength=len(free))
-        # A record that changes its place may be used twice in an epoch.
-        read = b"".join(digest.digest() for digest in digests)
-        if self._digest not in (None, read):
-            raise InputError(
-                "two readings of the records differ: expected the same records in the same order. Nothing was released."
-            )
-        self._digest = read
         self.given = self._expected(self._end)
         return capacity, chunk, Block(features, target, None if self.sizes is None else sizes)
 
