@@ -32,7 +32,7 @@ def an_interrupt():
 
 
 def a_network_that_diverges():
-    run = dp.Run(**RUN, sampling=dp.Poisson(10.0), steps=40, update="post-processed")
+    run = dp.Run(**RUN | {"noise_multiplier": 1e4}, sampling=dp.Poisson(10.0), steps=4, update="post-processed")
     train_network(run, lambda p, e: ((e @ p) ** 2).sum(), jnp.ones(2), X.astype(np.float32), optimizer=noisy_sgd(3e38))
 
 
