@@ -6,6 +6,8 @@ import json
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from dplateau.spec.facts import printable as printable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -31,11 +33,6 @@ def busy(what: str) -> AbstractContextManager[Any]:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
-
-
-def printable(text: object) -> str:
-    """A text without what a terminal would obey: the name of a file may hold escape codes."""
-    return "".join(one if one.isprintable() else "?" for one in str(text))
 
 
 def show_json(data: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from dplateau.ledger.continued import continued
 from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head, canonical
 from dplateau.ledger.grant import check
 from dplateau.ledger.sums import Places, Sums, covers
-from dplateau.spec import InputError, PrivacyWarning
+from dplateau.spec import InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.selection import run_from_dict
 
 _ROUNDED: Final = 1e-9
@@ -118,9 +118,14 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
     elif book is None:
         yield f"{where} is of the account {entry.account!r}, which was not opened."
     elif entry.kind == "reserved":
-        yield from _reserved(entry, book, data)
-        if costs is not None and entry.cost is not None:
-            yield from _cost(entry.number, entry.cost, book.terms, data, costs)
+        try:
+            run = run_from_dict(data.get("run"))
+        except InputError:
+            yield f"{where} names no run that can be read."
+            run = None
+        yield from _reserved(entry, book, data, run)
+        if costs is not None and entry.cost is not None and run is not None:
+            yield from _cost(entry.number, entry.cost, book.terms, run, data.get("done", 0), costs)
     elif entry.kind == "committed":
         if entry.reservation not in book.reserved:
             yield f"{where} commits entry {entry.reservation}, which reserved nothing from {entry.account!r}."
@@ -132,7 +137,7 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
         book.closed = True
 
 
-def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[str]:
+def _reserved(entry: Entry, book: _Account, data: dict[str, Any], run: Run | Runs | None) -> Iterator[str]:
     where = f"entry {entry.number}"
     if book.closed:
         yield f"{where} reserves from the account {entry.account!r}, which is closed."
@@ -141,22 +146,18 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any]) -> Iterator[st
         return
     book.reserved.add(entry.number)
     part = part_of(entry)
-    try:
-        reserves = run_from_dict(data.get("run"))
-    except InputError:
-        yield f"{where} names no run that can be read."
-    else:
+    if run is not None:
         try:
-            check(reserves, part, book.terms)
+            check(run, part, book.terms)
         except InputError as error:
             yield f"{where} reserves a run that is not on these records: {error}"
         if part is not None:
-            yield from _places(where, part, reserves.n, data.get("places"), book)
+            yield from _places(where, part, run.n, data.get("places"), book)
     stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
-    run = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
-    if data.get("done", 0) and run not in book.runs:
+    same = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
+    if data.get("done", 0) and same not in book.runs:
         yield f"{where} goes on with a run that was not reserved before."
-    book.runs.add(run)
+    book.runs.add(same)
     for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
         if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
             yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
@@ -175,15 +176,11 @@ def _places(where: str, part: Part, n: int, said: Any, book: _Account) -> Iterat
 
 
 def _cost(
-    number: int, said: float, terms: Terms, data: dict[str, Any], known: dict[tuple[str, float | None], float]
+    number: int, said: float, terms: Terms, run: Run | Runs, done: Any, known: dict[tuple[str, float | None], float]
 ) -> Iterator[str]:
     """Whether a run costs what its entry says, by the bounds of this version; sharper ones than those of then may say less."""
     try:
-        run = run_from_dict(data.get("run"))
-    except InputError:
-        return  # It was told already.
-    try:
-        run, _ = continued(run, data.get("done", 0))
+        run, _ = continued(run, done)
     except InputError as error:
         yield f"entry {number} reserves what cannot go on: {error}"
         return

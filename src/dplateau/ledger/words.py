@@ -8,6 +8,7 @@ from typing import Final
 
 from dplateau.ledger.book import Part
 from dplateau.spec import InputError
+from dplateau.spec.facts import printable
 
 _SHORT: Final = 100
 _LONG: Final = 500
@@ -53,8 +54,3 @@ def user() -> str:
     except (OSError, KeyError, ImportError):
         return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     return printable(found)[:_SHORT] or "unknown"
-
-
-def printable(text: object) -> str:
-    """A text without what a terminal would obey; an entry that was written by hand may hold anything."""
-    return "".join(one if one.isprintable() else "?" for one in str(text))

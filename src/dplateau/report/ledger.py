@@ -13,9 +13,9 @@ from rich.text import Text
 
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry, Head
-from dplateau.ledger.words import printable
 from dplateau.report import ledger_words as words
 from dplateau.report.text import facts
+from dplateau.spec.facts import printable
 
 SHOWN: Final = 20
 """Entries of an account, the last ones, and problems, the first ones."""

@@ -14,8 +14,8 @@ from dplateau.certificate.words import ADJACENCY
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import NAMES, Entry
 from dplateau.ledger.grant import Forecast
-from dplateau.ledger.words import printable
 from dplateau.spec import LedgerError
+from dplateau.spec.facts import printable
 
 _MINUTES: Final = 16
 """Characters of a time up to its minutes."""

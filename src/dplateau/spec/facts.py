@@ -158,6 +158,11 @@ def is_printable(text: str) -> bool:
     return not any((kind := unicodedata.category(one)).startswith("C") or kind in BREAKS for one in text)
 
 
+def printable(text: object) -> str:
+    """A text without what a terminal would obey: the name of a file, or what somebody wrote by hand, may hold escape codes."""
+    return "".join(one if one.isprintable() else "?" for one in str(text))
+
+
 def member(name: str, kind: type[E], value: Any) -> E:
     """The member of an enumeration that ``value`` is, or names."""
     for one in kind:

@@ -1,10 +1,12 @@
-"""Why a run ended without a model. None of these errors carries weights or noise, or leads to frames that hold them."""
+"""Why a run ended without a model. None of these errors carries weights, or leads to frames that hold noise, or weights that no
+guarantee covers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import jax
 
@@ -30,7 +32,7 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
     """The weights are no longer finite; nothing was released."""
 
 
-OWN = InputError, ProcessLost, TrainingDiverged
+OWN: Final = InputError, ProcessLost, TrainingDiverged
 
 
 def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
