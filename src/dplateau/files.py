@@ -140,6 +140,15 @@ def _check_new(path: Path, what: str) -> None:
     _check_parent(path)
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line what the operating system says where a file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+
+
 def read_small(path: Path, what: str, largest: int) -> tuple[bytes, int]:
     """The bytes of a small file, and its permissions. A pipe or a device is never waited for.
 

@@ -13,6 +13,7 @@ from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
 from dplateau.certificate.signed import Signed, who_signed
 from dplateau.certificate.strict_json import strict_json
+from dplateau.files import reading
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
 
@@ -97,10 +98,8 @@ def certificate_file(path: str | Path) -> Path:
 
 def content_of(path: Path) -> bytes:
     """The bytes of a file; raises ``InputError`` if it cannot be read."""
-    try:
+    with reading(path):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
 
 
 def _text(path: Path, content: bytes) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dplateau.data.schema import Csv
 from dplateau.data.text_file import open_text
+from dplateau.files import reading
 from dplateau.spec import InputError
 
 BLOCK = 1 << 22
@@ -52,9 +53,9 @@ def whole_lines(path: Path, csv: Csv) -> Iterator[tuple[int, bytes]]:
     Raises
     ------
     InputError
-        A line is too long, or the file cannot be unpacked or decoded.
+        A line is too long, or the file cannot be read, unpacked or decoded.
     """
-    with open_text(path, csv) as file:
+    with reading(path), open_text(path, csv) as file:
         line, start = 1, file.read(len(codecs.BOM_UTF8))
         start = b"" if start == codecs.BOM_UTF8 else start
         while read := start + file.read(BLOCK - len(start)) + file.readline(BLOCK):

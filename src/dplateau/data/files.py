@@ -8,6 +8,7 @@ from typing import Final
 
 from dplateau.data.schema import Schema
 from dplateau.data.text_file import open_bytes
+from dplateau.files import reading
 from dplateau.spec import InputError
 
 SUFFIXES: Final = {
@@ -47,10 +48,8 @@ def existing_file(path: str | Path) -> Path:
 
 def read_bytes(path: Path) -> bytes:
     """The content of the file; raises ``InputError`` if it cannot be read."""
-    try:
+    with reading(path):
         return existing_file(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
 
 
 def format_of(path: Path, schema: Schema | None = None) -> str:
@@ -65,11 +64,8 @@ def format_of(path: Path, schema: Schema | None = None) -> str:
         suffixes.pop()
     if known := SUFFIXES.get(suffixes[-1] if suffixes else ""):
         return _readable(path, known, packed=packed)
-    try:
-        with open_bytes(existing_file(path)) as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    with reading(path), open_bytes(existing_file(path)) as file:
+        head = file.read(4096)
     for magic, name in MAGIC.items():
         if head.startswith(magic):
             return _readable(path, name, packed=packed)

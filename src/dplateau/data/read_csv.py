@@ -29,21 +29,6 @@ NANS: Final = ("NaN", "nan")
 """Texts that mean missing, and that Arrow reads as a number that means missing where one of them does."""
 
 
-def read_csv(path: Path, schema: Schema) -> pa.Table:
-    """Read the schema's columns of a CSV file, every one as text; raises ``InputError`` as ``csv_pieces`` does."""
-    import pyarrow as pa
-
-    pieces = list(csv_pieces(path, schema))
-    if not pieces:
-        raise InputError(f"{path} has no rows: expected at least one" + (" after the header line." if schema.csv.header else "."))
-    return pa.concat_tables(pieces)
-
-
-def count_csv(path: Path, schema: Schema) -> int:
-    """The number of rows of a CSV file, by reading it once."""
-    return sum(piece.num_rows for piece in csv_pieces(path, schema, [schema.target.name]))
-
-
 def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None, *, parsed: bool = False) -> Iterator[pa.Table]:
     """The schema's columns of a CSV file, every one as text, some rows at a time.
 
@@ -70,7 +55,7 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None, *, 
     used, names = columns or used_names(schema), None
     numbers: frozenset[str] = _numbers(schema) if parsed else frozenset()
     existing_file(path)
-    for line, content in _readable(path, schema):
+    for line, content in whole_records(path, schema.csv):
         if names is None:
             head, rest = first_record(content, schema.csv)
             if not head:
@@ -91,13 +76,6 @@ def csv_pieces(path: Path, schema: Schema, columns: list[str] | None = None, *, 
             yield table
     if names is None:
         raise InputError(f"{path} is empty: expected a table with at least one row.")
-
-
-def _readable(path: Path, schema: Schema) -> Iterator[tuple[int, bytes]]:
-    try:
-        yield from whole_records(path, schema.csv)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
 
 
 def _numbers(schema: Schema) -> frozenset[str]:

@@ -23,21 +23,6 @@ class _Pairs(list[tuple[str, Any]]):
     """The keys and values of an object, in which a key that is given twice can be seen."""
 
 
-def read_jsonl(path: Path, schema: Schema) -> pa.Table:
-    """Read the schema's columns of a file of JSON lines, every one as text; raises ``InputError`` as ``jsonl_pieces`` does."""
-    import pyarrow as pa
-
-    pieces = list(jsonl_pieces(path, schema))
-    if not pieces:
-        raise InputError(f"{path} has no rows: expected at least one.")
-    return pa.concat_tables(pieces)
-
-
-def count_jsonl(path: Path, schema: Schema) -> int:
-    """The number of rows of a file of JSON lines, by reading it once."""
-    return sum(piece.num_rows for piece in jsonl_pieces(path, schema, [schema.target.name]))
-
-
 def jsonl_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -> Iterator[pa.Table]:
     """The schema's columns of a file of JSON lines (UTF-8), every one as text, some rows at a time. Blank lines are skipped.
 
@@ -69,11 +54,7 @@ def jsonl_pieces(path: Path, schema: Schema, columns: list[str] | None = None) -
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """Pieces of whole lines, each with the number of its first line."""
-    existing_file(path)
-    try:
-        yield from whole_lines(path, PLAIN)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    return whole_lines(existing_file(path), PLAIN)
 
 
 def record(path: Path, line: int, text: bytes) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.data.files import existing_file, format_of
-from dplateau.data.read_csv import read_csv
-from dplateau.data.read_jsonl import read_jsonl
+from dplateau.data.files import TEXTS, existing_file, format_of
+from dplateau.data.read_csv import csv_pieces
+from dplateau.data.read_jsonl import jsonl_pieces
 from dplateau.data.read_libsvm import read_libsvm
 from dplateau.data.read_numpy import read_numpy
 from dplateau.data.read_parquet import read_parquet
@@ -59,10 +59,14 @@ def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.
 
 def _read(path: Path, schema: Schema) -> pa.Table:
     kind = format_of(path, schema)
-    if kind == "csv":
-        return read_csv(path, schema)
-    if kind == "jsonl":
-        return read_jsonl(path, schema)
+    if kind in TEXTS:
+        import pyarrow as pa
+
+        pieces = list((csv_pieces if kind == "csv" else jsonl_pieces)(path, schema))
+        if not pieces:
+            header = " after the header line" if kind == "csv" and schema.csv.header else ""
+            raise InputError(f"{path} has no rows: expected at least one{header}.")
+        return pa.concat_tables(pieces)
     if kind == "parquet":
         return read_parquet(path, schema)
     return array_table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, array_width(schema)))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,17 +16,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dplateau.data.encode import check_options, columns_of, encode, feature_names
-from dplateau.data.files import format_of
+from dplateau.data.files import TEXTS, format_of
 from dplateau.data.parquet_files import ParquetFiles, rows_at
 from dplateau.data.person import count_persons, with_person
 from dplateau.data.plain import placing_of
-from dplateau.data.read_csv import count_csv, csv_pieces
-from dplateau.data.read_jsonl import count_jsonl, jsonl_pieces
 from dplateau.data.row_stream import GIVEN, Block, RowStream, Unplaced
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
-from dplateau.data.stream_numpy import count_npy, npy_pieces
+from dplateau.data.stream_numpy import count_npy
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
+from dplateau.data.table_pieces import ROWS, table_pieces
+from dplateau.files import reading
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer
 
@@ -36,21 +35,10 @@ if TYPE_CHECKING:
 
 ORDERS: Final = ("given", "random")
 BLOCK_BYTES: Final = 1 << 23
-PIECE: Final = 1 << 16
-"""Rows of a piece in which persons are counted."""
 PIECES: Final = 3
 """Blocks that are read at once where they are not encoded here: few calls for each column, of which there may be many."""
 WORKERS: Final = min(4, os.cpu_count() or 1)
 """Blocks that are encoded at a time, while the next is read."""
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """How the pieces of one file are read."""
-
-    n: int
-    pieces: Callable[[int], Iterator[pa.Table]]
-    groups: tuple[int, ...] = ()
 
 
 def open_stream(
@@ -120,13 +108,13 @@ def open_stream(
         if order == "random":
             raise InputError('order = "random" would tear the rows of a person apart: use order = "given" on a file of persons.')
         public = with_person(public, person, file, _format(file, public))
-    reader = _reader(file, public, None if n is None else integer("n", n), person)
-    if reader.n == 0:
+    records, groups = _counted(file, public, None if n is None else integer("n", n), person)
+    if records == 0:
         raise InputError(f"{file} has no rows: expected at least one.")
-    if n is not None and reader.n != n:
-        raise InputError(f"{file} has {reader.n} rows by its own account where n = {n} is declared: declare its true number.")
+    if n is not None and records != n:
+        raise InputError(f"{file} has {records} rows by its own account where n = {n} is declared: declare its true number.")
     if order == "random":
-        _check_groups(file, reader.groups)
+        _check_groups(file, groups)
 
     def code(table: pa.Table, first: int, shuffle: Any) -> Block:
         last = first + table.num_rows - 1
@@ -144,7 +132,7 @@ def open_stream(
     def columns() -> Generator[Unplaced]:
         _check_unchanged(file, mark)
         first = 1
-        for table in reader.pieces(PIECES * size):
+        for table in _pieces(file, public, PIECES * size):
             try:
                 found = None if placing is None else columns_of(table, public, placing, bound)
             except InputError:
@@ -157,10 +145,10 @@ def open_stream(
         _check_unchanged(file, mark)
         dice = np.random.default_rng(seed) if order == "random" else None
         if dice is None:
-            pieces = reader.pieces(size)
+            pieces = _pieces(file, public, size)
         else:
             assert isinstance(file, Path)
-            pieces = parquet_pieces(file, public, size, [int(i) for i in dice.permutation(len(reader.groups))])
+            pieces = parquet_pieces(file, public, size, [int(i) for i in dice.permutation(len(groups))])
         waiting: deque[Future[Block]] = deque()
         first = 1
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -176,10 +164,10 @@ def open_stream(
 
     target = public.target
     return RowStream(
-        n=reader.n,
+        n=records,
         d=len(names),
         dtype=kind.name,
-        order=GIVEN if order == "given" else _random(reader.groups[0], min(size, reader.n), seed),
+        order=GIVEN if order == "given" else _random(groups[0], min(size, records), seed),
         source=source,
         block_rows=size,
         unit="row" if person is None else "person",
@@ -196,41 +184,34 @@ def _format(path: Path | ParquetFiles, schema: Schema) -> str:
     return "parquet" if isinstance(path, ParquetFiles) else format_of(path, schema)
 
 
-def _reader(path: Path | ParquetFiles, schema: Schema, n: int | None, person: str | None) -> _Reader:
-    """How the rows are read, and the number of the records: declared, or as the file says."""
-    if person is not None:
-        found = count_persons(_persons(path, schema, person), schema) if n is None else n
-        return replace(_reader(path, schema, 1, None), n=found)
+def _counted(path: Path | ParquetFiles, schema: Schema, n: int | None, person: str | None) -> tuple[int, tuple[int, ...]]:
+    """The number of the records, declared or as the file says, and of the rows of each row group of Parquet files."""
+    kind, groups = _format(path, schema), ()
     if isinstance(path, ParquetFiles):
-        return _Reader(sum(path.groups(schema)), lambda rows: path.pieces(schema, rows))
-    kind = format_of(path, schema)
-    if kind == "parquet":
+        groups = path.groups(schema)
+    elif kind == "parquet":
         groups, _ = parquet_groups(path, schema)
-        return _Reader(sum(groups), lambda rows: parquet_pieces(path, schema, rows, None), groups)
-    if kind == "csv":
-        return _Reader(count_csv(path, schema) if n is None else n, lambda _: csv_pieces(path, schema, parsed=True))
-    if kind == "jsonl":
-        return _Reader(count_jsonl(path, schema) if n is None else n, lambda _: jsonl_pieces(path, schema))
-    if kind == "npy":
-        return _Reader(count_npy(path, schema), lambda rows: npy_pieces(path, schema, rows))
-    raise InputError(
-        f"{path}: a {kind} file cannot be read piece by piece: write it as Parquet, CSV, JSON lines or .npy, or, if it fits in"
-        " the memory, pass what load_dataset returns to array_stream."
-    )
+    elif kind == "npy":
+        n = count_npy(path, schema)
+    elif kind not in TEXTS:
+        raise InputError(
+            f"{path}: a {kind} file cannot be read piece by piece: write it as Parquet, CSV, JSON lines or .npy, or, if it fits in"
+            " the memory, pass what load_dataset returns to array_stream."
+        )
+    if person is None and kind == "parquet":
+        n = sum(groups)
+    elif n is None and person is not None:
+        n = count_persons(_pieces(path, schema, ROWS, [person, schema.target.name]), schema)
+    elif n is None:
+        n = sum(piece.num_rows for piece in _pieces(path, schema, ROWS, [schema.target.name]))
+    return n, groups
 
 
-def _persons(path: Path | ParquetFiles, schema: Schema, person: str) -> Iterator[pa.Table]:
-    """The rows' persons, some at a time."""
+def _pieces(path: Path | ParquetFiles, schema: Schema, rows: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The rows some at a time; only ``columns``, if named."""
     if isinstance(path, ParquetFiles):
-        path.groups(schema)
-        return path.pieces(schema, PIECE, [person])
-    kind = format_of(path, schema)
-    if kind == "csv":
-        return csv_pieces(path, schema, [person, schema.target.name])
-    if kind == "jsonl":
-        return jsonl_pieces(path, schema, [person])
-    parquet_groups(path, schema)
-    return parquet_pieces(path, schema, PIECE, None, [person])
+        return path.pieces(schema, rows, columns)
+    return table_pieces(path, schema, rows, columns, parsed=columns is None)
 
 
 def even(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -263,7 +244,7 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
 
 def _check_groups(path: Path | ParquetFiles, groups: tuple[int, ...]) -> None:
     """Raise unless row groups can be permuted: with a public order."""
-    if not groups:
+    if isinstance(path, ParquetFiles) or not groups:
         which = "one Parquet file, and {} is a folder" if isinstance(path, ParquetFiles) else "Parquet files, and {} is none"
         raise InputError(f'order = "random" is for {which.format(path)}: put its rows into a random order, and write it.')
     # A writer that cuts by bytes puts the cuts where the rows' content says, and then their order would say something about it.
@@ -282,10 +263,8 @@ def _mark(path: Path | ParquetFiles) -> tuple[Any, ...]:
     """What changes when the file is written again."""
     if isinstance(path, ParquetFiles):
         return path.mark()
-    try:
+    with reading(path):
         about = path.stat()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 

@@ -12,6 +12,7 @@ from dplateau.data.files import existing_file
 from dplateau.data.readers import array_table, array_width
 from dplateau.data.rows import count_not_finite
 from dplateau.data.schema import Schema
+from dplateau.files import reading
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -35,27 +36,24 @@ def npy_pieces(path: Path, schema: Schema, rows: int) -> Iterator[pa.Table]:
     """
     n, dtype, offset = _header(path, schema)
     width = array_width(schema)
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            for start in range(0, n, rows):
-                count = min(rows, n - start)
-                block = np.fromfile(file, dtype, count * (width + 1))
-                if block.size < count * (width + 1):
-                    raise InputError(
-                        f"{path} ends after {start + block.size // (width + 1)} rows where its header says {n}: write it anew."
-                    )
-                block = block.reshape(count, width + 1)
-                if block.dtype.kind == "f" and (bad := count_not_finite(block)):
-                    raise InputError(
-                        f"{path}, rows {start + 1} to {start + count}: {bad} rows are NaN or infinite: expected finite numbers."
-                        " Repair or drop them."
-                    )
-                yield array_table(schema, block[:, :-1], block[:, -1])
-            if file.read(1):
-                raise InputError(f"{path} goes on after the {n} rows that its header says: write it anew.")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+    with reading(path), path.open("rb") as file:
+        file.seek(offset)
+        for start in range(0, n, rows):
+            count = min(rows, n - start)
+            block = np.fromfile(file, dtype, count * (width + 1))
+            if block.size < count * (width + 1):
+                raise InputError(
+                    f"{path} ends after {start + block.size // (width + 1)} rows where its header says {n}: write it anew."
+                )
+            block = block.reshape(count, width + 1)
+            if block.dtype.kind == "f" and (bad := count_not_finite(block)):
+                raise InputError(
+                    f"{path}, rows {start + 1} to {start + count}: {bad} rows are NaN or infinite: expected finite numbers."
+                    " Repair or drop them."
+                )
+            yield array_table(schema, block[:, :-1], block[:, -1])
+        if file.read(1):
+            raise InputError(f"{path} goes on after the {n} rows that its header says: write it anew.")
 
 
 def _header(path: Path, schema: Schema) -> tuple[int, np.dtype[Any], int]:

@@ -21,23 +21,27 @@ ROWS: Final = 1 << 16
 """Rows of a piece, where nobody says how many."""
 
 
-def table_pieces(path: str | Path, schema: Schema, rows: int | None = None) -> Iterator[pa.Table]:
+def table_pieces(
+    path: str | Path, schema: Schema, rows: int = ROWS, columns: list[str] | None = None, *, parsed: bool = False
+) -> Iterator[pa.Table]:
     """The schema's columns of a file, about ``rows`` at a time; LIBSVM and ``.npz`` files are read as a whole.
+
+    Of CSV, JSON lines and Parquet files only ``columns``, if named. Numbers of a CSV file may be ``parsed``: see ``csv_pieces``.
 
     Raises
     ------
     InputError
         As ``read_table`` does, but a file without rows has no pieces.
     """
-    path, rows = existing_file(path), ROWS if rows is None else rows
+    path = existing_file(path)
     kind = format_of(path, schema)
     if kind == "csv":
-        return csv_pieces(path, schema)
+        return csv_pieces(path, schema, columns, parsed=parsed)
     if kind == "jsonl":
-        return jsonl_pieces(path, schema)
+        return jsonl_pieces(path, schema, columns)
     if kind == "parquet":
         parquet_groups(path, schema)  # checks it
-        return parquet_pieces(path, schema, rows, None)
+        return parquet_pieces(path, schema, rows, None, columns)
     if kind == "npy":
         return npy_pieces(path, schema, rows)
     return iter([read_table(path, schema)])
