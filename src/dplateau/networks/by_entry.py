@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from dplateau.networks.jaxprs import INLINED, evaluated
+from dplateau.networks.jaxprs import walked
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -56,7 +56,7 @@ class ByEntry:
     def update(self, gradient: Tree, state: Tree, params: Tree) -> tuple[Tree, Tree]:
         """What ``optimizer.update`` gives, all of slices."""
         inputs = [_Value(leaf, jnp.ndim(leaf) > 0) for leaf in jax.tree.leaves((gradient, state, params))]
-        found = _walk(self.traced.jaxpr, self.traced.consts, inputs)
+        found = walked(self.traced, inputs, _Value, _with_slices)
         made = [self._made(one, aval) for one, aval in zip(found, self.traced.out_avals, strict=True)]
         return self.results.unflatten(made)
 
@@ -89,27 +89,13 @@ def by_entry(optimizer: optax.GradientTransformation, params: Tree, state: Tree,
     return found if kept(made[1]) == kept(given[1]) else None
 
 
-def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[_Value]) -> list[_Value]:
-    """Evaluate a jaxpr of whole arrays with slices in their places."""
-    known: dict[Any, _Value] = dict(zip(jaxpr.constvars, map(_Value, consts), strict=True))
-    known |= dict(zip(jaxpr.invars, inputs, strict=True))
-
-    def read(variable: Any) -> _Value:
-        return _Value(variable.val) if hasattr(variable, "val") else known[variable]
-
-    for equation in jaxpr.eqns:
-        values, name = [read(variable) for variable in equation.invars], equation.primitive.name
-        if name in INLINED:
-            inner = equation.params["jaxpr"]
-            known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values), strict=True))
-        elif any(one.stands for one in values):
-            known[equation.outvars[0]] = _Value(_of_slices(equation, values), True)
-        elif name == "broadcast_in_dim" and jnp.ndim(values[0].value) == 0:
-            known[equation.outvars[0]] = _Value(values[0].value, True)
-        else:
-            found = evaluated(jaxpr, equation, lambda variable: read(variable).value)
-            known |= {variable: _Value(value) for variable, value in found.items()}
-    return [read(variable) for variable in jaxpr.outvars]
+def _with_slices(equation: Any, values: list[_Value], evaluated: Callable[[list[Array]], list[Array]]) -> list[_Value]:
+    """An equation of whole arrays with slices in their places."""
+    if any(one.stands for one in values):
+        return [_Value(_of_slices(equation, values), True)]
+    if equation.primitive.name == "broadcast_in_dim" and jnp.ndim(values[0].value) == 0:
+        return [_Value(values[0].value, True)]
+    return [_Value(value) for value in evaluated([one.value for one in values])]
 
 
 def _of_slices(equation: Any, values: Sequence[_Value]) -> Array:

@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 import jax.numpy as jnp
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 
 Array: TypeAlias = Any
 
-INLINED: Final = ("jit", "pjit", "closed_call")
+T = TypeVar("T")
+Rule: TypeAlias = Callable[[Any, list[T], Callable[[list[Array]], list[Array]]], list[T]]
+"""What an equation gives at values of a kind; the last argument is JAX's own evaluation of it, at arrays."""
+
+_INLINED: Final = ("jit", "pjit", "closed_call")
 """Equations that stand for the jaxpr inside them."""
 
 
-def evaluated(jaxpr: Any, equation: Any, read: Callable[[Any], Array]) -> dict[Any, Array]:
-    """The results of one equation, by JAX's own evaluation of the jaxpr that it is alone."""
-    inputs = list(dict.fromkeys(variable for variable in equation.invars if not hasattr(variable, "val")))
+def walked(closed: Any, inputs: Sequence[T], constant: Callable[[Array], T], rule: Rule[T]) -> list[T]:
+    """Evaluate a closed jaxpr, and those inside it, at values of another kind, which ``constant`` makes of arrays."""
+    jaxpr = closed.jaxpr
+    known: dict[Any, T] = dict(zip(jaxpr.constvars, map(constant, closed.consts), strict=True))
+    known |= zip(jaxpr.invars, inputs, strict=True)
+
+    def read(variable: Any) -> T:
+        return constant(variable.val) if hasattr(variable, "val") else known[variable]
+
+    for equation in jaxpr.eqns:
+        values = [read(variable) for variable in equation.invars]
+        if equation.primitive.name in _INLINED:
+            found = walked(equation.params["jaxpr"], values, constant, rule)
+        else:
+            found = rule(equation, values, partial(_evaluated, jaxpr, equation))
+        known |= zip(equation.outvars, found, strict=True)
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def _evaluated(jaxpr: Any, equation: Any, values: list[Array]) -> list[Array]:
+    """The results of one equation, by JAX's own evaluation of the jaxpr that it is alone; None for one that nothing uses."""
+    given = {variable: value for variable, value in zip(equation.invars, values, strict=True) if not hasattr(variable, "val")}
     outputs = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
     alone = jaxpr.replace(
-        constvars=[], invars=inputs, outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
+        constvars=[], invars=list(given), outvars=outputs, eqns=[equation], debug_info=jaxpr.debug_info.with_unknown_names()
     )
-    return dict(zip(outputs, eval_jaxpr(alone, [], *(read(variable) for variable in inputs)), strict=True))
+    found = dict(zip(outputs, eval_jaxpr(alone, [], *given.values()), strict=True))
+    return [found.get(variable) for variable in equation.outvars]
 
 
 def zero_outputs(gradient: Any) -> tuple[int, ...]:

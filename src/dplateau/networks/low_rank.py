@@ -7,7 +7,7 @@ the whole matrix ``W + s A B``. In the other order A and B are each used once, i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 from jax import lax
 
-from dplateau.networks.jaxprs import INLINED, evaluated
+from dplateau.networks.jaxprs import walked
 
 Array: TypeAlias = Any
 
@@ -112,7 +112,7 @@ class Known(NamedTuple):
     """A value on the way, or a matrix that is not formed."""
 
     value: Any
-    depends: Depends
+    depends: Depends = Depends.NOTHING
 
 
 def reassociated(jaxpr: Any, trained: int, weights: int) -> Any:
@@ -127,38 +127,20 @@ def reassociated(jaxpr: Any, trained: int, weights: int) -> Any:
     """
     used: list[bool] = []
 
+    def rule(equation: Any, values: list[Known], evaluated: Callable[[list[Array]], list[Array]]) -> list[Known]:
+        depends = max((one.depends for one in values), default=Depends.NOTHING)
+        result = _deferred(equation, values, depends, used)
+        found = evaluated([_formed(one) for one in values]) if result is None else [result]
+        return [Known(one, depends) for one in found]
+
     def values(*given: Array) -> list[Array]:
         kinds = [Depends.WEIGHTS] * trained + [Depends.NOTHING] * (weights - trained)
         kinds += [Depends.EXAMPLE] * (len(given) - weights)
         known = [Known(value, kind) for value, kind in zip(given, kinds, strict=True)]
-        return [_formed(one) for one in _walk(jaxpr.jaxpr, jaxpr.consts, known, used)]
+        return [_formed(one) for one in walked(jaxpr, known, Known, rule)]
 
     changed = jax.make_jaxpr(values)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals))
     return changed if used else jaxpr
-
-
-def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Known], used: list[bool]) -> list[Known]:
-    known: dict[Any, Known] = {
-        variable: Known(value, Depends.NOTHING) for variable, value in zip(jaxpr.constvars, consts, strict=True)
-    }
-    known |= dict(zip(jaxpr.invars, inputs, strict=True))
-
-    def read(variable: Any) -> Known:
-        return Known(variable.val, Depends.NOTHING) if hasattr(variable, "val") else known[variable]
-
-    for equation in jaxpr.eqns:
-        values = [read(variable) for variable in equation.invars]
-        if equation.primitive.name in INLINED:
-            inner = equation.params["jaxpr"]
-            known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, used), strict=True))
-        else:
-            depends = max((one.depends for one in values), default=Depends.NOTHING)
-            if (result := _deferred(equation, values, depends, used)) is not None:
-                known[equation.outvars[0]] = Known(result, depends)
-            else:
-                for variable, value in evaluated(jaxpr, equation, lambda variable: _formed(read(variable))).items():
-                    known[variable] = Known(value, depends)
-    return [read(variable) for variable in jaxpr.outvars]
 
 
 def _deferred(equation: Any, values: list[Known], depends: Depends, used: list[bool]) -> Deferred | Array | None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from dplateau.networks.jaxprs import INLINED, evaluated, zero_outputs
+from dplateau.networks.jaxprs import walked, zero_outputs
 from dplateau.networks.low_rank import reassociated
 from dplateau.networks.primitives import check_primitives
 from dplateau.networks.rounded import Formed, Gradient
@@ -144,7 +144,7 @@ class RecordedLoss:
             return None
 
         inputs = [Tagged(value, number if number < self.leaves else None) for number, value in enumerate(values)]
-        return _walk(self.jaxpr.jaxpr, self.jaxpr.consts, inputs, visit)[0].value, kept
+        return _walk(self.jaxpr, inputs, visit)[0].value, kept
 
 
 def _widened(weight: Array, kept: Array, derivatives: Array) -> tuple[Array, Array]:
@@ -218,7 +218,7 @@ def _traced(
 
     def walked(*values: Array) -> Array:
         inputs = [Tagged(value, leaf if leaf < count else None) for leaf, value in enumerate(values)]
-        outputs = _walk(jaxpr.jaxpr, jaxpr.consts, inputs, visit)
+        outputs = _walk(jaxpr, inputs, visit)
         uses.update(one.leaf for one in outputs if one.leaf is not None)
         return outputs[0].value
 
@@ -256,28 +256,16 @@ def _without_traces(trace: Callable[[], Any], shapes: str) -> Any:
         ) from error
 
 
-def _walk(jaxpr: Any, consts: Sequence[Array], inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
+def _walk(jaxpr: Any, inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
     """Evaluate a jaxpr; ``visit`` sees every equation with its inputs, and may give its result instead."""
-    known: dict[Any, Tagged] = dict(zip(jaxpr.constvars, map(Tagged, consts), strict=True))
-    known |= dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def read(variable: Any) -> Tagged:
-        return Tagged(variable.val) if hasattr(variable, "val") else known[variable]
-
-    for equation in jaxpr.eqns:
-        values = [read(variable) for variable in equation.invars]
-        if equation.primitive.name in INLINED:
-            inner = equation.params["jaxpr"]
-            known |= dict(zip(equation.outvars, _walk(inner.jaxpr, inner.consts, values, visit), strict=True))
-            continue
+    def rule(equation: Any, values: list[Tagged], evaluated: Callable[[list[Array]], list[Array]]) -> list[Tagged]:
         converted = equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"])
         if not converted and (result := visit(equation, values)) is not None:
-            known[equation.outvars[0]] = Tagged(result)
-            continue
-        leaf = values[0].leaf if converted else None
-        found = evaluated(jaxpr, equation, lambda variable: read(variable).value)
-        known |= {variable: Tagged(value, leaf) for variable, value in found.items()}
-    return [read(variable) for variable in jaxpr.outvars]
+            return [Tagged(result)]
+        return [Tagged(value, values[0].leaf if converted else None) for value in evaluated([one.value for one in values])]
+
+    return walked(jaxpr, inputs, Tagged, rule)
 
 
 def _real(dtype: Any) -> bool:
