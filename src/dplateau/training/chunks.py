@@ -45,7 +45,8 @@ def chunks(
         if plan is not None:
             plan = plan if persons is None else persons.rows_of(plan)
             capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length, each)
-        yield capacity, chunk_of(run, shape, arithmetic, average, generator, begin, end, length, records, counts)
+        noise = noise_of(run, arithmetic, generator, begin, end, shape)
+        yield capacity, in_arrays(run, average, begin, end, length, noise, records, counts)
 
 
 def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMBERS) -> int:
@@ -55,29 +56,14 @@ def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMB
     return max(1, min(_STEPS, numbers // (weights + likely), products // (weights * likely), 1 << (run.steps - 1).bit_length()))
 
 
-def chunk_of(
-    run: Run,
-    shape: tuple[int, ...],
-    arithmetic: Arithmetic,
-    average: float,
-    generator: SecureGenerator,
-    begin: int,
-    end: int,
-    length: int,
-    records: NDArray[np.int32] | None,
-    counts: NDArray[np.int32] | None,
-) -> Chunk:
-    """Steps ``begin`` to ``end``, their noise drawn now, in arrays of ``length`` entries."""
-    noise = noise_of(run, arithmetic, generator, begin, end, math.prod(shape)).reshape(-1, *shape)
-    return in_arrays(run, average, begin, end, length, noise, records, counts)
-
-
-def noise_of(run: Run, arithmetic: Arithmetic, generator: SecureGenerator, begin: int, end: int, size: int) -> NDArray[np.float64]:
-    """The noise of ``size`` weights in steps ``begin`` to ``end``, in whole units, of shape (end - begin, size)."""
-    noise = generator.normal((end - begin, size))
+def noise_of(
+    run: Run, arithmetic: Arithmetic, generator: SecureGenerator, begin: int, end: int, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """The noise of weights of this shape in steps ``begin`` to ``end``, in whole units, of shape (end - begin, *shape)."""
+    noise = generator.normal((end - begin, math.prod(shape)))
     step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
     noise *= arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)[:, None]
-    return np.rint(noise, out=noise)
+    return np.rint(noise, out=noise).reshape(-1, *shape)
 
 
 def in_arrays(

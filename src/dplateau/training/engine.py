@@ -131,9 +131,8 @@ def train(
     check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), begun.l2)
     parts = chunks(run, begun.first.shape, arithmetic, average, begun.generator, persons)
     with charged(ledger, run):
-        weights, iterates = uninterrupted(partial(_run_chunks, run, loss, data, begun, parts, options))
-    arithmetic.check(weights)
-    return result_of(run, loss, begun.generator, weights, iterates, dtype)
+        mean, iterates = uninterrupted(partial(_run_chunks, run, loss, data, begun, parts, options))
+    return result_of(run, loss, begun, options, mean, iterates)
 
 
 def _own_records(run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None) -> int:
@@ -150,8 +149,8 @@ def _run_chunks(
     begun: Begun,
     parts: Iterator[tuple[int, Chunk]],
     options: Options,
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept."""
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The mean iterate, and all iterates where they are kept."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     records, constants = jax.device_put(data), arithmetic.constants
     start = arithmetic.started(first)
@@ -168,7 +167,6 @@ def _run_chunks(
                 kept.append(np.asarray(iterates)[: chunk.steps])
     finally:
         jax.block_until_ready(state)  # an interrupted process must not end while the loop is at work
-    weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(done, run.steps)
-    return weights, np.concatenate(kept) if options.keep else None
+    return np.asarray(state.mean), kept

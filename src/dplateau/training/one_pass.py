@@ -95,26 +95,17 @@ def in_passes(
     check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)
     steps = kind(run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
     with charged(options.ledger, run):
-        weights, iterates = uninterrupted(partial(_pass, loss, steps, begun, options))
-    begun.arithmetic.check(weights)
-    return result_of(run, loss, begun.generator, weights, iterates, options.dtype)
+        mean, iterates = uninterrupted(partial(_pass, loss, steps, begun, options))
+    return result_of(run, loss, begun, options, mean, iterates)
 
 
-def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
+def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The mean iterate, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     run, records, constants = steps.run, steps.records, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     start = arithmetic.started(first)
     state, longest, kept = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]]
-
-    def check(longest: Any, given: int) -> None:
-        if not np.isfinite(largest := float(longest)):
-            raise InputError(
-                f"among {records.among(given)} some have features that are not finite numbers: clean or clip them first. "
-                "Nothing was released."
-            )
-        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(constants.share)), largest, begun.l2)
 
     try:
         for capacity, counts, chunk in steps.chunks():
@@ -126,19 +117,18 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
             block = jax.device_put(taken, may_alias=layout is not None)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             del taken
-            check(longest, before)
+            begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(before)} some")
             if progress is not None:
                 progress(before, records.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
             del block  # the loop frees it when it has done with it
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
-        check(longest, records.given)
+        begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(records.given)} some")
         records.finish()
     finally:
         jax.block_until_ready((state, longest))  # an interrupted process must not end while the loop is at work
         records.close()
-    weights = arithmetic.released(np.asarray(state.mean))
     if progress is not None:
         progress(records.total, records.total)
-    return weights, np.concatenate(kept) if options.keep else None
+    return np.asarray(state.mean), kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
-from dplateau.training.checks import checked_l2, checked_start
+from dplateau.training.checks import check_curvature, checked_l2, checked_start
 from dplateau.training.exact_products import check_products
 from dplateau.training.integers import BLOCK, block_of
 from dplateau.training.loop import Arithmetic, arithmetic_of
@@ -28,6 +29,13 @@ class Begun(NamedTuple):
     first: NDArray[np.float64]
     arithmetic: Arithmetic
     generator: SecureGenerator
+
+    def check_rows(self, run: Run, loss: GeneralisedLinearLoss, d: int, longest: float, who: str) -> None:
+        """Raise ``InputError`` unless the constants that the run states hold for rows up to ``longest``, which is a number."""
+        if not math.isfinite(longest):
+            raise InputError(f"{who} have features that are not finite numbers: clean or clip them first. Nothing was released.")
+        unclipped = self.arithmetic.bits.unclipped(run, d, float(self.arithmetic.constants.share))
+        check_curvature(run, loss, unclipped, longest, self.l2)
 
 
 class Options(NamedTuple):

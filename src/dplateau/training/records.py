@@ -16,7 +16,7 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
-from dplateau.training.chunks import chunk_length, chunk_of, read_through, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, in_arrays, noise_of, read_through, rounded_up, stretched
 from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
@@ -47,7 +47,7 @@ class Steps:
         generator: SecureGenerator,
     ) -> None:
         self.run, self.records, self._generator = run, records, generator
-        self._how = (shape, arithmetic, average, generator)
+        self._shape, self._arithmetic, self._average = shape, arithmetic, average
         self._length = chunk_length(run, int(np.prod(shape)))
 
     def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
@@ -55,7 +55,8 @@ class Steps:
         begin = 0
         for capacity, counts, length in self.parts():
             end = begin + len(counts)
-            yield capacity, counts, chunk_of(self.run, *self._how, begin, end, length, None, stretched(counts, length))
+            noise = noise_of(self.run, self._arithmetic, self._generator, begin, end, self._shape)
+            yield capacity, counts, in_arrays(self.run, self._average, begin, end, length, noise, None, stretched(counts, length))
             begin = end
 
     def idle(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
@@ -26,6 +27,7 @@ from dplateau.spec.assumption import (
     StrongConvexity,
 )
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.options import Begun, Options
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,15 @@ def trusted(processes: int) -> tuple[Assumption, ...]:
 def result_of(
     run: Run,
     loss: GeneralisedLinearLoss,
-    generator: SecureGenerator,
-    weights: NDArray[Any],
-    iterates: NDArray[Any] | None,
-    dtype: str,
+    begun: Begun,
+    options: Options,
+    mean: NDArray[Any],
+    iterates: list[NDArray[Any]],
     processes: int = 1,
 ) -> TrainResult:
-    """The result of a run of a generalised linear model, with weights and iterates of type ``dtype``."""
-    kept = None if iterates is None else iterates.astype(dtype)
-    found = (*assumptions_of(run, loss, generator), *trusted(processes))
-    return TrainResult(weights.astype(dtype), run, found, generator.source, dtype, kept)
+    """The result of a run of a generalised linear model; raises ``TrainingDiverged`` where its weights are none."""
+    weights, dtype = begun.arithmetic.released(mean), options.dtype
+    begun.arithmetic.check(weights)
+    kept = np.concatenate(iterates).astype(dtype) if options.keep else None
+    found = (*assumptions_of(run, loss, begun.generator), *trusted(processes))
+    return TrainResult(weights.astype(dtype), run, found, begun.generator.source, dtype, kept)

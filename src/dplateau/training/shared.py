@@ -11,7 +11,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
-from dplateau.training.charged import Budgeted, Reserved
+from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, checked_data
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster, code_of
@@ -103,13 +103,9 @@ def train_shared(
     if (labels := found.groups) is not None:
         compare_labels(cluster, lambda key: names_of(labels, key))
     data = cluster.together(partial(_encoded, cluster, run, loss, found, cluster.before(found.records)))
-    reserved = reserve_first(cluster, options.ledger, run)
-    with cluster.watched():
-        weights, iterates = uninterrupted(partial(_run_chunks, cluster, run, loss, data, begun, length, each, options))
-    if reserved is not None:
-        reserved.commit()
-    begun.arithmetic.check(weights)
-    return result_of(run, loss, begun.generator, weights, iterates, options.dtype, processes=cluster.processes)
+    with charged_together(cluster, options.ledger, run), cluster.watched():
+        mean, iterates = uninterrupted(partial(_run_chunks, cluster, run, loss, data, begun, length, each, options))
+    return result_of(run, loss, begun, options, mean, iterates, processes=cluster.processes)
 
 
 def agree_on_call(cluster: Cluster, call: str, run: Run) -> None:
@@ -143,9 +139,12 @@ def unlike(cluster: Cluster, what: str, digest: bytes) -> None:
         raise InputError(f"two processes have the same {what}: give each process its own. Nothing was drawn.")
 
 
-def reserve_first(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Reserved | None:
-    """What process 0 takes out of its budget; an error in every process where it is refused."""
-    return cluster.together(lambda: ledger.reserve(run) if cluster.first and ledger is not None else None)
+@contextmanager
+def charged_together(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Iterator[None]:
+    """As ``charged``, out of the budget of process 0; an error in every process where it is refused."""
+    with ExitStack() as stack:
+        cluster.together(lambda: stack.enter_context(charged(ledger if cluster.first else None, run)))
+        yield
 
 
 def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
@@ -245,7 +244,7 @@ def drawn(
     plans = [repeat(None) if run.is_full_batch else _plans(run, length, one, generator, key) for one in own]
     for begin in range(0, run.steps, length):
         end = min(begin + length, run.steps)
-        noise = [noise_of(run, arithmetic, generator, begin, end, width) for _ in own]
+        noise = [noise_of(run, arithmetic, generator, begin, end, (width,)) for _ in own]
         yield Drawn(begin, end, [next(plan) for plan in plans], noise)
 
 
@@ -290,8 +289,8 @@ def _run_chunks(
     length: int,
     each: float,
     options: Options,
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept; a record has ``each`` rows on average."""
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The mean iterate, and all iterates where they are kept; a record has ``each`` rows on average."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(first.shape)
     key = common_key(cluster, run, begun.generator)
@@ -314,7 +313,7 @@ def _run_chunks(
         with suppress(Exception):  # the process must not end while the loop is at work, which ends when another process does
             jax.block_until_ready(state)
         raise
-    weights = arithmetic.released(np.asarray(state.mean))
+    mean = np.asarray(state.mean)
     if progress is not None:
         progress(run.steps, run.steps)
-    return weights, np.concatenate(kept) if options.keep else None
+    return mean, kept

@@ -22,7 +22,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, window
 from dplateau.training.checks import check_curvature
-from dplateau.training.chunks import chunk_length, in_arrays, noise_of, read_through, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, read_through, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Block, Chunk, State, run_shared_block
@@ -32,10 +32,10 @@ from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import (
     agree_on_call,
     agree_on_settings,
+    charged_together,
     check_ledger,
     check_persons_apart,
     held_by_all,
-    reserve_first,
     unlike,
 )
 from dplateau.training.shares import shares
@@ -51,7 +51,7 @@ class SharedSteps(Steps):
 
     def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
         super().__init__(run, records, *rest)
-        self._held, self._place = held, cluster.index
+        self._held, self._place, self._shape = held, cluster.index, (cluster.slices.size(self._shape),)  # noise of the own slice
         self.begun, self.total, self._rows, self._alike = 0, run.n, 0, False
 
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
@@ -119,24 +119,10 @@ def in_passes_shared(
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     if records.names is not None:
         check_persons_apart(cluster, records.names)
-    reserved = reserve_first(cluster, options.ledger, run)
     steps = kind(cluster, held, run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
-    with cluster.watched():
-        weights, iterates = uninterrupted(partial(_pass, cluster, loss, steps, begun, options))
-    if reserved is not None:
-        reserved.commit()
-    begun.arithmetic.check(weights)
-    return result_of(run, loss, begun.generator, weights, iterates, options.dtype, processes=cluster.processes)
-
-
-def _chunks(steps: Any, cluster: Cluster, begun: Begun, average: float) -> Iterator[tuple[int, NDArray[np.int32], Chunk]]:
-    """Room for the own part of a batch, the sizes of the parts, and the chunk with the noise of the own slice."""
-    begin, width, run = 0, cluster.slices.size(begun.first.shape), steps.run
-    for capacity, counts, length in steps.parts():
-        end = begin + len(counts)
-        noise = noise_of(run, begun.arithmetic, begun.generator, begin, end, width)
-        yield capacity, counts, in_arrays(run, average, begin, end, length, noise, None, stretched(counts, length))
-        begin = end
+    with charged_together(cluster, options.ledger, run), cluster.watched():
+        mean, iterates = uninterrupted(partial(_pass, cluster, loss, steps, begun, options))
+    return result_of(run, loss, begun, options, mean, iterates, processes=cluster.processes)
 
 
 def _of_one_size(cluster: Cluster, capacity: int, block: Block) -> tuple[int, Block]:
@@ -147,8 +133,8 @@ def _of_one_size(cluster: Cluster, capacity: int, block: Block) -> tuple[int, Bl
 
 def _pass(
     cluster: Cluster, loss: GeneralisedLinearLoss, steps: Any, begun: Begun, options: Options
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The released weights, and all iterates where they are kept, after every record of every process was seen."""
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The mean iterate, and all iterates where they are kept, after every record of every process was seen."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     run, records = steps.run, steps.records
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
@@ -157,13 +143,6 @@ def _pass(
     longest, kept = cluster.put(np.zeros(())), [first[None]]
     steps.idle = lambda: jax.block_until_ready(state)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
-
-    def check(longest: Any) -> None:
-        if not np.isfinite(largest := float(longest)):
-            raise InputError(
-                "some records have features that are not finite numbers: clean or clip them first. Nothing was released."
-            )
-        check_curvature(run, loss, arithmetic.bits.unclipped(run, records.d, float(arithmetic.constants.share)), largest, begun.l2)
 
     def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk) -> Callable[[], tuple[int, Chunk, Block]]:
         """Read now, and say later what went wrong: other processes are told when none is at work."""
@@ -180,11 +159,11 @@ def _pass(
         return fail
 
     try:
-        for capacity, counts, chunk in _chunks(steps, cluster, begun, options.average):
+        for capacity, counts, chunk in steps.chunks():
             taken = read(capacity, counts, chunk)  # while the block before is worked on
             jax.block_until_ready(state)
             capacity, chunk, block = cluster.together(taken)
-            check(longest)
+            begun.check_rows(run, loss, records.d, float(longest), "some records")
             if progress is not None:
                 progress(steps.begun, steps.total)
             if block.sizes is not None:
@@ -204,7 +183,7 @@ def _pass(
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: len(counts)])
         jax.block_until_ready(state)
-        check(longest)
+        begun.check_rows(run, loss, records.d, float(longest), "some records")
         cluster.together(records.finish)
         if run.sampling.once and records.names is not None:
             check_persons_apart(cluster, records.names)
@@ -214,7 +193,7 @@ def _pass(
         raise
     finally:
         records.close()
-    weights = arithmetic.released(np.asarray(state.mean))
+    mean = np.asarray(state.mean)
     if progress is not None:
         progress(steps.total, steps.total)
-    return weights, np.concatenate(kept) if options.keep else None
+    return mean, kept

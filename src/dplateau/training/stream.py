@@ -244,7 +244,7 @@ class _SharedEpochs(_Epochs):
     def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
         super().__init__(run, records, *rest)
         assert isinstance(records, _Allocated)
-        self._cluster, self.part = cluster, float(held.max()) / run.n
+        self._cluster, self.part, self._shape = cluster, float(held.max()) / run.n, (cluster.slices.size(self._shape),)
         rows = cluster.exchanged(np.array(records.mean * held[cluster.index]))
         records.mean = float(rows.sum()) / run.n  # of all records, for loops of one shape
 
