@@ -28,9 +28,7 @@ def audit(
     analysis: Annotated[
         list[str] | None, o.option("Test only this analysis; can be repeated.", WHAT, "--analysis", metavar="NAME")
     ] = None,
-    output: Annotated[
-        Path | None, o.option("File of findings; an unfinished one is continued.", o.RESULT, "--output", "-o", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, o.output("File of findings; an unfinished one is continued.")] = None,
     black_box: Annotated[bool, o.flag("Train solvers, and audit what they release.", TRAINED, "--black-box")] = False,
     solver: Annotated[
         list[str] | None, o.option("Train only this solver; can be repeated.", TRAINED, "--solver", metavar="NAME")

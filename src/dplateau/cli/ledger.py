@@ -136,9 +136,7 @@ def export(
     url: Url = DEFAULT,
     as_csv: Annotated[bool, o.flag("A table, one entry per line.", o.RESULT, "--csv")] = False,
     json: Annotated[bool, o.flag("JSON (default).", o.RESULT, "--json")] = False,
-    output: Annotated[
-        Path | None, o.option("Write to a new file instead of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, o.output("Write to a new file instead of the terminal.")] = None,
 ) -> None:
     """Write all entries, or those of an account, as JSON or CSV."""
     from dplateau.files import check_new_file, write_file

@@ -50,6 +50,11 @@ def option(help: str, panel: str, *flags: str, metavar: str = "NUMBER") -> Any:
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar=metavar)
 
 
+def output(help: str, metavar: str = "FILE") -> Any:
+    """Where the result goes."""
+    return option(help, RESULT, "--output", "-o", metavar=metavar)
+
+
 def path_option(help: str, panel: str, *flags: str) -> Any:
     """An option with a file that has to be there."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, metavar="FILE", callback=there)

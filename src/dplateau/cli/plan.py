@@ -27,10 +27,7 @@ def plan(
     solver: Annotated[str, o.choice(("auto", *SOLVERS), "The algorithm.", o.MODEL, "--solver")] = "auto",
     steps: Annotated[int, o.option("Gradient steps of noisy-sgd, adp-sgd and dp-sgld.", o.MODEL, "--steps", metavar="N")] = 400,
     one_pass: Annotated[bool, o.flag("The rows can be read only once.", DATA, "--one-pass")] = False,
-    output: Annotated[
-        Path | None,
-        o.option("A new file for the planned run, to use with account --run.", o.RESULT, "--output", "-o", metavar="FILE"),
-    ] = None,
+    output: Annotated[Path | None, o.output("A new file for the planned run, to use with account --run.")] = None,
     json: o.Json = False,
 ) -> None:
     """Choose the algorithm, steps, batches, step sizes and noise from public facts, and say why.

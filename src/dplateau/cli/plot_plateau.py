@@ -9,7 +9,7 @@ from dplateau.cli import options as o
 from dplateau.cli.output import busy, show_json
 from dplateau.spec.errors import InputError
 
-Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
+Output = Annotated[Path | None, o.output("The picture: .png, .svg or .pdf.")]
 To = Annotated[int | None, o.option("Largest number of steps (default: four times the run's).", o.RESULT, "--to", metavar="N")]
 All = Annotated[
     bool,

@@ -8,7 +8,7 @@ from typing import Annotated
 from dplateau.cli import options as o
 from dplateau.cli.output import busy, show, show_json
 
-Output = Annotated[Path | None, o.option("The picture: .png, .svg or .pdf.", o.RESULT, "--output", "-o", metavar="FILE")]
+Output = Annotated[Path | None, o.output("The picture: .png, .svg or .pdf.")]
 Log = Annotated[
     bool,
     o.flag("True-positive against false-positive rate, on logarithmic axes.", o.RESULT, "--log"),

@@ -22,12 +22,7 @@ Model = Annotated[Path, o.path_argument("The folder that dplateau train wrote.",
 def predict(
     model: Model,
     file: Annotated[Path, o.path_argument(f"The rows: {o.FORMATS}.", "FILE")],
-    output: Annotated[
-        Path | None,
-        o.option(
-            "New file, .csv or .parquet (default, or with -: CSV on standard output).", o.RESULT, "--output", "-o", metavar="FILE"
-        ),
-    ] = None,
+    output: Annotated[Path | None, o.output("New file, .csv or .parquet (default, or with -: CSV on standard output).")] = None,
     proba: Annotated[
         bool,
         o.flag("Add the probability of every class (logistic models).", o.RESULT, "--proba"),

@@ -16,16 +16,7 @@ if TYPE_CHECKING:
     from dplateau.ledger import Charge
 
 File = Annotated[Path, o.CERTIFICATE]
-Output = Annotated[
-    Path | None,
-    o.option(
-        "The page, .html (default: beside the certificate). An existing page is replaced.",
-        o.RESULT,
-        "--output",
-        "-o",
-        metavar="FILE",
-    ),
-]
+Output = Annotated[Path | None, o.output("The page, .html (default: beside the certificate). An existing page is replaced.")]
 
 
 Ledger = Annotated[

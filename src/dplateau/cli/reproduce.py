@@ -57,10 +57,7 @@ def reproduce(
             "Trainings for each setting (default: as --list says); 0 shows the finished ones.", TRAINING, "--seeds", metavar="N"
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        o.option("A new folder for tables, numbers and pictures.", o.RESULT, "--output", "-o", metavar="FOLDER"),
-    ] = None,
+    output: Annotated[Path | None, o.output("A new folder for tables, numbers and pictures.", "FOLDER")] = None,
     json: o.Json = False,
 ) -> None:
     """Recompute what the papers print, and say where they are right.

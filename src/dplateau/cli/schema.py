@@ -17,9 +17,7 @@ def schema(
         bool,
         o.flag("Whether a CSV file starts with column names.", "The file", "--header/--no-header"),
     ] = True,
-    output: Annotated[
-        Path | None, o.option("Write to a new file instead of the terminal.", o.RESULT, "--output", "-o", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, o.output("Write to a new file instead of the terminal.")] = None,
 ) -> None:
     """Write a schema for a file, with names and types of columns; you fill in ranges and values.
 

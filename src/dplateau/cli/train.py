@@ -102,9 +102,7 @@ def train(
     purpose: Annotated[
         str, o.option("What the model is for; recorded in the ledger.", o.GUARANTEE, "--purpose", metavar="TEXT")
     ] = "",
-    output: Annotated[
-        Path | None, o.option("New folder for the model (default: FILE-model).", o.RESULT, "--output", "-o", metavar="FOLDER")
-    ] = None,
+    output: Annotated[Path | None, o.output("New folder for the model (default: FILE-model).", "FOLDER")] = None,
     sign: Annotated[
         str | None, o.option("Sign the certificate with this key: see dplateau keys.", o.RESULT, "--sign", metavar="NAME")
     ] = None,
@@ -144,12 +142,12 @@ def train(
         l2=l2,
         class_weight=o.numbers_by_class("--class-weight", class_weight),
         solver=solver,
-        steps=steps,
+        max_iter=steps,
         stream=stream,
-        rows=rows,
+        n=rows,
         person=person,
         private_test=private_test,
-        adjacency=adjacency,
+        adjacency=adjacency or "add-remove",
         insecure_seed=insecure_seed,
     )
     if several:
@@ -171,14 +169,14 @@ def _train(
     json: bool,
     **options: Any,
 ) -> None:
-    """Train, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
+    """Train with the ``options`` of ``fit``, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
     first, agreed = cluster is None or cluster.first, at_once if cluster is None else cluster.together
     name = Path(file.rstrip("/")).name.removesuffix(".gz")
     output = output or Path(f"{Path(name).stem.replace(PLACE, '0')}-model")
 
     def check() -> tuple[Any, Account | None, Schema]:
         """What can be wrong before anything is read."""
-        check_numbers(options["epsilon"], options["delta"], options["steps"], options["l2"])
+        check_numbers(options["epsilon"], options["delta"], options["max_iter"], options["l2"])
         from dplateau.data import load_schema
         from dplateau.files import check_new_folder
 
@@ -243,24 +241,14 @@ def fit(
     schema: Any,
     test: Path | None,
     *,
-    epsilon: float,
-    delta: float | None,
-    model: str | None = None,
-    loss: str | None = None,
-    l2: float = 0.0,
-    class_weight: dict[str, float] | None = None,
-    solver: str = "auto",
-    steps: int = 400,
     stream: bool = False,
-    rows: int | None = None,
-    person: str | None = None,
-    private_test: float | None = None,
-    adjacency: str | None = None,
-    insecure_seed: int | None = None,
-    ledger: Account | None = None,
     cluster: Cluster | None = None,
+    **options: Any,
 ) -> tuple[TableModel, Dataset | None]:
-    """The trained model, and the encoded public hold-out. Whatever can be wrong is found before the private rows are used."""
+    """The model that ``TableModel.train`` makes with these options, and the encoded public hold-out.
+
+    Whatever can be wrong is found before the private rows are used.
+    """
     from dplateau.data.files import existing_file
 
     def public() -> Dataset | None:
@@ -278,27 +266,8 @@ def fit(
     from dplateau.training import TrainingDiverged
 
     try:
-        trained = TableModel.train(
-            file,
-            schema,
-            epsilon=epsilon,
-            delta=delta,
-            model=model,
-            loss=loss,
-            l2=l2,
-            class_weight=class_weight,
-            solver=solver,
-            max_iter=steps,
-            stream=stream,
-            n=rows,
-            person=person,
-            private_test=private_test,
-            adjacency=adjacency or "add-remove",
-            insecure_seed=insecure_seed,
-            ledger=ledger,
-            cluster=cluster,
-            verbose=cluster is None or cluster.first,
-        )
+        verbose = cluster is None or cluster.first
+        trained = TableModel.train(file, schema, stream=stream, cluster=cluster, verbose=verbose, **options)
     except TrainingDiverged as error:
         raise InputError(str(error)) from None
     return trained, holdout
