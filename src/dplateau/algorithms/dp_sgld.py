@@ -8,9 +8,9 @@ and section 3.1, with noise that is calibrated and certified here. The published
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.noise_allocation import adapted_noise
 from dplateau.algorithms.noisy_sgd import usual_batch
 from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
 from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
@@ -69,31 +70,13 @@ class DPSGLD:
         # A little inside, so that rounding does not put it outside.
         return values * min(1.0, radius * (1 - 1e-9) / float(np.linalg.norm(values)))
 
-    def fit(
-        self,
-        features: ArrayLike,
-        target: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        generator: SecureGenerator | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> TrainResult:
+    def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
-        generator = SecureGenerator() if generator is None else generator
+        generator = options["generator"] = options.get("generator") or SecureGenerator()
         rows = np.asarray(features)
         shape = rows.shape[1:] if self.loss.outputs == 1 else (*rows.shape[1:], self.loss.outputs)
-        return train(
-            self.run,
-            self.loss,
-            rows,
-            target,
-            groups=groups,
-            l2=self.l2,
-            generator=generator,
-            dtype="float64",
-            start=self.start(shape, generator),
-            progress=progress,
-        )
+        start = self.start(shape, generator)
+        return train(self.run, self.loss, rows, target, l2=self.l2, dtype="float64", start=start, **options)
 
 
 @also_by_keywords("n", "loss")

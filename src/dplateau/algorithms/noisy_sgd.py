@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
 from dplateau.spec.schedule import integer, largest, real, smallest
-from dplateau.training import Cluster, SecureGenerator, TrainResult, train, train_stream
+from dplateau.training import Cluster, TrainResult, train, train_stream
 from dplateau.training.records import Blocks
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -64,11 +65,9 @@ class NoisySGD:
         features: ArrayLike,
         target: ArrayLike,
         *,
-        groups: ArrayLike | None = None,
-        generator: SecureGenerator | None = None,
         dtype: str = "float32",
-        progress: Callable[[int, int], None] | None = None,
         cluster: Cluster | None = None,
+        **options: Unpack[FitOptions],
     ) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
         return train(
@@ -76,39 +75,18 @@ class NoisySGD:
             self.loss,
             features,
             target,
-            groups=groups,
             l2=self.l2,
-            generator=generator,
             dtype=dtype,
             momentum=self.momentum,
             average=self.average,
-            progress=progress,
             cluster=cluster,
+            **options,
         )
 
-    def fit_stream(
-        self,
-        read: Callable[[], Blocks],
-        *,
-        generator: SecureGenerator | None = None,
-        dtype: str = "float32",
-        progress: Callable[[int, int], None] | None = None,
-        cluster: Cluster | None = None,
-        own: int | None = None,
-    ) -> TrainResult:
+    def fit_stream(self, read: Callable[[], Blocks], *, dtype: str = "float32", **options: Unpack[StreamOptions]) -> TrainResult:
         """Carry out the plan on records that are read several times; see ``dplateau.training.train_stream``."""
         return train_stream(
-            self.run,
-            self.loss,
-            read,
-            l2=self.l2,
-            generator=generator,
-            dtype=dtype,
-            momentum=self.momentum,
-            average=self.average,
-            progress=progress,
-            cluster=cluster,
-            own=own,
+            self.run, self.loss, read, l2=self.l2, dtype=dtype, momentum=self.momentum, average=self.average, **options
         )
 
 

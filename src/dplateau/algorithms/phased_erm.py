@@ -8,19 +8,18 @@ docs/proofs/localisation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import convex_step, halving_phases, phased_run
 from dplateau.algorithms.problem import ROOM, Budget, Problem
+from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
-from dplateau.training import SecureGenerator
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.result import TrainResult
 
@@ -46,19 +45,9 @@ class PhasedERM:
     loss: GeneralisedLinearLoss
     accuracy: float = 1e-3
 
-    def fit(
-        self,
-        features: ArrayLike,
-        target: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        generator: SecureGenerator | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> TrainResult:
+    def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.phased_erm``."""
-        return train_phased_erm(
-            self.run, self.loss, features, target, groups=groups, accuracy=self.accuracy, generator=generator, progress=progress
-        )
+        return train_phased_erm(self.run, self.loss, features, target, accuracy=self.accuracy, **options)
 
 
 @also_by_keywords("n", "loss")

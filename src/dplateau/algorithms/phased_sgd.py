@@ -7,9 +7,8 @@ Theorems 4.4 (convex) and 5.3 (strongly convex). The noise is calibrated exactly
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -17,10 +16,10 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.localisation import convex_step, equal_count, equal_phases, halving_phases, phased_run
 from dplateau.algorithms.pnsgd import MOST_STEPS
 from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real
-from dplateau.training import SecureGenerator
 from dplateau.training.phased_sgd import train_phased_sgd
 from dplateau.training.result import TrainResult
 from dplateau.utility.halving import halving_sizes
@@ -53,26 +52,10 @@ class PhasedSGD:
     batch_size: int = 1
     weighting: str = "uniform"
 
-    def fit(
-        self,
-        features: ArrayLike,
-        target: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        generator: SecureGenerator | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> TrainResult:
+    def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.phased_sgd``."""
         return train_phased_sgd(
-            self.run,
-            self.loss,
-            features,
-            target,
-            groups=groups,
-            batch_size=self.batch_size,
-            weighting=self.weighting,
-            generator=generator,
-            progress=progress,
+            self.run, self.loss, features, target, batch_size=self.batch_size, weighting=self.weighting, **options
         )
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem, moved
+from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
-from dplateau.training import Cluster, SecureGenerator, TrainResult, train
+from dplateau.training import Cluster, TrainResult, train
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.records import Blocks
 
@@ -57,30 +58,13 @@ class PNSGD:
     l2: float = 0.0
 
     def fit(
-        self,
-        features: ArrayLike,
-        target: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        generator: SecureGenerator | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        cluster: Cluster | None = None,
+        self, features: ArrayLike, target: ArrayLike, *, cluster: Cluster | None = None, **options: Unpack[FitOptions]
     ) -> TrainResult:
         """Carry out the plan on records in memory; arguments, result and errors are those of ``dplateau.training.train``."""
-        options: Any = {"groups": groups, "generator": generator, "progress": progress, "cluster": cluster}
-        return train(self.run, self.loss, features, target, l2=self.l2, dtype="float64", **options)
+        return train(self.run, self.loss, features, target, l2=self.l2, dtype="float64", cluster=cluster, **options)
 
-    def fit_stream(
-        self,
-        read: Callable[[], Blocks],
-        *,
-        generator: SecureGenerator | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        cluster: Cluster | None = None,
-        own: int | None = None,
-    ) -> TrainResult:
+    def fit_stream(self, read: Callable[[], Blocks], **options: Unpack[StreamOptions]) -> TrainResult:
         """Carry out the plan on records that are read once, in blocks; see ``dplateau.training.train_one_pass``."""
-        options: Any = {"generator": generator, "progress": progress, "cluster": cluster, "own": own}
         return train_one_pass(self.run, self.loss, read(), l2=self.l2, **options)
 
 

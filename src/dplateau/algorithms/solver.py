@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypedDict
 
 from dplateau.spec import AccuracyWarning, InputError
 from dplateau.spec.missing import explained
@@ -18,11 +18,28 @@ if TYPE_CHECKING:
     from dplateau.algorithms.problem import Budget, Problem
     from dplateau.losses import GeneralisedLinearLoss
     from dplateau.spec import Run
-    from dplateau.training import SecureGenerator, TrainResult
+    from dplateau.training import Cluster, SecureGenerator, TrainResult
     from dplateau.training.records import Blocks
 
 FEW: Final = 10.0
 """Where the noise that hides one record is as large as a tenth of all records or more, little can be learnt by any method."""
+
+
+class FitOptions(TypedDict, total=False):
+    """What a training is told besides its records: whose each row is, where noise comes from, and who follows its progress."""
+
+    groups: ArrayLike | None
+    generator: SecureGenerator | None
+    progress: Callable[[int, int], None] | None
+
+
+class StreamOptions(TypedDict, total=False):
+    """The same for records that are read in pieces, by several processes if there is a cluster; this one has ``own`` of them."""
+
+    generator: SecureGenerator | None
+    progress: Callable[[int, int], None] | None
+    cluster: Cluster | None
+    own: int | None
 
 
 class Algorithm(Protocol):
