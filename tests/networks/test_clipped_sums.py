@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dplateau.networks.recorded import record
 from dplateau.spec import InputError
 
-from .uses import CASES, B, W, by_hand, compiled, conv, dense, normal, normalised, numbers, ours, sites
+from .uses import CASES, LAST, OWN_KERNELS, B, W, by_hand, compiled, conv, dense, normal, normalised, numbers, ours, sites
 
 
 def test_the_order_of_the_row_is_that_of_the_leaves():
@@ -65,6 +65,30 @@ def test_gradients_that_are_not_finite_contribute_nothing(name):
         assert np.linalg.norm(found - wanted) <= (0.5 + 1e-5 if finite else 1e-6)
         np.testing.assert_allclose(summed(bad, 0.5, others), wanted, atol=1e-6)
     assert met
+
+
+@pytest.mark.parametrize("name", OWN_KERNELS)
+def test_an_example_that_overflows_changes_no_other_where_each_has_its_own_kernel(name):
+    """The compiler's product for all kernels has zeros, which times an infinite number are not a number."""
+    loss, params, examples, _ = CASES[name]
+    summed, others = compiled(loss, params, examples, False), np.arange(B) != 2
+    wanted = summed(examples, 0.5, others)
+    assert wanted.any()
+    for entry in (np.nan, np.inf, 3e38):
+        bad = examples.copy()
+        bad[2] = entry
+        assert (summed(bad, 0.5, others) == wanted).all()
+
+
+def test_no_convolution_is_left_that_works_on_several_examples():
+    """Those by a kernel that all share stay; those in functions with derivatives of their own cannot be seen, and are refused."""
+    image, weight = np.zeros((5, 5, 2), np.float32), np.zeros((3, 3, 1, 4), np.float32)
+    grouped = lambda e, w: conv(e, w, layout=LAST, strides=(1, 1), groups=2)  # noqa: E731
+    own = jax.custom_jvp(grouped)
+    own.defjvps(lambda t, _, e, w: grouped(t, w), lambda t, _, e, w: grouped(e, t))
+    assert record(lambda p, e: jnp.sum(grouped(e, weight) * p["s"]), {"s": np.zeros(4, np.float32)}, image)
+    with pytest.raises(InputError, match="convolution by a kernel that differs between examples"):
+        record(lambda p, e: jnp.sum(own(e, p["w"])), {"w": weight}, image)
 
 
 def test_norms_that_overflow_clip_to_almost_nothing():

@@ -89,3 +89,19 @@ def test_numpy_parameters_are_looked_up_like_those_of_jax():
         ]
         np.testing.assert_array_equal(flat(results[0].params), flat(results[1].params))
         assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(results[0].params))
+
+
+def test_a_product_of_double_rows_with_single_weights_is_clipped_at_any_clip_norm():
+    """Its rows overflow the range in which squares of single precision stay."""
+    with jax.enable_x64(True):
+
+        def loss(params, example):
+            x, big = example
+            h = jax.lax.dot_general(x[None], params["w"], (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)[0]
+            return jnp.sum(jnp.where(x[0] > 1, 0.0, h)) + jnp.sum(params["b"] * big)
+
+        params = {"w": np.zeros((2, 2), np.float32), "b": np.zeros(4, np.float32)}
+        examples = np.full((6, 2), 1e170), np.full((6, 4), 3e38, np.float32)
+        for clip_norm in (1e20, 1e25, 1e30):
+            total = compiled(loss, params, examples)(examples, clip_norm, np.arange(6) == 0)
+            assert np.linalg.norm(total) == pytest.approx(clip_norm, rel=0.01)

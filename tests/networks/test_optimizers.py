@@ -122,3 +122,19 @@ def test_a_training_hands_every_optimizer_the_noisy_mean_gradients(name):
 def test_what_is_out_of_range_is_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [lambda g: jax.debug.print("{}", g), lambda g: jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(g.shape, g.dtype), g)],
+)
+def test_an_optimizer_that_shows_noisy_gradients_is_refused(look):
+    """It would show those of steps that an interruption takes back."""
+    inner = optax.sgd(0.1)
+
+    def update(gradients, state, params=None):
+        looked = look(gradients["w"])
+        return inner.update(gradients if looked is None else gradients | {"w": looked}, state, params)
+
+    with pytest.raises(InputError, match=r"the optimizer uses (debug_print|debug_callback|pure_callback): it would show noisy"):
+        train_network(run_with_optimizer(), loss, start(), data(), optimizer=optax.GradientTransformation(inner.init, update))

@@ -17,7 +17,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.extend.core import Primitive
 
-from dplateau.networks import clipped_sums, train_network
+from dplateau.networks import clipped_sums, probes, train_network
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.primitives import check_primitives
@@ -77,10 +77,15 @@ MIXING = {
     "in a derivative": (lambda p, e: dense(p, e) + with_rule(p["b"] * e[0]), "custom_vmap_call"),
     "collective": (lambda p, e: lax.psum(dense(p, e), "examples"), "collective"),
     "axis index": (lambda p, e: dense(p, e) * lax.axis_index("examples"), "collective"),
-    "random, not by example": (
-        lambda p, e: dense(p, e * jax.random.normal(jax.random.fold_in(jax.random.key(0, impl="rbg"), e[0].astype(int)), (4,))),
-        "rbg",
-    ),
+    **{
+        f"random, not by example: {kind}": (
+            lambda p, e, kind=kind: dense(
+                p, e * jax.random.normal(jax.random.fold_in(jax.random.key(0, impl=kind), e[0].astype(int)))
+            ),
+            "first one's",
+        )
+        for kind in ("rbg", "unsafe_rbg")
+    },
     "generator of the device": (
         lambda p, e: dense(p, e * lax.rng_uniform(0.0, 1.0, (4,))),
         "rng_uniform",
@@ -319,3 +324,17 @@ def test_steps_that_gather_noisy_gradients_are_post_processing():
     """An accumulating transformation, asked for as such, is an optimizer like others."""
     gathered = optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation()
     assert train_network(run_with_optimizer(steps=4), loss, start(), data(), optimizer=gathered).steps == 4
+
+
+def test_what_jax_compiles_anew_is_tested_anew(monkeypatch):
+    """In another precision of products the compiled functions are others."""
+    bits, calls = probes._bits, []
+    monkeypatch.setattr(probes, "_bits", lambda *given: calls.append(1) or bits(*given))
+    own = lambda p, e: 5 * loss(p, e)  # noqa: E731
+    tested = []
+    for precision in (None, "float32", None, "float32"):
+        calls.clear()
+        with jax.default_matmul_precision(precision):
+            train_network(run_of(steps=1), own, start(), data(), microbatch=8, workers=2)
+        tested.append(bool(calls))
+    assert tested == [True, True, False, False]

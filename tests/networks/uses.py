@@ -118,6 +118,51 @@ IMAGE, VOLUME = normal(B, 7, 6, 2), normal(B, 4, 5, 4, 2)
 FIRST = ("NCHW", "OIHW", "NCHW")
 LAST = ("NHWC", "HWIO", "NHWC")
 
+
+def separable(p, e):
+    h = jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST))
+    return jnp.sum(jnp.sin(conv(h, p["b"], (2, 1), "SAME", LAST, (1, 2), 4)))
+
+
+def standardised(p, e):
+    w = (p["b"] - p["b"].mean()) / p["b"].std()
+    return jnp.sum(jnp.sin(conv(jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST)), w, (2, 2), "VALID", LAST)))
+
+
+def twice(p, e):
+    h = jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST))
+    return jnp.sum(jnp.sin(conv(jnp.tanh(conv(h, p["b"], (1, 1), "SAME", LAST)), p["b"], (1, 1), "SAME", LAST)))
+
+
+def convolutional_memory(p, e):
+    """A recurrent network of convolutions: kernels inside a scan."""
+    h = jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST))
+    step = lambda h, _: (jnp.tanh(conv(h, p["b"], (1, 1), "SAME", LAST)), None)  # noqa: E731
+    return jnp.sum(lax.scan(step, h, None, 2)[0] ** 2)
+
+
+def branches(p, e):
+    h = jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST))
+    layer = lambda h: jnp.sin(conv(h, p["b"], (1, 1), "SAME", LAST))  # noqa: E731
+    return jnp.sum(lax.cond(e[0, 0, 0] > 0, layer, jnp.cos, h))
+
+
+def made_from_the_example(p, e):
+    """The kernel of the second convolution is a part of the example."""
+    h = jnp.tanh(conv(e, p["a"], (1, 1), "SAME", LAST))
+    return jnp.sum(jnp.sin(conv(h, jnp.tile(e[:3, :3, :1, None], (1, 1, 4, 2)), (1, 1), "SAME", LAST))) + p["b"].sum()
+
+
+OWN_KERNELS = {
+    "depthwise conv": (separable, {"a": normal(3, 2, 2, 4), "b": normal(3, 2, 1, 8)}),
+    "standardised conv": (standardised, {"a": normal(3, 2, 2, 4), "b": normal(3, 2, 4, 2)}),
+    "tied conv": (twice, {"a": normal(3, 2, 2, 4), "b": normal(3, 2, 4, 4)}),
+    "conv in a scan": (convolutional_memory, {"a": normal(3, 2, 2, 4), "b": normal(3, 2, 4, 4)}),
+    "conv in a branch": (branches, {"a": normal(3, 2, 2, 4), "b": normal(3, 2, 4, 4)}),
+    "conv by a part of the example": (made_from_the_example, {"a": normal(3, 2, 2, 4), "b": normal(3)}),
+}
+"""Losses of images by convolutions whose second kernel is another for each example, or a copy."""
+
 # Name: the loss, its parameters, the examples, and the parameters that need no copies.
 CASES = {
     "dense": (dense, W, normal(B, 4), {"w"}),
@@ -211,18 +256,27 @@ CASES = {
         lambda p, e: jnp.sum(jnp.sin(conv(e, p["w"], (1, 1), ((-1, 0), (0, 1)), LAST))),
         {"w": normal(3, 2, 2, 4)},
         IMAGE,
-        set(),
+        {"w"},
     ),
     "conv of a dilated image": (
-        lambda p, e: jnp.sum(
-            jnp.sin(
-                lax.conv_general_dilated(e[None], p["w"], (1, 1), ((0, 0), (0, 0)), lhs_dilation=(2, 1), dimension_numbers=LAST)
-            )
-        ),
+        lambda p, e: jnp.sum(jnp.sin(lax.conv_general_dilated(e[None], p["w"], (1, 1), ((-1, 2), (0, 0)), (2, 1), None, LAST))),
         {"w": normal(3, 2, 2, 4)},
         IMAGE,
-        set(),
+        {"w"},
     ),
+    "transposed conv": (
+        lambda p, e: jnp.sum(jnp.sin(lax.conv_transpose(e[None], p["w"], (3, 2), "SAME", dimension_numbers=LAST))),
+        {"w": normal(3, 2, 2, 4)},
+        IMAGE,
+        {"w"},
+    ),
+    "conv of several images": (
+        lambda p, e: jnp.sum(jnp.sin(lax.conv_general_dilated(e, p["w"], (2, 1), "SAME", dimension_numbers=LAST))),
+        {"w": normal(3, 2, 2, 4)},
+        normal(B, 3, 7, 6, 2),
+        {"w"},
+    ),
+    **{name: (loss, params, IMAGE, {"a"}) for name, (loss, params) in OWN_KERNELS.items()},
     "tied": (lambda p, e: jnp.sum(jnp.tanh(e @ p["w"]) @ p["w"] ** 2), {"w": normal(4, 4)}, normal(B, 4), set()),
     "square of a weight": (lambda p, e: jnp.sum(p["w"] @ p["w"]) * e, {"w": normal(4, 4)}, normal(B), set()),
     "product of two weights": (
@@ -252,7 +306,7 @@ CASES = {
         lambda p, e: jnp.sum(jax.checkpoint(lambda w: jnp.tanh(e @ w))(p["w"]) @ p["v"]),
         {"w": normal(4, 3), "v": normal(3)},
         normal(B, 4),
-        {"v"},
+        {"w", "v"},
     ),
     "jit": (
         lambda p, e: jnp.sum(layer(p["b"], layer(p["a"], e)) ** 2),

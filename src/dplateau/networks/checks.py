@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 from dplateau.networks.checkpoint import Checkpoint
-from dplateau.networks.jaxprs import zero_outputs
+from dplateau.networks.jaxprs import equations, zero_outputs
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
@@ -103,6 +103,12 @@ def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
                 "had without noise. Take one without line search or look at the loss (no lbfgs, polyak_sgd, reduce_on_plateau)."
             ) from None
         raise InputError(f"the optimizer does not fit params: {type(error).__name__}: {said[:300]}.") from error
+    callbacks = {one.primitive.name for one in equations(traced.jaxpr) if one.effects or "callback" in one.primitive.name}
+    if callbacks:
+        raise InputError(
+            f"the optimizer uses {', '.join(sorted(callbacks))}: it would show noisy gradients of steps that an interruption takes "
+            "back, and that no certificate counts. Leave the callback out."
+        )
     names = _paths(start)
     still = [names[leaf] for leaf in zero_outputs(traced) if leaf < len(names)]
     if still:

@@ -81,12 +81,14 @@ class ClippedSums:
         self.dtype = jax.tree.leaves(params)[0].dtype
         self.recorded, self.lattice, self.examples, self.frozen = recorded, lattice, examples, tuple(frozen)
         self.x64 = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        self._precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
         self.way = 0
 
     @property
     def compiled(self) -> tuple[Any, ...]:
-        """What distinguishes the compiled functions for one loss."""
-        return self.micro, self.x64, self.lattice, self.way
+        """What distinguishes the compiled functions for one loss: JAX compiles anew where one of its settings is another."""
+        settings = (repr(getattr(jax.config, name, None)) for name in sorted(jax.config.values))
+        return self.micro, self.x64, self.lattice, self.way, *settings
 
     def __call__(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it, with its key where the loss takes one."""
@@ -137,7 +139,7 @@ class ClippedSums:
     ) -> tuple[list[Gradient], Array, list[Multipliers]]:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
         used = np.ones(self.micro, bool) if used is None else used
-        with jax.enable_x64(self.x64):  # Every thread has to be told.
+        with jax.enable_x64(self.x64), jax.default_matmul_precision(self._precision):  # Every thread has to be told.
             compiled = repeatable(_gradients, "recorded", way=self.way)
             gradients = compiled(params, rows, self.frozen, recorded=self.recorded)
         with jax.enable_x64(True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -15,14 +17,29 @@ T = TypeVar("T")
 Rule: TypeAlias = Callable[[Any, list[T], Callable[[list[Array]], list[Array]]], list[T]]
 """What an equation gives at values of a kind; the last argument is JAX's own evaluation of it, at arrays."""
 
-_INLINED: Final = ("jit", "pjit", "closed_call")
-"""Equations that stand for the jaxpr inside them."""
+_INLINED: Final = ("jit", "pjit", "closed_call", "checkpoint", "remat2")
+"""Equations that stand for the jaxpr inside them. What ``jax.checkpoint`` would compute twice is kept."""
+
+_LOOPS: Final = ("scan", "while", "cond")
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations, those of inner jaxprs (loops, branches, custom derivatives) included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in chain.from_iterable(map(_inner, equation.params.values())):
+            yield from equations(getattr(inner, "jaxpr", inner))
+
+
+def _inner(value: Any) -> list[Any]:
+    """The jaxprs among the parameters of an equation."""
+    return [one for one in (value if isinstance(value, tuple | list) else [value]) if hasattr(getattr(one, "jaxpr", one), "eqns")]
 
 
 def walked(closed: Any, inputs: Sequence[T], constant: Callable[[Array], T], rule: Rule[T]) -> list[T]:
-    """Evaluate a closed jaxpr, and those inside it, at values of another kind, which ``constant`` makes of arrays."""
-    jaxpr = closed.jaxpr
-    known: dict[Any, T] = dict(zip(jaxpr.constvars, map(constant, closed.consts), strict=True))
+    """Evaluate a jaxpr, and those inside it, at values of another kind, which ``constant`` makes of arrays."""
+    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+    known: dict[Any, T] = dict(zip(jaxpr.constvars, map(constant, consts), strict=True))
     known |= zip(jaxpr.invars, inputs, strict=True)
 
     def read(variable: Any) -> T:
@@ -36,6 +53,26 @@ def walked(closed: Any, inputs: Sequence[T], constant: Callable[[Array], T], rul
             found = rule(equation, values, partial(_evaluated, jaxpr, equation))
         known |= zip(equation.outvars, found, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
+
+
+def replaced_in_loops(closed: Any, rule: Callable[[Any, list[Array]], Array | None], inside: bool = False) -> Any:
+    """The same jaxpr with what ``rule`` gives for equations in its loops and branches; None leaves one as it is."""
+
+    def at(equation: Any, values: list[Array], evaluated: Callable[[list[Array]], list[Array]]) -> list[Array]:
+        if inside and (found := rule(equation, values)) is not None:
+            return [found]
+        if equation.primitive.name not in _LOOPS:
+            return evaluated(values)
+        change = partial(replaced_in_loops, rule=rule, inside=True)
+        params = {name: _mapped(change, value) if _inner(value) else value for name, value in equation.params.items()}
+        return _evaluated(closed.jaxpr, equation.replace(params=params), values)
+
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals]
+    return jax.make_jaxpr(lambda *values: walked(closed, values, lambda value: value, at))(*shapes)
+
+
+def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
 
 
 def _evaluated(jaxpr: Any, equation: Any, values: list[Array]) -> list[Array]:

@@ -11,12 +11,13 @@ defines, is unknown here, and unknown is not safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from jax import lax
 from jax.extend.core import primitives
 
+from dplateau.networks.jaxprs import equations
+from dplateau.networks.patches import CONVOLUTION
 from dplateau.spec import InputError
 
 # fmt: off
@@ -34,12 +35,11 @@ _ALLOWED: Final = frozenset(
 )
 _ALSO: Final = frozenset({"platform_index", "random_wrap", "random_unwrap"})
 """Part of ``lax.platform_dependent``, and keys from their bits and back, number by number; in no public module."""
-_KEYS: Final = ("rbg", "unsafe_rbg")
 
 
 def check_primitives(jaxpr: Any) -> None:
     """Raise ``InputError`` if the jaxpr of a loss and its gradient, or one inside it, uses what may mix examples."""
-    for equation in _equations(jaxpr):
+    for equation in equations(jaxpr):
         primitive = equation.primitive
         if equation.effects or not (primitive in _ALLOWED or primitive.name in _ALSO or _of_jax_numpy(equation)):
             raise InputError(
@@ -48,11 +48,29 @@ def check_primitives(jaxpr: Any) -> None:
                 "or collectives."
             )
         for variable in (*equation.invars, *equation.outvars):
-            if any(f"key<{kind}>" == str(variable.aval.dtype) for kind in _KEYS if hasattr(variable.aval, "dtype")):
+            kind = str(getattr(variable.aval, "dtype", ""))
+            if kind.startswith("key<") and kind != "key<fry>":
                 raise InputError(
-                    "the loss draws random bits with the generator rbg, which gives all examples of a microbatch the bits of the "
-                    "first one's key: use keys of jax.random.key(..., impl='threefry2x32')."
+                    f"the loss draws random bits with keys of type {kind}, which may give all examples of a microbatch the bits of "
+                    "the first one's: use keys of jax.random.key(..., impl='threefry2x32')."
                 )
+
+
+def check_convolutions(jaxpr: Any, examples: int) -> None:
+    """Raise ``InputError`` if the jaxpr of the gradients of so many ``examples`` has one convolution for all of them, in groups.
+
+    A compiler may write it as one product with a matrix that is zero outside the groups. Then an example whose numbers overflow
+    makes NaN of the others' zeros. ``Patches.product`` takes the place of nearly all such convolutions.
+    """
+    for equation in equations(jaxpr):
+        if equation.primitive is CONVOLUTION and not (
+            equation.params["feature_group_count"] % examples and equation.params["batch_group_count"] % examples
+        ):
+            raise InputError(
+                "the loss has a convolution by a kernel that differs between examples, in a function with a derivative of its own "
+                "or over groups of images: one example that overflows could change what others contribute. Write it without "
+                "jax.custom_vjp, jax.custom_jvp and batch_group_count."
+            )
 
 
 def _of_jax_numpy(equation: Any) -> bool:
@@ -62,14 +80,3 @@ def _of_jax_numpy(equation: Any) -> bool:
     """
     kind = type(equation.params.get("_prim"))
     return equation.primitive.name == "call_hi_primitive" and kind.__module__.startswith("jax._src.numpy.")
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations, those of inner jaxprs (loops, branches, custom derivatives) included."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _equations(inner)

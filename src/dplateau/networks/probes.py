@@ -3,8 +3,8 @@
 The proof of a step needs that what an example contributes is a function of that example and of the weights. JAX's ``vmap`` means it
 so, but a compiled function works on a microbatch, and its kernels might treat the last places of a block in another way than the
 first. So the functions that the training will call are called with random examples, in different places and among different
-neighbours, and must give the same bits. **This is a test of the compiled code, not a proof**: it shows what depends on the place
-for the examples that were tried.
+neighbours, some of which overflow or are no numbers, and must give the same bits. **This is a test of the compiled code, not a
+proof**: it shows what depends on the place for the examples that were tried.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,8 +59,9 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
         check_products(summed.products(params, keyed) if accelerated() else ())
         halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
         alone = _bits(summed, where, rows)
-        for order, kept in [*((order, np.ones(len(order), bool)) for order in orders), *halves]:
-            mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, others)
+        for k, (order, kept) in enumerate([*((order, np.ones(len(order), bool)) for order in orders), *halves]):
+            beside = others[k % len(others)]
+            mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, beside)
             if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
                 return False
         return True
@@ -88,9 +90,9 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
         """Whether examples contribute the same everywhere."""
         check_products(summed.products(state.params, loop.keyed))
         everybody = sums(where, rows, places, len(places))
-        for order in orders:
+        for k, order in enumerate(orders):
             kept = np.isin(np.arange(number), order[:half])
-            mixed = jax.tree.map(lambda a, b, kept=kept: np.where(_like(kept, a), a, b), rows, others)
+            mixed = jax.tree.map(lambda a, b, kept=kept: np.where(_like(kept, a), a, b), rows, others[k % len(others)])
             one, other = sums(where, rows, order, half), sums(where, rows, np.roll(order, -half), len(places) - half)
             found = (
                 sums(where, rows, order, len(places)) - everybody,
@@ -128,8 +130,8 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
 
 def _made(
     count: Callable[[Tree, Tree], int], params: Tree, examples: Tree, number: int, keyed: bool, rng: np.random.Generator
-) -> tuple[Tree, Tree, Tree]:
-    """Parameters and ``number`` made-up examples of which most have a finite gradient, by ``count``, and as many others."""
+) -> tuple[Tree, Tree, list[Tree]]:
+    """Parameters, ``number`` made-up examples of which most have a finite gradient, by ``count``, and others, of four kinds."""
     near = jax.tree.map(lambda leaf: (np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype), params)
     made = [_rows(rng, kind, examples, number) for kind in _KINDS]
     if keyed:
@@ -141,7 +143,18 @@ def _made(
             "the loss has no finite gradient at any of the made-up examples (normal numbers, numbers from 0 to 1, zeros): it may "
             "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
         )
-    return (near, params)[at], made[kind], made[kind - 1]
+    others = made[kind - 1]
+    return (near, params)[at], made[kind], [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
+
+
+def _filled(rows: Tree, value: str) -> Tree:
+    """The same rows, all real numbers of which are not a number, infinite, or the largest of their type."""
+
+    def column(one: NDArray[Any]) -> NDArray[Any]:
+        real = jnp.issubdtype(one.dtype, jnp.floating)
+        return np.full_like(one, jnp.finfo(one.dtype).max if value == "max" else float(value)) if real else one
+
+    return jax.tree.map(column, rows)
 
 
 def _orders(places: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:

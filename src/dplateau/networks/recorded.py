@@ -17,14 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from dplateau.networks.jaxprs import walked, zero_outputs
+from dplateau.networks.jaxprs import equations, replaced_in_loops, walked, zero_outputs
 from dplateau.networks.low_rank import reassociated
-from dplateau.networks.primitives import check_primitives
+from dplateau.networks.patches import CONVOLUTION, convolved
+from dplateau.networks.primitives import check_convolutions, check_primitives
 from dplateau.networks.rounded import Formed, Gradient
 from dplateau.networks.sites import LookUp, Site, site_of
 from dplateau.networks.trainable import Parts, merged, parts_of
@@ -35,12 +36,18 @@ Tree: TypeAlias = Any
 Loss: TypeAlias = Callable[[Any, Any], Any]
 """``loss(params, example)``: a number, from trees of arrays."""
 
+_PRIME: Final = 1009
+"""Examples with which convolutions are traced: no kernel has so many groups, or a multiple."""
+
 
 class Tagged(NamedTuple):
-    """A value on the walk, and which trained leaf of the parameters it is, perhaps in another precision, if it is one."""
+    """A value on the walk; which trained leaf of the parameters it is, perhaps in another precision, if it is one; and whether all
+    examples share it, as they do what is frozen.
+    """
 
     value: Array
     leaf: int | None = None
+    shared: bool = True
 
 
 Visit: TypeAlias = Callable[[Any, Sequence[Tagged]], Array | None]
@@ -56,8 +63,8 @@ class RecordedLoss:
         The loss of the trained leaves of the parameters, the frozen ones, and one example.
     sites : dict from int to Site
         The trained leaves that are used once, and how.
-    leaves : int
-        Number of trained leaves.
+    leaves, weights : int
+        Number of trained leaves, and of all leaves.
     unused : tuple of int
         The trained leaves whose gradient is zero, whatever the example and the parameters are.
     tested : dict
@@ -67,6 +74,7 @@ class RecordedLoss:
     jaxpr: Any
     sites: dict[int, Site]
     leaves: int
+    weights: int
     unused: tuple[int, ...]
     tested: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
 
@@ -131,7 +139,9 @@ class RecordedLoss:
         kept: dict[int, Array] = {}
 
         def visit(equation: Any, inputs: Sequence[Tagged]) -> Array | None:
-            for position, (weight, leaf) in enumerate(inputs):
+            if equation.primitive is CONVOLUTION and not (inputs[1].shared or inputs[1].leaf in self.sites):
+                return convolved(equation, [one.value for one in inputs])
+            for position, (weight, leaf, _) in enumerate(inputs):
                 if leaf in self.sites:
                     other = inputs[1 - position].value
                     if not isinstance(self.sites[leaf], LookUp):
@@ -143,7 +153,10 @@ class RecordedLoss:
                     return self.sites[leaf].result(product if zeros is None else product + zeros[leaf])
             return None
 
-        inputs = [Tagged(value, number if number < self.leaves else None) for number, value in enumerate(values)]
+        inputs = [
+            Tagged(value, number if number < self.leaves else None, self.leaves <= number < self.weights)
+            for number, value in enumerate(values)
+        ]
         return _walk(self.jaxpr, inputs, visit)[0].value, kept
 
 
@@ -194,17 +207,17 @@ def _traced(
         return loss(params, rows.unflatten(values[leaves:]))
 
     jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), _shown(shapes[leaves:]))
-    found = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
-    if len(found) != 1 or found[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
+    gives = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
+    if len(gives) != 1 or gives[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
-            f"loss gives {found} at one example: expected one number. It is called with one example at a time, without a batch "
+            f"loss gives {gives} at one example: expected one number. It is called with one example at a time, without a batch "
             "axis."
         )
     check_primitives(jaxpr.jaxpr)
     # Custom derivatives are functions that only differentiation calls.
     gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
     check_primitives(gradient.jaxpr)
-    jaxpr = reassociated(jaxpr, count, leaves)
+    jaxpr = reassociated(replaced_in_loops(jaxpr, convolved), count, leaves)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
 
@@ -224,7 +237,11 @@ def _traced(
 
     jax.eval_shape(walked, *values)
     once = {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}
-    return RecordedLoss(jaxpr, once, count, zero_outputs(gradient))
+    found = RecordedLoss(jaxpr, once, count, leaves, zero_outputs(gradient))
+    if any(equation.primitive is CONVOLUTION for equation in equations(gradient.jaxpr)):
+        batch = [jax.ShapeDtypeStruct((_PRIME, *shape), dtype) for shape, dtype in shapes[leaves:]]
+        check_convolutions(jax.make_jaxpr(found.gradients)(values[:count], batch, values[count:leaves]).jaxpr, _PRIME)
+    return found
 
 
 def _shown(shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
@@ -262,8 +279,9 @@ def _walk(jaxpr: Any, inputs: Sequence[Tagged], visit: Visit) -> list[Tagged]:
     def rule(equation: Any, values: list[Tagged], evaluated: Callable[[list[Array]], list[Array]]) -> list[Tagged]:
         converted = equation.primitive.name == "convert_element_type" and _real(equation.params["new_dtype"])
         if not converted and (result := visit(equation, values)) is not None:
-            return [Tagged(result)]
-        return [Tagged(value, values[0].leaf if converted else None) for value in evaluated([one.value for one in values])]
+            return [Tagged(result, shared=False)]
+        leaf, shared = values[0].leaf if converted else None, all(one.shared for one in values)
+        return [Tagged(value, leaf, shared) for value in evaluated([one.value for one in values])]
 
     return walked(jaxpr, inputs, Tagged, rule)
 

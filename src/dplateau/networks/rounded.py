@@ -162,7 +162,8 @@ def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
     """How inputs and derivatives are normalised, and the magnitude that is left: ``magnitude * multiples * values``."""
     ones = jnp.ones(len(gradient.values), jnp.float64)
     power, inputs, magnitude = None, None, ones
-    if gradient.values.dtype == jnp.float64:  # Squares of single precision stay within the range of double precision.
+    double = [gradient.values.dtype, *([gradient.inputs.dtype] if isinstance(gradient, Factors) else [])]
+    if jnp.float64 in double:  # Squares of single precision stay within the range of double precision.
         power, magnitude = _inverse(_flat(gradient.values))
     if isinstance(gradient, Factors):
         inverse, height = _inverse(gradient.inputs)

@@ -47,7 +47,7 @@ def site_of(equation: Any, position: int) -> Site | None:
     match equation.primitive.name:
         case "dot_general":
             return _product(equation.params, shapes, position)
-        case "conv_general_dilated" if position == 1 and (found := patches_of(equation.params, *shapes)):
+        case "conv_general_dilated" if position == 1 and (found := patches_of(equation.params, *shapes)) and found.groups == 1:
             return Product(shapes[1], len(shapes[1]) - 1, found.weight_axes, patches=found)
         case "gather" if position == 0:
             return _look_up(equation.params, *shapes)
