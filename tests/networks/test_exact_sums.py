@@ -15,7 +15,7 @@ from dplateau.networks.lattice import Lattice, lattice_of
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
 from dplateau.networks.rounded import _LARGE, Formed, _inverse, multipliers, rounded_sum
-from dplateau.spec import FullBatch, InputError
+from dplateau.spec import FullBatch, InputError, Run
 
 from .small import run_of, seeded
 from .uses import conv
@@ -185,3 +185,10 @@ def test_noise_is_rounded_to_whole_units_and_has_its_scale():
         assert row.shape == (40_002,)
         assert (row == np.rint(row)).all()
         assert abs(np.var(row) / deviation**2 - 1) < 6 * math.sqrt(2 / 40_000)
+
+
+@pytest.mark.parametrize(("n", "noise", "weights"), [(1, 1e-7, 64), (64, 1e-5, 4096), (1000, 1e-4, 1 << 20), (1000, 1.0, 1 << 20)])
+def test_the_square_of_a_row_of_inputs_is_exact(n, noise, weights):
+    """It is a sum of squares of whole numbers, at most one for each weight: below 2^53, in any order."""
+    lattice = lattice_of(Run(n=n, sampling=FullBatch(), steps=1, noise_multiplier=noise, clip_norm=1.0, step_size=1.0), weights)
+    assert weights * 4**lattice.input_bits <= 2**53

@@ -76,8 +76,9 @@ def lattice_of(run: Run, weights: int) -> Lattice:
     loudest = largest(run.noise_multiplier)
     bits = min(math.floor(_NOISE_BITS - math.log2(loudest)), _EXACT_BITS - math.ceil(math.log2(run.n)))
     # Half a unit in each of the weights, times the largest input: that much the factor allows for, and as much the inputs' own
-    # rounding moves a gradient.
-    lattice = Lattice(run.clip_norm, bits, max(1, math.floor(bits + 3 - math.log2(weights) / 2) // 2))
+    # rounding moves a gradient. The square of a row of inputs stays below 2^53.
+    input_bits = math.floor(min(bits + 3 - math.log2(weights) / 2, _EXACT_BITS - math.log2(weights))) // 2
+    lattice = Lattice(run.clip_norm, bits, max(1, input_bits))
     if bits < _COUNT_BITS + 2 or math.sqrt(weights) * 2.0**lattice.input_bits / 2 > _LARGEST_LOSS * lattice.room:
         raise InputError(
             f"{bits} bits are left for a clipped gradient, and rounding {weights} weights to them could take more than a tenth of "
