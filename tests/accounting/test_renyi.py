@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as peer
@@ -14,7 +15,9 @@ from scipy.special import log_ndtr
 
 import dplateau as dp
 from dplateau.accounting import compositions
-from dplateau.accounting.renyi import renyi_divergence
+from dplateau.accounting.family import Family, Members
+from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 from . import reference
 
@@ -199,3 +202,30 @@ def test_many_noise_levels_have_large_orders_too() -> None:
     apart = sum(max(ours(one_step(0.01, z, "add-remove", False), 64.0)) for z in schedule)
     assert found == pytest.approx(apart, rel=1e-8)
     assert found >= apart * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("steps", [10**7, 10**9, 10**12, 10**16])
+def test_many_steps_that_lose_almost_nothing_are_never_below_the_truth(steps: int) -> None:
+    """Of a whole order the moment of a sampled step is a sum; NumPy's log1p of complex numbers loses 1e-16 in each step."""
+    rng, found = np.random.default_rng(steps % 1000), 0
+    mpmath.mp.dps = 40
+    while found < 20:
+        order, q, total = int(rng.integers(2, 9)), 10 ** rng.uniform(-3, -0.5), 10 ** rng.uniform(-2, 0.5)
+        mu = total / (q * math.sqrt(steps))
+        if mu > 0.5:
+            continue
+
+        def exact(mu: float, q: float = q, order: int = order) -> mpmath.mpf:
+            b, m = mpmath.mpf(q), mpmath.mpf(mu) ** 2 / 2
+            a = 1 - b
+            parts = (mpmath.binomial(order, k) * a ** (order - k) * b**k * mpmath.exp(m * k * (k - 1)) for k in range(order + 1))
+            return mpmath.log(sum(parts)) / (order - 1)
+
+        one = Composition((Repeated(PoissonRemove(q, mu), steps),))
+        assert steps * exact(mu) <= renyi_divergence(one, order) <= steps * exact(mu) * (1 + 1e-5)
+        if found < 4:
+            mus, each = mu * np.linspace(0.7, 1.3, 60), steps // 60
+            several = Family(PoissonRemove, Members.of(np.full(60, q), mus, np.full(60, float(each))))
+            truth = each * sum(map(exact, mus))
+            assert truth <= renyi_divergence(Composition((several,)), order) <= truth * (1 + 1e-3)
+        found += 1

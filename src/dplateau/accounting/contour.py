@@ -305,7 +305,7 @@ def _read(line: Line, axis: RealAxis, delta: float, width: float) -> Enclosure:
             raise TooSlowError
         change = value * math.log(value / delta) / -derivative
         epsilon += change
-        if abs(change) < width / 100:
+        if abs(change) < max(width / 100, 4 * ULP * abs(epsilon)):
             break
     else:
         raise TooSlowError

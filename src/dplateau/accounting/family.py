@@ -24,7 +24,7 @@ from scipy.fft import dct
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
-from dplateau.accounting.terms import Cumulants, Repeated, Term, cumulants, excess
+from dplateau.accounting.terms import Cumulants, Repeated, Term, cumulants, excess, logarithm
 
 _TURNS: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 """Arguments of mu that are tried, all below pi/4."""
@@ -318,13 +318,13 @@ class Family(Term):
             room = 1 - np.abs(coefficients[..., todo]).sum(axis=(0, 1)) - member[todo]
             rest = _higher(np.abs(coefficients[..., todo]), wanted)
             good = (room > 0.25) & (steps * rest <= math.exp(log_tolerance) + steps * member[todo])
-            logs, found = np.log1p(here[..., good]), todo[good]
+            (logs, rounding), found = logarithm(here[..., good]), todo[good]
             moments, fuzz = members.moments(wanted)
             inside = _coefficients(logs)
             total[found] = np.tensordot(moments, inside, 2)
             error[found] = steps * ((1 + _LEBESGUE**varying) * member[found] / room[good] + rest[good])
             error[found] += np.tensordot(fuzz, np.abs(inside), 2)
-            error[found] += 16 * ULP * moments.size * steps * np.abs(logs).max(axis=(0, 1), initial=0.0)
+            error[found] += (moments.size + 1) * steps * rounding.max(axis=(0, 1), initial=0.0)
             todo = todo[~good]
         if todo.size:
             total[todo], error[todo] = self._one_by_one(coefficients[..., todo], member[todo])
@@ -337,8 +337,9 @@ class Family(Term):
         for part in np.array_split(np.arange(members.counts.size), 1 + members.counts.size * m * columns // 1_000_000):
             x, y = _polynomials(members.noise.place[part], n), _polynomials(members.rate.place[part], m)
             p = np.einsum("kmc,mk->kc", (x.T @ coefficients.reshape(n, -1)).reshape(part.size, m, columns), y)
-            total += members.counts[part] @ np.log1p(p)
-            error += members.counts[part] @ np.minimum(member / np.maximum(np.abs(1 + p) - member, _TINY), 1e6)
+            logs, rounding = logarithm(p)
+            total += members.counts[part] @ logs
+            error += members.counts[part] @ (rounding + np.minimum(member / np.maximum(np.abs(1 + p) - member, _TINY), 1e6))
         return total, error
 
 

@@ -39,6 +39,17 @@ def excess(law: StepLaw, c: float, at: Array, log_tolerance: float) -> tuple[Arr
     return value, rounding + nodes.error * (1 + float(value[0].real))
 
 
+def logarithm(excess: Array) -> tuple[Array, Array]:
+    """``log(1 + excess)`` of complex numbers, and a bound on its rounding.
+
+    NumPy rounds ``1 + excess`` first, which is 1e-16 however small the excess is, and many steps multiply that.
+    """
+    x, y, size = np.real(excess), np.imag(excess), np.abs(excess)
+    near = np.log1p(np.maximum(x * (2 + x) + y * y, -0.9)) / 2
+    value = np.where(size < 0.5, near, np.log(np.hypot(1 + x, y))) + 1j * np.arctan2(y, 1 + x)
+    return value, ULP * (10 * np.minimum(size, 1.0) + 2 * np.abs(value))
+
+
 def _equally_spaced(nodes: Nodes, c: float, at: Array) -> tuple[Array, Array]:
     """``nodes.excess`` with fewer exponentials: with u = e^(i a L) - 1 and v = e^(i b L) - 1, e^(i (a + b) L) - 1 = u v + u + v."""
     short = math.isqrt(at.size - 1) + 1
@@ -190,7 +201,8 @@ class Repeated(Term):
     def log_transform(self, c: float, at: Array, log_tolerance: float) -> tuple[Array, Array]:
         value, error = excess(self.law, c, at, log_tolerance - math.log(self.count))
         relative = np.minimum(error / np.maximum(np.abs(1 + value), _TINY), 1e6)
-        return self.count * np.log1p(value), 1.01 * self.count * relative
+        found, rounding = logarithm(value)
+        return self.count * found, 1.01 * self.count * (relative + rounding)
 
 
 def worst(steps: list[Repeated]) -> list[Repeated]:
