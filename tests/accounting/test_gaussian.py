@@ -65,3 +65,16 @@ def test_negative_epsilon_is_the_symmetric_profile() -> None:
     for epsilon in (1e-9, 0.1, 3.0, 40.0):
         mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * gdp_delta(0.7, epsilon)
         assert gdp_delta(0.7, -epsilon) == pytest.approx(mirrored, rel=1e-13)
+
+
+def test_delta_at_large_mu() -> None:
+    """epsilon / mu and mu / 2 nearly agree there, and each loses a rounding of mu."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        mu, x = 10 ** rng.uniform(2, 6), rng.uniform(-3, 12)
+        epsilon = mu * mu / 2 + mu * x
+        with mp.workdps(60):
+            m, e = mp.mpf(mu), mp.mpf(epsilon)
+            truth = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
+            found = GaussianDP(mu).delta(epsilon)
+            assert found.lower <= truth <= found.upper

@@ -12,6 +12,7 @@ import pytest
 
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon, mechanism
+from dplateau.accounting.family import Family
 from dplateau.accounting.privacy_loss import PoissonRemove
 from dplateau.analyses import ExactCompositionBound
 
@@ -144,3 +145,12 @@ def test_directions_of_poisson_sampling() -> None:
     remove, add = (composition.terms[0].repeated[0].law for composition in directions)
     assert remove == PoissonRemove(0.1, 0.5)
     assert add == remove.reverse
+
+
+def test_laws_with_an_empty_place_form_no_families() -> None:
+    """What bounds the interpolation is not proved for them."""
+    noise = np.geomspace(1.0, 3.0, 40)
+    for sampling, families in ((dp.FixedSize(10), False), (dp.Poisson(10), True)):
+        run = dp.Run(n=100, sampling=sampling, steps=40, noise_multiplier=list(noise), adjacency="add-remove")
+        terms = [term for direction in compositions(run)[0] for term in direction.terms]
+        assert any(isinstance(term, Family) for term in terms) is families

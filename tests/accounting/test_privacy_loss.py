@@ -124,3 +124,43 @@ def test_opposite_contributions_are_the_worst_for_replacement(q: float, mu: floa
             for p, other in ((first, second), (second, first)):
                 delta = float(np.maximum(p - math.exp(epsilon) * other, 0).sum())
                 assert delta <= worst * (1 + 1e-3) + 1e-12, (epsilon, radius, angle)
+
+
+def events(law: StepLaw, x: float) -> tuple[mp.mpf, ...]:
+    """The densities of P and Q at h, and their masses of the event that h bounds; all digits."""
+    q, mu = mp.mpf(law.q), mp.mpf(law.mu)
+    centres = {PoissonRemove: (mu, 0), PoissonAdd: (0, mu), PoissonReplace: (mu, -mu), PresentOrEmpty: (2 * mu, mu)}[type(law)]
+    h = mp.mpf(-x if isinstance(law, PoissonAdd) else x)
+    sign = -1 if isinstance(law, PoissonAdd) else 1
+    density = [(1 - q) * mp.npdf(h) + q * mp.npdf(h - centre) for centre in centres]
+    return (*density, *((1 - q) * mp.ncdf(-sign * h) + q * mp.ncdf(sign * (centre - h)) for centre in centres))
+
+
+@pytest.mark.parametrize("kind", [PoissonRemove, PoissonAdd, PoissonReplace, PresentOrEmpty])
+@pytest.mark.parametrize("mu", [1e-2, 1e-5, 1e-9, 1e-13, 1e-17])
+def test_the_closed_form_of_one_step_keeps_its_digits_however_small_it_is(kind: type[StepLaw], mu: float) -> None:
+    """P(S) - e^epsilon Q(S) of the half-line at whose end the loss is epsilon."""
+    for law in (kind(0.01, mu), kind(0.5, mu)):
+        for h in (0.3, 2.0, 6.0):
+            with mp.workdps(60):
+                p, q, above_p, above_q = events(law, h)
+                epsilon = float(mp.log(p / q))
+                truth = above_p - mp.exp(mp.mpf(epsilon)) * above_q
+                found, room = law.closed(epsilon)
+                assert truth * (1 - mp.mpf(10) ** -13) <= found + room, (law, h)
+                assert abs(found / truth - 1) < 1e-9, (law, h, found, truth)
+
+
+@pytest.mark.parametrize("kind", [PoissonRemove, PoissonAdd, PoissonReplace])
+def test_a_shifted_step_says_how_much_its_closed_form_may_have_lost(kind: type[StepLaw]) -> None:
+    """P(S) - Q(S) of a half-line that is nearly the best one."""
+    for mu in (1.0, 1e-6, 1e-12, 1e-16):
+        law = kind(0.5, mu, mu)
+        with mp.workdps(60):
+            m, h = mp.mpf(mu), mp.mpf(mu) / 2 if kind is PoissonReplace else 3 * mp.mpf(mu) / 4
+            moved = (mp.ncdf(m - h) + mp.ncdf(2 * m - h)) / 2
+            away = (mp.ncdf(-h) + mp.ncdf(-m - h)) / 2 if kind is PoissonReplace else mp.ncdf(-h)
+            least = moved - away
+        found, room = law.closed(0.0)
+        assert least <= found + room
+        assert found <= least * 1.01 + 1e-14

@@ -138,3 +138,14 @@ def test_what_the_limits_are_not_for() -> None:
     for run in (full, replace):
         with pytest.raises(dp.InputError, match="for Poisson sampling"):
             clt_noise_multiplier(run, 1.0, DELTA)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_the_limit_of_tiny_steps_is_a_multiple_of_the_inverse_noise(adjacency):
+    """Differences of numbers near 1 have no digits there: their root was taken of less than zero."""
+    mus = [
+        GaussianCLT().guarantee(dp.Run(n=100, sampling=dp.FixedSize(50), steps=10**6, noise_multiplier=z, adjacency=adjacency)).mu
+        * z
+        for z in (3e3, 1e6, 1e12)
+    ]
+    assert mus == pytest.approx([mus[0]] * 3, rel=1e-3)

@@ -12,6 +12,7 @@ from dplateau.accounting import GaussianDP, NotApplicable
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, ReflectionCouplingBound, SampledLastIterateBound
 from dplateau.analyses.reflection_coupling import _look_backs
+from dplateau.analyses.start_distance import starts
 from dplateau.audit import Gradient, final_laws, worst_instance
 
 BOUND = ReflectionCouplingBound()
@@ -233,3 +234,24 @@ def test_steps_that_differ_by_little_cost_little_more_without_a_set():
     equal = run_of(n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None)
     differs = equal.replace(noise_multiplier=[100.0] * 399 + [100.001])
     assert epsilon(equal) * 0.99999 <= epsilon(differs) <= epsilon(equal) * 1.001
+
+
+def test_a_neighbour_with_one_record_more_must_contract_too():
+    """Either data set may be the one whose start is forgotten."""
+    settings = {
+        "steps": 10,
+        "noise_multiplier": 1.0,
+        "smoothness": 1.0,
+        "strong_convexity": 0.0,
+        "diameter": 1.0,
+        "released": "last",
+    }
+    for n, b, eta in ((20, 10, 1.0), (60, 6, 0.45), (1000, 100, 1.4)):
+        run = dp.Run(n=n, sampling=dp.Poisson(b), step_size=eta, **settings)
+        truth = binom.sf(int(2 * b / eta * (1 - 1e-12)), n + 1, b / n)
+        assert truth <= starts(run, 0.0, both=True).chance[0] <= truth * (1 + 1e-5)
+        assert starts(run.replace(adjacency="replace"), 0.0, both=True).chance[0] < truth
+    for n, eta in ((5, 2.0), (1000, 1.999)):
+        run = dp.Run(n=n, sampling=dp.FullBatch(), step_size=eta, **settings)
+        assert starts(run, 0.0, both=True).contraction[0] == pytest.approx(eta * (n + 1) / n - 1)
+        assert starts(run, 0.0).contraction[0] == pytest.approx(1.0)

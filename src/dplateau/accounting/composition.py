@@ -16,8 +16,8 @@ from dplateau.accounting.contour import WIDTH, at_most, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
 from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
-from dplateau.accounting.privacy_loss import StepLaw
-from dplateau.accounting.reading import CLOSED, Reading
+from dplateau.accounting.privacy_loss import CLOSED, StepLaw
+from dplateau.accounting.reading import Reading
 from dplateau.accounting.roots import root
 from dplateau.accounting.sparse import NARROW, RARE, sparse_epsilon, sparse_upper
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
@@ -116,7 +116,8 @@ class GaussianDP(Guarantee):
     def delta(self, epsilon: float) -> Enclosure:
         value = gdp_delta(self.parameter, epsilon)
         least = value if self.below is None else gdp_delta(self.below, epsilon)
-        return Enclosure(least * (1 - SLACK), min(value * (1 + SLACK), 1.0))
+        slack = SLACK * (1 + self.parameter)  # epsilon / mu and mu / 2 nearly agree.
+        return Enclosure(least * (1 - slack), min(value * (1 + slack), 1.0))
 
     def divergence(self, order: float) -> float:
         return order * self.parameter**2 / 2 * (1 + SLACK)
@@ -134,8 +135,10 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
     def excess(epsilon: float) -> float:
         return float(law.log_delta(np.array(epsilon))) - target
 
-    if excess(0.0) <= 0:
+    if sum(law.closed(0.0)) <= delta:
         return Enclosure(0.0, 0.0)
+    if excess(0.0) <= 0:
+        return Enclosure(0.0, CLOSED)
     high = 1.0
     while excess(high) > 0:
         high *= 2

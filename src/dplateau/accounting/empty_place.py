@@ -29,7 +29,7 @@ from scipy.special import log_ndtr, ndtr
 
 from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
-from dplateau.accounting.gaussian import Array, log_subtract, symmetric_log_delta
+from dplateau.accounting.gaussian import Array, log_subtract, log_within, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import ANGLES, StepLaw
 from dplateau.accounting.roots import crossing
@@ -78,8 +78,8 @@ class _EmptyPlace(Amplified):
             first = self._loss(np.array(self._start))
             return crossing(lambda h: np.where(h < self._start, first + h - self._start, self._loss(h)), epsilon)
         odds = (1 - self.q) / self.q * math.exp(-(self.mu**2))
-        root = np.sqrt(1 - 4 * odds * np.expm1(-epsilon) * np.exp(-epsilon))
-        return 1.5 * self.mu + (epsilon + np.log1p(root) - math.log(2)) / self.mu
+        more = -4 * odds * np.expm1(-epsilon) * np.exp(-epsilon)
+        return 1.5 * self.mu + (epsilon + np.log1p(more / (2 + 2 * np.sqrt(1 + more)))) / self.mu
 
     def _log_present(self, epsilon: Array) -> Array:
         """log delta of presence against absence at epsilon >= 0."""
@@ -88,10 +88,9 @@ class _EmptyPlace(Amplified):
             there = np.logaddexp(math.log1p(-self.q) + log_ndtr(-h), math.log(self.q) + log_ndtr(2 * self.mu - h))
             outer = log_subtract(there, 1.0, epsilon + self._log_mixture_above(h + self.shift))
             return np.where(epsilon >= self._present, outer, self._log_told(epsilon))
-        with np.errstate(divide="ignore"):
-            missed = np.log((1 - self.q) * np.expm1(epsilon)) + log_ndtr(-h)
-        missed = np.logaddexp(missed, math.log(self.q) + epsilon + log_ndtr(self.mu - h))
-        return log_subtract(math.log(self.q) + log_ndtr(2 * self.mu - h), 1.0, missed)
+        with np.errstate(divide="ignore", over="ignore"):
+            missed = np.log(np.expm1(epsilon)) + self._log_mixture_above(h)
+        return log_subtract(math.log(self.q) + log_within(h - 1.5 * self.mu, self.mu / 2), 1.0, missed)
 
     def _log_absent(self, epsilon: Array) -> Array:
         """log delta of absence against presence at epsilon >= 0: that of ``Amplified``."""

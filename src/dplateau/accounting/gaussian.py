@@ -41,9 +41,9 @@ def log_gdp_delta(mu: Array | float, epsilon: Array | float) -> Array:
 
 
 def _log_delta_large(mu: Array | float, size: Array) -> Array:
+    """``Phi(-x)`` less a share of it, with Mills' ratio R: ``R(x + mu) / R(x)``."""
     x = size / mu - mu / 2
-    first = log_ndtr(-x)
-    return first + np.log1p(-np.exp(np.minimum(size + log_ndtr(-x - mu) - first, -ULP)))
+    return log_ndtr(-x) + np.log1p(-erfcx((x + mu) * math.sqrt(0.5)) / erfcx(x * math.sqrt(0.5)))
 
 
 def _log_delta_small(mu: Array | float, size: Array) -> Array:
@@ -53,6 +53,15 @@ def _log_delta_small(mu: Array | float, size: Array) -> Array:
     slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
     with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
         return -x * x / 2 - _LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
+
+
+def log_within(x: Array, width: float) -> Array:
+    """``log(Phi(x + width) - Phi(x - width))`` for ``x`` >= 0, also where the two hardly differ."""
+    near = x * width < 1.0 if width < 0.5 else np.zeros(np.shape(x), bool)
+    t = min(width, 0.5) * (2 * _UNIT_NODES - 1)
+    slope = np.exp(-t * (np.where(near, x, 0.0)[..., None] + t / 2)) @ _UNIT_WEIGHTS
+    close = math.log(2 * width) - x * x / 2 - _LOG_SQRT_2PI + np.log(slope)
+    return np.where(near, close, log_subtract(log_ndtr(width - x), 1.0, log_ndtr(-width - x)))
 
 
 def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:

@@ -83,7 +83,10 @@ def step_kinds(run: Run) -> tuple[tuple[type[StepLaw], ...], float]:
 
 
 def _terms(kind: type[StepLaw], rate: Array, noise: Array, counts: Counts, shift: float) -> tuple[Term, ...]:
-    """Terms for all pairs with a rate below 1: families where there are many, in pieces whose laws do not differ too much."""
+    """Terms for all pairs with a rate below 1: families where there are many, in pieces whose laws do not differ too much.
+
+    What bounds the interpolation in a family is not proved for laws with an empty place.
+    """
     sampled = rate < 1
     qs, mus, counts = rate[sampled], shift / noise[sampled], counts[sampled]
     piece = _pieces(np.log(qs) - np.log1p(-qs)) * qs.size + _pieces(np.log(mus))
@@ -95,7 +98,7 @@ def _terms(kind: type[StepLaw], rate: Array, noise: Array, counts: Counts, shift
         else:
             groups, many = [here], _MANY
         for group in groups:
-            if group.size > many:
+            if group.size > many and kind not in (PresentOrEmpty, EmptyOrPresent):
                 terms.append(Family(kind, Members.of(qs[group], mus[group], counts[group])))
             else:
                 terms += [Repeated(kind(float(qs[i]), float(mus[i])), int(counts[i])) for i in group]

@@ -33,10 +33,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
-from dplateau.accounting.gaussian import ULP, Array, log_subtract, symmetric_log_delta
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, log_subtract, log_within, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.roots import crossing
 
+CLOSED: Final = 1e-10
+"""Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
 _HIGHEST: Final = 2.2
@@ -106,6 +108,14 @@ class StepLaw(ABC):
     @abstractmethod
     def log_delta(self, epsilon: Array) -> Array:
         """``log delta`` of this one step at every ``epsilon`` (any sign), in closed form."""
+
+    def closed(self, epsilon: float) -> tuple[float, float]:
+        """delta at an ``epsilon`` >= 0, and a bound on its rounding: with a shift it is a difference of masses that may be near."""
+        value = math.exp(float(self.log_delta(np.array(epsilon))))
+        if not self.shift:
+            return value, CLOSED * value
+        log_whole = min(math.log(value + math.exp(epsilon + float(self.log_above(np.array(epsilon))))), 0.0)
+        return value, CLOSED * value + 16 * ULP * (2 - log_whole) * math.exp(log_whole)
 
     @abstractmethod
     def log_above(self, epsilon: Array) -> Array:
@@ -263,10 +273,14 @@ class PoissonRemove(_OnTheLine):
         return [Factor(1 + c, self._log_odds(h))]
 
     def log_delta(self, epsilon: Array) -> Array:
-        h = self._threshold(epsilon)
         if self.shift:
+            h = self._threshold(epsilon)
             return log_subtract(self._log_mixture_above(h), 1.0, epsilon + log_ndtr(-h - self.shift))
-        return log_subtract(math.log(self.q) + log_ndtr(self.mu - h), np.expm1(epsilon) + self.q, log_ndtr(-h))
+        # q P1(S) - (e^epsilon - 1 + q) P0(S), as of a Gaussian step at another epsilon: nothing is lost where mu is tiny.
+        with np.errstate(all="ignore"):
+            inner = np.expm1(epsilon) / self.q
+            found = math.log(self.q) + log_gdp_delta(self.mu, np.log1p(np.maximum(inner, -1.0)))
+            return np.where(inner > -1, found, np.log(-np.expm1(np.minimum(epsilon, 0.0))))
 
     def log_above(self, epsilon: Array) -> Array:
         return log_ndtr(-self._threshold(epsilon) - self.shift)
@@ -292,12 +306,12 @@ class PoissonAdd(_OnTheLine):
         return [Factor(-c, self._log_odds(h))]
 
     def log_delta(self, epsilon: Array) -> Array:
-        h = self._threshold(-epsilon)
         if self.shift:
-            return log_subtract(log_ndtr(h + self.shift), 1.0, epsilon + self.log_above(epsilon))
-        kept = np.exp(epsilon) * np.maximum(np.expm1(-epsilon) + self.q, 0.0)
-        with np.errstate(divide="ignore"):
-            return log_subtract(np.log(kept) + log_ndtr(h), self.q * np.exp(epsilon), log_ndtr(h - self.mu))
+            return log_subtract(log_ndtr(self._threshold(-epsilon) + self.shift), 1.0, epsilon + self.log_above(epsilon))
+        # (1 - e^epsilon + q e^epsilon) P0(S) - q e^epsilon P1(S).
+        with np.errstate(all="ignore"):
+            inner = np.log1p(np.maximum(np.expm1(-epsilon) / self.q, -1.0))
+            return np.where(np.isneginf(inner), -math.inf, epsilon + math.log(self.q) + inner + log_gdp_delta(self.mu, -inner))
 
     def log_above(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
@@ -360,10 +374,9 @@ class PoissonReplace(_OnTheLine):
         if self.shift:
             log_delta = log_subtract(self._log_mixture_above(h), 1.0, size + self._log_mirrored_above(h))
             return symmetric_log_delta(epsilon, log_delta)
-        with np.errstate(divide="ignore"):
-            missed = np.log((1 - self.q) * np.expm1(size)) + log_ndtr(-h)
-        missed = np.logaddexp(missed, math.log(self.q) + size + log_ndtr(-self.mu - h))
-        return symmetric_log_delta(epsilon, log_subtract(math.log(self.q) + log_ndtr(self.mu - h), 1.0, missed))
+        with np.errstate(divide="ignore", over="ignore"):
+            missed = np.log(np.expm1(size)) + self._log_mirrored_above(h)
+        return symmetric_log_delta(epsilon, log_subtract(math.log(self.q) + log_within(h, self.mu), 1.0, missed))
 
     def log_above(self, epsilon: Array) -> Array:
         return self._log_mirrored_above(self._meeting(epsilon))

@@ -6,7 +6,6 @@ every epsilon. So few of them make a whole profile.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -24,8 +23,6 @@ from dplateau.accounting.terms import Composition, Repeated
 
 Read = Callable[[float], Enclosure]
 Make = Callable[[float, Enclosure, float], Read]
-CLOSED: Final = 1e-10
-"""Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
 _CLOSE: Final = 1e-4
 """A line or a lattice that was made for another epsilon serves where it knows delta to this share."""
 _MOST, _VAIN = 8, 2
@@ -106,8 +103,8 @@ class Reading:
 
     def _closed(self, term: Repeated, epsilon: float) -> Enclosure:
         """The profile of one law; where that is rounded, the contour may know more."""
-        value = math.exp(float(term.law.log_delta(np.array(epsilon))))
-        closed = Enclosure(value * (1 - CLOSED), min(value * (1 + CLOSED), 1.0))
+        value, room = term.law.closed(epsilon)
+        closed = Enclosure(max(value - room, 0.0), min(value + room, 1.0))
         if term.rounded:
             with suppress(ArithmeticError, ValueError):
                 found = line_at(self.composition, epsilon, WIDTH).delta(epsilon)

@@ -182,7 +182,7 @@ class Repeated(Term):
         return [self]
 
     def variation(self) -> float:
-        return self.count * math.exp(float(self.law.log_delta(np.array(0.0))))
+        return self.count * sum(self.law.closed(0.0))
 
     def bound(self, c: float, log_tolerance: float) -> float:
         known = self.law.log_moment(c)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,6 +13,9 @@ from dplateau.accounting.gaussian import Array
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import FixedSize, InputError, Poisson, Run
+
+_LOUDEST: Final = 1e4
+"""The largest noise at which the formulas keep their digits; beyond it the limit is a multiple of 1 / noise^2."""
 
 
 class GaussianCLT(Analysis):
@@ -41,7 +45,8 @@ class GaussianCLT(Analysis):
         if run.sampling.random_size:
             chi2 = np.expm1(np.minimum(noise**-2.0, 700.0))
         else:
-            chi2 = _empty_place(1 / noise) if run.adjacency == "add-remove" else _fixed_size(noise)
+            least = np.minimum(noise, _LOUDEST)
+            chi2 = (_empty_place(1 / least) if run.adjacency == "add-remove" else _fixed_size(least)) * (least / noise) ** 2
         return GaussianDP(math.sqrt(float(count @ (rate**2 * chi2))))
 
 

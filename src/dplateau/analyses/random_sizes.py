@@ -21,16 +21,25 @@ UNLIKELY: Final = 1e-6
 """A step whose batch is more often too large than this is not covered."""
 
 
-def too_large(run: Run, steps: StepTable) -> Array:
-    """Probability, for each row, that so many records are drawn that the step is not a contraction."""
+def too_large(run: Run, steps: StepTable, rows: int) -> Array:
+    """Probability, for each row of ``steps``, that so many of the records are drawn that the step is not a contraction."""
     allowed = 2 / (steps.step_size * (run.smoothness or math.inf)) * steps.size
-    return binomial.more_than(allowed * (1 - 1e-12), run.n, steps.rate)
+    return binomial.more_than(allowed * (1 - 1e-12), rows, steps.rate)
+
+
+def most_rows(run: Run, *, both: bool) -> int:
+    """The records of the larger one of two data sets; of the one that has ``run.n``, unless the maps of ``both`` must contract."""
+    return run.n + (both and run.adjacency == "add-remove")
 
 
 def no_contraction(run: Run) -> str | None:
     """Why the batches of ``run`` are too often too large; None where they are not."""
     expands = run.strong_convexity is None  # then nothing is counted on
-    chance = float(too_large(run, run.table.last(1)).max()) if run.sampling.random_size and not expands else 0.0
+    chance = (
+        float(too_large(run, run.table.last(1), most_rows(run, both=True)).max())
+        if run.sampling.random_size and not expands
+        else 0.0
+    )
     if chance <= UNLIKELY:
         return None
     return (
@@ -39,7 +48,9 @@ def no_contraction(run: Run) -> str | None:
     )
 
 
-def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | float = 1.0) -> tuple[Array, Array]:
+def contractions(
+    run: Run, steps: StepTable, budget: float, *, least: Array | float = 1.0, both: bool = False
+) -> tuple[Array, Array]:
     """Lipschitz constants of the steps, and the probability that one is larger; one entry a row.
 
     Parameters
@@ -52,19 +63,23 @@ def contractions(run: Run, steps: StepTable, budget: float, *, least: Array | fl
         Probability that may go to batches of random size too small to contract as strongly convex losses let expect.
     least : float or ndarray
         The smallest batch as a share of its public size, where sizes are not random.
+    both : bool
+        The steps of both data sets, of which one may have a record more than ``run.n``.
     """
+    rows = most_rows(run, both=both)
     if not run.sampling.random_size:
-        return np.broadcast_to(contraction(run, steps.step_size, least), steps.rate.shape), np.zeros(steps.rate.size)
+        most = rows / run.n if run.sampling.full else 1.0
+        return np.broadcast_to(contraction(run, steps.step_size, least, most), steps.rate.shape), np.zeros(steps.rate.size)
     if run.strong_convexity is None:
         # A look-back pays for its own steps, of which there are not so many.
         each = budget / min(steps.steps, _LOOK_BACK)
-        most = binomial.most(run.n, steps.rate, each) if each > 0 else np.full_like(steps.rate, run.n)
+        most = binomial.most(rows, steps.rate, each) if each > 0 else np.full_like(steps.rate, rows)
         return contraction(run, steps.step_size, most=most / steps.size), np.full(steps.rate.size, each)
     if run.strong_convexity and budget > 0:
         # Between these sizes all batches lie, but for the budget: half of it for each end.
         each = budget / (2 * steps.steps)
-        fewest, largest = binomial.fewest(run.n - 1, steps.rate, each), binomial.most(run.n, steps.rate, each)
+        fewest, largest = binomial.fewest(run.n - 1, steps.rate, each), binomial.most(rows, steps.rate, each)
         contracted = contraction(run, steps.step_size, fewest / steps.size, largest / steps.size)
         if contracted.max() <= 1:
             return contracted, np.full(steps.rate.size, budget / steps.steps)
-    return np.ones(steps.rate.size), too_large(run, steps)
+    return np.ones(steps.rate.size), too_large(run, steps, rows)

@@ -173,7 +173,7 @@ def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
     table = run.table if run.table.alike else run.table.written()
     sizes = run.sampling.batch_sizes(run.n, 0, run.sampling.epoch_length(run.n) if table.alike else run.steps)
     smallest = (np.array([sizes.min()]) if table.alike else sizes) - (both and run.adjacency == "add-remove")
-    contracted, chance = contractions(run, table, budget, least=smallest / table.size)
+    contracted, chance = contractions(run, table, budget, least=smallest / table.size, both=both)
     gap = table.step_size * sensitivity(run) * run.clip_norm / table.size
     fixed = run.sampling.ordered or run.sampling.full
     used = np.ones_like(gap) if fixed else np.minimum(table.rate, 1.0)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dplateau.accounting import gdp_delta
 from dplateau.accounting.trade_offs import Gaussian, Piecewise, epsilon_delta, maximum, minimum, of_masses, of_table
 from dplateau.accounting.trade_offs.piecewise import corners, times
 from dplateau.spec import InputError
@@ -155,3 +156,12 @@ def test_refused_masses() -> None:
     for p, q in (([0.5, 0.5], [0.5]), ([0.5, 0.6], [0.5, 0.5]), ([-0.5, 1.5], [0.5, 0.5]), ([math.nan, 1.0], [0.5, 0.5])):
         with pytest.raises(InputError, match="masses"):
             of_masses(np.array(p), np.array(q))
+
+
+@pytest.mark.parametrize("mu", [1e-5, 1e-9, 1e-11, 1e-12, 1e-13])
+def test_slopes_that_hardly_differ_are_joined_below_the_product(mu: float) -> None:
+    for points in (60, 1000):
+        f = Gaussian(mu).polygon(points)
+        product = times(f, f)
+        assert product is None or product.delta(0.0) >= gdp_delta(mu * math.sqrt(2), 0.0) * (1 - 1e-9)
+    assert times(of_masses((0.5, 0.5), (0.5 + mu, 0.5 - mu)), of_masses((0.5, 0.5), (0.5 + mu, 0.5 - mu))) is not None

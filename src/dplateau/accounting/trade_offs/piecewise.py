@@ -114,11 +114,16 @@ def times(f: Piecewise, g: Piecewise) -> Piecewise | None:
         return Piecewise(*np.zeros((2, 1)))
     ratio = np.add.outer(f.log_ratios, g.log_ratios).ravel()
     order = np.argsort(-ratio, kind="stable")
-    first = np.flatnonzero(np.diff(-ratio[order], prepend=-np.inf) > _SAME)
+    p, q, ratio = p[order], q[order], ratio[order]
+    first = np.flatnonzero(np.diff(np.floor(ratio / _SAME), prepend=np.inf))
     if first.size > _MOST:
         return None
-    p, q = np.add.reduceat(p[order], first), np.add.reduceat(q[order], first)
-    return corners(np.minimum(np.append(0.0, np.cumsum(p)), 1.0), np.minimum(np.append(np.cumsum(q[::-1])[::-1], 0.0), 1.0))
+    last = np.append(first[1:], ratio.size) - 1
+    p, q = np.add.reduceat(p, first), np.add.reduceat(q, first)
+    # The chord of stretches that are nearly as steep is above them, by no more than its fall times the range of log ratios.
+    above = float(np.nanmax(q * (ratio[first] - ratio[last])))
+    beta = np.minimum(np.append(np.cumsum(q[::-1])[::-1], 0.0), 1.0)
+    return corners(np.minimum(np.append(0.0, np.cumsum(p)), 1.0), np.maximum(beta - above, 0.0))
 
 
 def _masses(f: Piecewise) -> tuple[Array, Array]:
