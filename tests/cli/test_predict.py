@@ -178,6 +178,17 @@ def test_evaluate(dplateau, models, table):
         assert found == load_model(models / name).evaluate(table / "holdout.csv").to_dict()
 
 
+def test_errors_are_those_of_the_true_targets(dplateau, models, table, tmp_path):
+    """Also where they lie outside the range of the schema, to which a training clips them."""
+    (tmp_path / "old.csv").write_text("age,colour\n" + "90000,red\n10000,blue\n" * 20)
+    out = dplateau("evaluate", models / "linear", tmp_path / "old.csv")[1]
+    assert "always predicting the mean, 50,000: 40,000" in out
+    (tmp_path / "age.toml").write_text(AGE)
+    trained = ("train", table / "rows.csv", "--schema", tmp_path / "age.toml", "--epsilon", 2, "--test", tmp_path / "old.csv")
+    out = dplateau(*trained, "--steps", 30, "--output", tmp_path / "model")[1]
+    assert "always the mean: 40,000" in " ".join(out.split())
+
+
 def test_evaluating_needs_the_target(dplateau, models, new):
     code, out, err = dplateau("evaluate", models / "logistic", new)
     assert (code, out) == (2, "")

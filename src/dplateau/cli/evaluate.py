@@ -53,13 +53,18 @@ def warn(found: ClassEvaluation | NumberEvaluation) -> None:
         print(f"dplateau: warning: {printable(found.warning)}", file=sys.stderr)
 
 
+def number(value: float) -> str:
+    """Four digits, and no power of ten where a reader does without."""
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
 def brief(found: ClassEvaluation | NumberEvaluation) -> tuple[str, str]:
     """The number that matters most, and what it is to be compared with."""
     from dplateau.estimators.evaluation import ClassEvaluation
 
     if isinstance(found, ClassEvaluation):
         return f"accuracy {found.accuracy:.2%}", f"always {printable(found.majority)}: {found.majority_accuracy:.2%}"
-    return f"RMSE {found.rmse:.4g}", f"always the mean: {found.mean_rmse:.4g}"
+    return f"RMSE {number(found.rmse)}", f"always the mean: {number(found.mean_rmse)}"
 
 
 def show_evaluation(found: ClassEvaluation | NumberEvaluation, *about: tuple[str, str]) -> None:
@@ -73,8 +78,8 @@ def show_evaluation(found: ClassEvaluation | NumberEvaluation, *about: tuple[str
         show(_recalls(found))
         return
     lines = [
-        ("RMSE", f"{found.rmse:.4g}; always predicting the mean, {found.mean:.4g}: {found.mean_rmse:.4g}"),
-        ("MAE", f"{found.mae:.4g}; predicting the mean: {found.mean_mae:.4g}"),
+        ("RMSE", f"{number(found.rmse)}; always predicting the mean, {number(found.mean)}: {number(found.mean_rmse)}"),
+        ("MAE", f"{number(found.mae)}; predicting the mean: {number(found.mean_mae)}"),
         ("R2", "not defined: all targets are equal" if found.r2 is None else f"{found.r2:.4f}; predicting the mean: 0"),
     ]
     show(facts(*about, *lines))

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def public_rows(private: str | Path, test: Path, schema: Schema) -> Dataset:
     """The hold-out file, whose name stands before whatever is wrong with it."""
-    from dplateau.estimators.table_model import read_rows
+    from dplateau.estimators.table_rows import true_rows
 
     if any(test.samefile(one) or cmp(test, one, shallow=False) for one in _files(private) if test.is_file()):
         raise InputError(f"--test {test} is the private file itself, and its accuracy would be printed: give public rows, or none.")
     try:
-        found = read_rows(test, schema)
+        found = true_rows(test, schema)
         _warn(test, schema)
         return found
     except InputError as error:

@@ -190,8 +190,8 @@ def vectors(values: pa.ChunkedArray, column: Vector) -> NDArray[np.float64]:
     return array
 
 
-def target_of(values: pa.ChunkedArray, schema: Schema) -> NDArray[Any]:
-    """Indices of the declared classes, or numbers clipped to the declared range; anything else is an error."""
+def target_of(values: pa.ChunkedArray, schema: Schema, *, clip: bool = True) -> NDArray[Any]:
+    """Indices of the declared classes, or numbers, by default clipped to the declared range; anything else is an error."""
     target = schema.target
     if target.low is not None and target.high is not None:
         array = numbers(values, target.name, schema)
@@ -199,7 +199,7 @@ def target_of(values: pa.ChunkedArray, schema: Schema) -> NDArray[Any]:
             raise InputError(
                 f"target {target.name!r} is missing in {missing} rows: expected a number in every row. Repair or drop these rows."
             )
-        return np.clip(array, target.low, target.high)
+        return np.clip(array, target.low, target.high) if clip else array
     found = codes(values, target)
     if undeclared := int((found < 0).sum()):
         raise InputError(

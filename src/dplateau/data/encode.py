@@ -38,7 +38,7 @@ class Dataset:
     features : array, shape (n, d)
         One row a record, of Euclidean norm at most ``feature_norm``.
     target : array, shape (n,)
-        Index of the class (int64), or the number, clipped to ``target_range`` (float64).
+        Index of the class (int64), or the number (float64), clipped to ``target_range`` for training.
     feature_names : tuple of str
         d names.
     classes : tuple of str or None
@@ -73,6 +73,7 @@ def encode(
     rows: str | None = None,
     intercept: float = 1.0,
     dtype: DTypeLike = np.float32,
+    clip_target: bool = True,
 ) -> Dataset:
     """Encode a table.
 
@@ -97,6 +98,8 @@ def encode(
         Value, before scaling, of a constant last feature, which counts in the norm; 0 leaves it out.
     dtype : float32 or float64, default float32
         Type of the features.
+    clip_target : bool, default True
+        Whether a regression target is clipped to its range, as training needs it; errors of predictions are those of the true one.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def encode(
     target = schema.target
     return Dataset(
         features=features,
-        target=read.target_of(read.column_of(table, target.name, schema), schema),
+        target=read.target_of(read.column_of(table, target.name, schema), schema, clip=clip_target),
         feature_names=feature_names(schema, intercept=intercept),
         classes=target.classes or None,
         target_range=None if target.low is None or target.high is None else (target.low, target.high),

@@ -33,7 +33,7 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
 from dplateau.estimators.shared_table import fit_shared_table
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, check_lots, estimator_for, numbered, of_schema
-from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, in_memory, names_of, read_rows, stream_of
+from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, names_of, read_rows, stream_of, true_rows
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
 from dplateau.training import Cluster
@@ -182,14 +182,14 @@ class TableModel:
         return names_of(self.schema)
 
     def read(self, rows: Any) -> Dataset:
-        """Rows with their targets, encoded as those of the training were.
+        """Rows encoded as those of the training were, with their targets; numbers are not clipped to the schema's range.
 
         Parameters
         ----------
         rows : str, Path, DataFrame, Arrow table or dict of columns
             A file, see ``dplateau.data.read_table``, or a table in memory.
         """
-        return read_rows(rows, self.schema) if isinstance(rows, str | Path) else in_memory(rows, self.schema)
+        return true_rows(rows, self.schema)
 
     def predict(self, rows: Any, *, cost: Mapping[str, float] | None = None) -> NDArray[Any]:
         """Predictions. Each row is treated exactly as a row of the training was.

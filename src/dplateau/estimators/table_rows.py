@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, load_dataset, open_stream
+from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, load_dataset, open_stream, read_table
 from dplateau.data.encode import encode_features
 from dplateau.data.pieces import encoded_pieces, piece_rows
 from dplateau.data.tables import table_of
@@ -20,7 +20,7 @@ FEATURE_NORM: Final = 1.0
 
 
 def read_rows(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
-    """The rows of a file as a model of this schema sees them."""
+    """The rows of a file as a model of this schema is trained on them."""
     return load_dataset(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
@@ -29,9 +29,10 @@ def stream_of(path: str | Path, schema: Schema, *, n: int | None = None, person:
     return open_stream(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
-def in_memory(rows: Any, schema: Schema) -> Dataset:
-    """The rows of a table in memory."""
-    return encode(table_of(rows, schema), schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+def true_rows(rows: Any, schema: Schema) -> Dataset:
+    """The rows of a file or of a table in memory with their true targets, on which a model is measured."""
+    table = read_table(rows, schema) if isinstance(rows, str | Path) else table_of(rows, schema)
+    return encode(table, schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
@@ -43,9 +44,9 @@ def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
 
 
 def dataset_pieces(rows: Any, schema: Schema) -> Iterator[Dataset]:
-    """Rows with their targets, some at a time."""
+    """Rows with their true targets, some at a time."""
     if not isinstance(rows, Dataset):
-        encoded = partial(encode, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+        encoded = partial(encode, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
         return encoded_pieces(rows, schema, encoded, labelled=True)
     if rows.feature_names != names_of(schema):
         raise InputError("the rows were encoded by another schema, or with other options: let the model read them.")
