@@ -202,6 +202,12 @@ def test_a_large_delta_is_warned_of() -> None:
             dp.account(poisson(), delta)
 
 
+@pytest.mark.parametrize("given", [[poisson()], "run.json", None])
+def test_what_is_no_run_is_said(given: Any) -> None:
+    with pytest.raises(dp.InputError, match=rf"run is of type {type(given).__name__}: expected a Run, several as compose"):
+        dp.account(given)
+
+
 def row(kind: type[Bound], upper: float) -> Row:
     bound = kind(kind.__name__.lower(), "nowhere", GaussianDP(0.1))
     return Row(bound.name, bound.status, bound.source, Enclosure(0.0, upper), None, bound)

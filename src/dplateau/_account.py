@@ -292,7 +292,7 @@ def account(run: Run | Runs, delta: float | None = None) -> Report:
     Raises
     ------
     InputError
-        ``delta`` is not in (0, 1).
+        ``run`` is no run, or ``delta`` is not in (0, 1).
 
     Examples
     --------
@@ -301,5 +301,10 @@ def account(run: Run | Runs, delta: float | None = None) -> Report:
     >>> round(dp.account(run, delta=1e-5).epsilon, 4)
     0.8645
     """
+    if not isinstance(run, Run | Runs):
+        raise InputError(
+            f"run is of type {type(run).__name__}: expected a Run, several as compose(*runs), or the one of a certificate as"
+            " certificate.run, which read_certificate(path) reads."
+        )
     delta = checked_delta(delta, run.n)
     return Report(run, delta, tuple(_row(bound, delta) for bound in _bounds(run, delta)))

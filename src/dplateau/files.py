@@ -10,13 +10,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dplateau.spec import InputError
 
 PATIENCE: Final = 10.0
 """Seconds to wait for another process."""
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def as_path(value: Any, what: str, instead: str = "") -> Path:
+    """``value`` as a path; raises ``InputError`` with what to do ``instead`` where it is none."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{what} is of type {type(value).__name__}: expected a path.{instead}")
+    return Path(value)  # type: ignore[arg-type]
 
 
 def write_file(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> None:

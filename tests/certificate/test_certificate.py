@@ -10,7 +10,7 @@ import pytest
 import dplateau as dp
 from dplateau.accounting.enclosure import up
 from dplateau.certificate import Certificate, certificate_schema, read_certificate
-from dplateau.certificate.make import DELTAS
+from dplateau.certificate.make import DELTAS, make_certificate
 from dplateau.certificate.words import guessing_accuracy
 from dplateau.spec import ContradictionError, Generator, How
 from dplateau.spec.assumption import KINDS
@@ -88,6 +88,12 @@ def test_a_seeded_generator_certifies_nothing(seeded, certificate):
     assert "epsilon 0.999998 at delta" in repr(close)
     assert "certifies nothing" in str(seeded)
     assert "certifies nothing" in repr(seeded)
+
+
+def test_swapped_arguments_are_said(certificate):
+    report = dp.account(certificate.run, 1e-6)
+    with pytest.raises(dp.InputError, match="got Certificate and Report: expected first the report"):
+        make_certificate(certificate, report)
 
 
 def test_only_generators_that_are_known_to_be_secret_certify(certify, certificate):

@@ -1,12 +1,15 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from dplateau.data import feature_names, load_dataset, load_schema, sample_path
+from dplateau.data import encode, feature_names, load_dataset, load_schema, open_stream, sample_path
+from dplateau.estimators.table_model import TableModel, load_model
 from dplateau.spec import InputError
 
 DATA = Path(os.environ.get("DPLATEAU_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
@@ -63,3 +66,21 @@ def test_samples_that_do_not_exist():
 def test_importing_the_room_loads_no_table_library():
     code = "import sys, dplateau.data; sys.exit(any(name in sys.modules for name in ('pyarrow', 'jax', 'sklearn', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("read", [load_dataset, open_stream, TableModel.train, partial(TableModel.train, stream=True)])
+def test_what_is_no_path_is_said(read):
+    for rows in (pd.DataFrame({"age": range(40)}), {"age": [1]}, None):
+        wanted = f"is of type {type(rows).__name__}: expected a path. Rows in memory: write them with to_csv or to_parquet"
+        with pytest.raises(InputError, match=wanted):
+            read(rows, "adult", **({} if read in (load_dataset, open_stream) else {"epsilon": 1}))
+
+
+def test_what_is_no_table_schema_or_folder_is_said():
+    frame = pd.DataFrame({"age": [1]})
+    with pytest.raises(InputError, match="the table is of type DataFrame: expected what read_table returns"):
+        encode(frame, load_schema("adult"))
+    with pytest.raises(InputError, match=r"the schema is of type DataFrame: expected a path. Or pass a Schema"):
+        load_schema(frame)
+    with pytest.raises(InputError, match="the folder of a model is of type DataFrame: expected a path"):
+        load_model(frame)

@@ -135,6 +135,8 @@ def test_undeclared_and_missing_classes_are_refused(classifier):
         classifier(classes=[0, 1]).fit(X, y)
     with pytest.raises(InputError, match="only 1 class"):
         classifier(classes=["lion"]).fit(X, y)
+    with pytest.raises(InputError, match="classes is of type int: expected a list"):
+        classifier(classes=20).fit(X, y)
     with pytest.warns(PrivacyWarning), pytest.raises(InputError, match="only 1 class"):
         classifier().fit(X, np.zeros(len(X)))
 

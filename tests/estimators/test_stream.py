@@ -209,6 +209,11 @@ def test_a_loss_that_is_not_smooth_is_refused():
         PrivateLinearRegression(target_range=(-1, 2), loss="absolute").fit_stream(array_stream(ROWS, NUMBERS))
 
 
+def test_a_path_is_no_stream():
+    with pytest.raises(InputError, match="the stream is of type str: expected what open_stream"):
+        PrivateLogisticRegression(classes=[0, 1]).fit_stream("folder")
+
+
 def test_classes_must_be_declared():
     with pytest.raises(InputError, match="fit_stream does not see all rows"):
         PrivateLogisticRegression().fit_stream(array_stream(ROWS, LABELS))

@@ -619,6 +619,12 @@ def test_a_score_that_is_no_number_is_an_error():
         train_network(run_of(), loss, start(), data(), validation=Validation(lambda _: float("nan"), 4, "made up"))
 
 
+@pytest.mark.parametrize("path", [".", "", "/", 3])
+def test_paths_that_are_refused(path):
+    with pytest.raises(InputError, match=r"the checkpoint (. is a folder: name a file in it|is of type int: expected a path)"):
+        Checkpoint(path)
+
+
 @pytest.mark.parametrize("every", [0, -1, 1.5, "x"])
 def test_intervals_that_are_refused(every, tmp_path):
     with pytest.raises(InputError, match="every is"):

@@ -98,6 +98,12 @@ def test_an_empty_budget_draws_nothing(road: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
+def test_what_is_no_account_is_said(road: Callable[..., Any]) -> None:
+    with pytest.raises(dp.InputError, match=r"ledger is of type str: expected an account, as dplateau.Ledger"):
+        road(ledger="sqlite:///ledger.db")
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
 def test_what_ends_early_stays_spent_and_is_not_committed(road: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt

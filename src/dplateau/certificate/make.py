@@ -84,6 +84,11 @@ def make_certificate(report: Report, result: Trained, *, estimator: Estimator | 
     ValueError
         The report is about another run.
     """
+    if not isinstance(report, Report) or not hasattr(result, "assumptions"):
+        raise InputError(
+            f"make_certificate got {type(report).__name__} and {type(result).__name__}: expected first the report,"
+            " account(result.run, delta), then the result of a training."
+        )
     run = report.run
     if run != result.run:
         raise ValueError("the report is about another run than the result: call account(result.run, delta).")

@@ -112,6 +112,8 @@ def encode(
         A column has the wrong type, contains what the schema does not allow, or rows have targets that are not declared. Messages
         count rows and quote none.
     """
+    if not hasattr(table, "num_rows"):
+        raise InputError(f"the table is of type {type(table).__name__}: expected what read_table returns, or pyarrow.table(rows).")
     features = encode_features(table, schema, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
     target = schema.target
     return Dataset(

@@ -8,7 +8,7 @@ from typing import Final
 
 from dplateau.data.schema import Schema
 from dplateau.data.text_file import open_bytes
-from dplateau.files import reading
+from dplateau.files import as_path, reading
 from dplateau.spec import InputError
 
 SUFFIXES: Final = {
@@ -25,12 +25,13 @@ SUFFIXES: Final = {
     ".npy": "npy",
 }
 TEXTS: Final = ("csv", "jsonl")
+IN_MEMORY: Final = " Rows in memory: write them with to_csv or to_parquet, or encode them and call an estimator's fit."
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def existing_file(path: str | Path) -> Path:
     """``path`` if it is a readable file with something in it; raises ``InputError`` otherwise."""
-    path = Path(path)
+    path = as_path(path, "the file of rows", IN_MEMORY)
     try:
         if path.is_dir():
             raise InputError(f"{path} is a directory: expected a file.")

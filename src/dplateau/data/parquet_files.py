@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from os import PathLike, fspath
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.data.files import existing_file
+from dplateau.data.files import IN_MEMORY, existing_file
 from dplateau.data.read_csv import used_names
 from dplateau.data.schema import Schema
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
+from dplateau.files import as_path
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     InputError
         There is nothing, or pyarrow cannot open it; a folder holds no Parquet file, or others beside them.
     """
-    given = fspath(path) if isinstance(path, str | PathLike) else str(path)
+    given = path if isinstance(path, str) else fspath(as_path(path, "the file of rows", IN_MEMORY))
     if not ADDRESS.match(given):
         return _in_folder(given, Path(given)) if Path(given).is_dir() else existing_file(given)
     import pyarrow as pa

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dplateau.data.schema import KINDS, Column, Csv, Schema
+from dplateau.files import as_path
 from dplateau.spec import InputError
 
 BUILTIN: Final = ("adult", "a9a")
@@ -42,7 +43,7 @@ def load_schema(source: str | Path | Schema) -> Schema:
         return schema_from_toml(
             (Path(__file__).parent / "schemas" / f"{source}.toml").read_text(encoding="utf-8"), where=str(source)
         )
-    path = Path(source)
+    path = as_path(source, "the schema", " Or pass a Schema, or one of " + ", ".join(BUILTIN) + ".")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

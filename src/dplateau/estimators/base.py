@@ -24,7 +24,7 @@ from dplateau.estimators.ready import ReadyStream as ReadyStream
 from dplateau.estimators.ready import Stream as Stream
 from dplateau.estimators.ready import Weights as Weights
 from dplateau.estimators.saving import save_estimator
-from dplateau.estimators.streamed import blocks_of
+from dplateau.estimators.streamed import blocks_of, check_stream
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import choose, clipped, passes_once
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
@@ -32,7 +32,7 @@ from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
-from dplateau.training.charged import Budgeted
+from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.errors import TooCoarse
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def _fit_stream(self, stream: Stream) -> Any:
         """As ``_fit``, on the blocks of a stream."""
+        check_stream(stream)
         ready = self._stream_ready()
         made, fit = self._planned_stream(ready, stream, stream.n)
         self._reserve(made.run)
@@ -351,6 +352,7 @@ class PrivateLinearModel(BaseEstimator):
     def _reserve(self, run: Run) -> None:
         """Take what a fit costs out of the budget, if there is one."""
         vars(self).pop("_reserved", None)  # that of a fit that was interrupted
+        check_account(self.ledger)
         if self.ledger is not None:
             self._reserved = self.ledger.reserve(run)
 

@@ -311,7 +311,9 @@ def _in_words(weights: Iterable[float]) -> str:
 
 def _sorted(classes: ArrayLike | Iterable[Any]) -> tuple[NDArray[Any], Assumption]:
     """The classes in order, at least two, and what the certificate says of them."""
-    given = np.asarray(list(classes))  # type: ignore[arg-type]
+    if not isinstance(classes, Iterable):
+        raise InputError(f"classes is of type {type(classes).__name__}: expected a list of all classes, for example range(20).")
+    given = np.asarray(list(classes))
     found = np.unique(checked_labels(given, given.size))
     if len(found) < 2:
         raise InputError(f"there is only {len(found)} class: expected at least two classes.")

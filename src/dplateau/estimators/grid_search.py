@@ -22,7 +22,7 @@ from dplateau.spec import Assumption, InputError, Run, Selection
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import constant, real
 from dplateau.training import SecureGenerator, TrainResult, scored, select
-from dplateau.training.charged import Budgeted
+from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.result import assumptions_of
 
 SHARED: Final = ("epsilon", "delta", "adjacency", "classes", "target_range", "insecure_seed", "ledger", "verbose")
@@ -206,6 +206,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         TrainingDiverged
             Every training did. Nothing is released.
         """
+        check_account(self.ledger)
         given = self._given(X, y, groups)
         delta = usual_delta(given[0].ready.n) if self.delta is None else self.delta
         warn_if_weak(real("epsilon", self.epsilon))

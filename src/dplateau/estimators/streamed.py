@@ -7,6 +7,13 @@ from typing import Any
 
 from dplateau.data.row_stream import RowStream
 from dplateau.estimators.ready import Stream
+from dplateau.spec import InputError
+
+
+def check_stream(stream: object) -> None:
+    """Raise ``InputError`` unless it can be read in blocks."""
+    if not hasattr(stream, "blocks"):
+        raise InputError(f"the stream is of type {type(stream).__name__}: expected what open_stream(path, schema) returns.")
 
 
 def blocks_of(stream: Stream, norm: float, *, once: bool) -> tuple[bool, Callable[[], Iterable[tuple[Any, ...]]]]:

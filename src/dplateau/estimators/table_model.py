@@ -34,6 +34,7 @@ from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of,
 from dplateau.estimators.shared_table import fit_shared_table
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, check_lots, estimator_for, numbered, of_schema
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, names_of, read_rows, stream_of, true_rows
+from dplateau.files import as_path
 from dplateau.losses.named import LOSSES, loss_named
 from dplateau.spec import InputError
 from dplateau.training import Cluster
@@ -353,7 +354,7 @@ class TableModel:
             They contradict each other: the certificate is about other weights, or another schema, or its signature does not match.
             Or none of ``signed_by`` has signed it.
         """
-        folder = Path(folder)
+        folder = as_path(folder, "the folder of a model")
         about = read_about(folder, KIND, (OLDEST, FORMAT), ENTRIES, frozenset({"class_weight"}))
         certificate = read_signed_certificate(folder, signed_by)
         schema = read_schema(folder)

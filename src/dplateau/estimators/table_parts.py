@@ -23,7 +23,7 @@ from dplateau.estimators.table_rows import FEATURE_NORM
 from dplateau.losses.named import MODELS
 from dplateau.spec import Assumption, ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
-from dplateau.training.charged import Budgeted
+from dplateau.training.charged import Budgeted, check_account
 
 OLDEST: Final = 1
 """Models of this format may have a certificate that does not say which weights it is about."""
@@ -33,6 +33,7 @@ class Charged:
     """An account whose reservation is committed with the certificate that names the schema, too."""
 
     def __init__(self, ledger: Budgeted) -> None:
+        check_account(ledger)
         self.ledger = ledger
 
     def reserve(self, run: Run | Runs) -> Charged:

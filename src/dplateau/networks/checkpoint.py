@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.files import as_path
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.schedule import integer
 from dplateau.training import SecureGenerator
@@ -44,7 +45,7 @@ class Checkpoint:
     Raises
     ------
     InputError
-        ``every`` is not a positive whole number.
+        ``every`` is not a positive whole number, or the path is none, or a folder.
     """
 
     path: str | Path
@@ -52,7 +53,9 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "every", integer("every", self.every))
-        object.__setattr__(self, "path", Path(self.path))
+        object.__setattr__(self, "path", as_path(self.path, "the checkpoint"))
+        if self.path.is_dir():  # type: ignore[union-attr]
+            raise InputError(f"the checkpoint {self.path} is a folder: name a file in it.")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Processes, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
-from dplateau.training.charged import Budgeted, charged
+from dplateau.training.charged import Budgeted, charged, check_account
 from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated, check_products
 from dplateau.training.result import gradient_assumptions
@@ -182,6 +182,7 @@ def train_network(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
+    check_account(ledger)
     shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
     prepared = partial(
         _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,

@@ -40,9 +40,18 @@ class OnPart:
         return self.ledger.reserve(run, part=self.part, done=done)
 
 
+def check_account(ledger: object) -> None:
+    """Raise ``InputError`` unless it is left out or can reserve."""
+    if ledger is not None and not hasattr(ledger, "reserve"):
+        raise InputError(
+            f"ledger is of type {type(ledger).__name__}: expected an account, as dplateau.Ledger(url).account(name) gives one."
+        )
+
+
 @contextmanager
 def charged(ledger: Budgeted | None, run: Run | Runs, done: int = 0) -> Iterator[None]:
     """Reserve what ``run`` costs after ``done`` steps, and note that it ended if it did. What is interrupted stays spent."""
+    check_account(ledger)
     reserved = None if ledger is None else ledger.reserve(run, done=done) if done else ledger.reserve(run)
     yield
     if reserved is not None:
