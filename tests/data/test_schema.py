@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,6 +70,15 @@ def test_builtin_schemas_round_trip():
         assert schema.name == name
         assert schema_from_toml(schema_to_toml(schema)) == schema
         assert load_schema(schema) is schema
+
+
+def test_numbers_of_numpy_are_numbers_and_its_truth_values_are_not():
+    assert Number("age", np.int64(0), np.float32(120), bins=np.array([18])) == Number("age", 0, 120, bins=(18,))
+    assert repr(Vector("x", np.int64(2), 0, 1)) == repr(Vector("x", 2, 0, 1))
+    assert Target("y", classes=np.arange(2)) == Target("y", ("0", "1"))
+    for high in (np.True_, True, np.array([1]), 10**400, np.nan):
+        with pytest.raises(InputError, match=r"column 'age': high is .*: expected a finite number"):
+            Number("age", 0, high)
 
 
 def test_a_schema_is_read_from_a_file(tmp_path):

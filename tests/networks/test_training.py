@@ -214,6 +214,11 @@ SECRET = 7.7e12
         (run_of(), {"params": {**start(), "b": np.full(4, np.nan, np.float32)}}, "params have values that are not finite"),
         (run_of(n=41), {}, "n = 41"),
         (run_of(), {"examples": ()}, "examples have shapes nothing"),
+        (
+            run_of(),
+            {"examples": list(zip(*data(), strict=True))},
+            r"examples have shapes \(3,\), \(\), \(3,\), \(\), and 76 more: expected arrays with the run's n = 40 in front. A",
+        ),
         (run_of(), {"examples": (data()[0], SECRET)}, r"\(40, 3\), \(\)"),
         (run_of(), {"examples": (data()[0], data()[1].astype(str))}, "expected numbers"),
         (run_of(), {"examples": (data()[0], np.full(N, np.nan))}, "finite .*float32"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import date
+from numbers import Real
 from typing import Any
 
 from dplateau.spec import InputError
@@ -32,9 +33,12 @@ def boolean(where: str, value: object) -> bool:
 
 def finite(where: str, value: Any) -> float:
     """``value`` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(f"{where} is {value!r}: expected a finite number.")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        raise InputError(f"{where} is a whole number of more than 300 digits: expected a finite number.") from None
+    raise InputError(f"{where} is {value!r}: expected a finite number.")
 
 
 def interval(where: str, low: object, high: object) -> tuple[float, float]:
@@ -67,7 +71,7 @@ def text_of(where: str, value: Any) -> str:
     """``value`` as text; truth values as TOML spells them."""
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, (str, int, float)):
+    if not isinstance(value, str | Real):
         raise InputError(f"{where} contains {value!r}: expected texts or numbers.")
     return str(value)
 

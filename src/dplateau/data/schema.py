@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from numbers import Integral
 from typing import ClassVar, Final, TypeAlias
 
 from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, sequence, texts_of
@@ -164,13 +165,13 @@ class Vector:
 
     def __post_init__(self) -> None:
         where = named(self.name)
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+        if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise InputError(f"{where}: size is {self.size!r}: expected the number of features, a whole number >= 1.")
         low, high = interval(where, self.low, self.high)
         norm = None if self.norm is None else finite(f"{where}: norm", self.norm)
         if norm is not None and norm <= 0:
             raise InputError(f"{where}: norm is {norm:g}: expected a number > 0.")
-        put(self, low=low, high=high, norm=norm)
+        put(self, size=int(self.size), low=low, high=high, norm=norm)
 
 
 @dataclass(frozen=True)

@@ -167,8 +167,12 @@ def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
     columns = [np.asarray(column) for column in leaves]
     own = len(columns[0]) if part and columns and columns[0].ndim else run.n
     if not columns or not own or any(column.ndim == 0 or len(column) != own for column in columns):
-        found, wanted = ", ".join(str(column.shape) for column in columns) or "nothing", f"the run's n = {run.n}"
-        raise InputError(f"examples have shapes {found}: expected arrays with {'one number' if part else wanted} in front.")
+        found, wanted = ", ".join(str(column.shape) for column in columns[:4]) or "nothing", f"the run's n = {run.n}"
+        more = f", and {len(columns) - 4:,} more" if len(columns) > 4 else ""
+        pairs = " A list of examples is stacked first: (np.stack(X), np.stack(y))." if isinstance(examples, list) else ""
+        raise InputError(
+            f"examples have shapes {found}{more}: expected arrays with {'one number' if part else wanted} in front.{pairs}"
+        )
     for column in columns:
         if column.dtype.kind not in "biuf":
             raise InputError(f"examples hold {column.dtype}: expected numbers.")
