@@ -250,7 +250,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(tmp_path):
             raise OSError
         return 0.0
 
-    killed.left = 4
+    killed.left = 5  # The first parameters are scored, too.
     whole = go(lambda _: 0.0, None)
     with pytest.raises(OSError):
         go(killed)

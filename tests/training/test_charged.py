@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ import dplateau as dp
 from dplateau.data import array_stream
 from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dplateau.losses import Logistic
-from dplateau.networks import train_network
+from dplateau.networks import Checkpoint, Validation, train_network
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
 
 N, D = 60, 3
@@ -114,6 +115,23 @@ def test_what_ends_early_stays_spent_and_is_not_committed(road: Callable[..., An
     with pytest.raises((KeyboardInterrupt, dp.InputError, RuntimeError)):
         road(ledger=account)
     assert (len(account.reserved), account.committed) == (1, [])
+
+
+def test_what_is_wrong_with_progress_and_scores_costs_nothing(tmp_path: Path) -> None:
+    def score(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    for given in (
+        {"progress": True},
+        {"progress": lambda done: done},
+        {"validation": Validation(score, 2, "made up")},
+        {"validation": Validation(lambda params: params, 2, "made up")},
+    ):
+        account = Account()
+        with pytest.raises((dp.InputError, ZeroDivisionError)):
+            network(ledger=account, checkpoint=Checkpoint(tmp_path / "network"), **given)
+        assert not account.reserved
+        assert not (tmp_path / "network").exists()
 
 
 @pytest.mark.parametrize("bad", [np.full((N, D), np.nan), ROWS[:-1]], ids=["nan", "short"])

@@ -52,7 +52,7 @@ def check_run(run: Run, optimizer: bool, average: bool) -> None:
         raise InputError("the run has no step_size: plain steps need one.")
 
 
-def check_parts(optimizer: object, checkpoint: object, validation: object, generator: object) -> None:
+def check_parts(optimizer: object, checkpoint: object, validation: object, generator: object, progress: Any) -> None:
     """Raise ``InputError`` unless each is left out or what it must be."""
     if isinstance(optimizer, optax.MultiSteps):
         raise InputError(
@@ -68,6 +68,13 @@ def check_parts(optimizer: object, checkpoint: object, validation: object, gener
         raise InputError(
             f"generator is {type(generator).__name__}: expected a SecureGenerator of dplateau.training; no other draws noise."
         )
+    try:
+        if progress is not None:
+            inspect.signature(progress).bind(0, 1)
+    except TypeError:
+        raise InputError("progress cannot be called as progress(done, total): pass a function of the steps done and all.") from None
+    except ValueError:  # a callable that does not say how it is called
+        pass
 
 
 def check_loss(loss: Any, rng: object) -> None:

@@ -40,7 +40,7 @@ from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
 from dplateau.spec.assumption import LostSteps, OneContinuation, Processes, Restarts
 from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
-from dplateau.training.charged import Budgeted, charged, check_account
+from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated, check_products
 from dplateau.training.result import gradient_assumptions
@@ -182,7 +182,6 @@ def train_network(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
-    check_account(ledger)
     shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
     prepared = partial(
         _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,
@@ -199,6 +198,8 @@ def train_network(
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
         first = loop.begun(state)  # read once: what is charged is what is done
         goes_on = loop.goes_on(first)
+        if goes_on:
+            loop.once(lambda: _check_score(loop, state, first, ledger))
         loop.once(lambda: stack.enter_context(charged(ledger if goes_on else None, run, first.ledger.done)))
         reached = loop.run_from(first)
     return _result(loop, reached)
@@ -223,7 +224,7 @@ def _prepared(
     cluster: Cluster | None,
 ) -> tuple[Loop, State]:
     """The loop of a training and its first state, when everything was checked that one process can check."""
-    check_parts(optimizer, checkpoint, validation, generator)
+    check_parts(optimizer, checkpoint, validation, generator, progress)
     check_run(run, optimizer is not None, real("average", average, inclusive=True, high=1.0) > 0)
     check_shares(microbatch, workers)
     check_groups(run, groups, shared=cluster is not None)
@@ -276,6 +277,13 @@ def _tried(loop: CompiledLoop, state: State) -> Loop:
 
 def _check_calls(loop: Loop, state: State) -> None:
     check_gradients(loop.summed, state.params, loop.summed.examples, loop.keyed)
+
+
+def _check_score(loop: Loop, state: State, first: Progress, ledger: Budgeted | None) -> None:
+    """Have the first iterate, which is public, scored before anything is spent that an error of the score would cost."""
+    begins = not (first.ledger.done or first.ledger.lost)
+    if loop.validation is not None and begins and not (loop.checkpoint is None and ledger is None):
+        loop.validation.number(loop.parts.whole(state.params))
 
 
 def _result(loop: Loop, reached: Progress) -> NetworkResult:

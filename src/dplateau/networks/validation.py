@@ -29,7 +29,8 @@ class Validation:
     Parameters
     ----------
     score : callable
-        Takes the parameters, gives a number, the higher the better (an accuracy, or a negative loss) on public data.
+        Takes the parameters, gives a number, the higher the better (an accuracy, or a negative loss) on public data. With a
+        checkpoint or a ledger it is tried on the first parameters before anything is reserved.
     every : int
         Steps between two scores.
     declared_public : str
@@ -67,9 +68,17 @@ class Validation:
         """What the guarantee takes on trust."""
         return PublicValidation(data=" ".join(self.declared_public.split()))
 
+    def number(self, params: Any) -> float:
+        """What the score gives, as a number."""
+        value = self.score(params)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"score gave {type(value).__name__}: expected a number, the higher the better.") from None
+
     def scored(self, params: Any, steps: int) -> Score:
         """The score of the parameters; raises ``InputError`` where it is not a number."""
-        value = float(self.score(params))
+        value = self.number(params)
         if math.isnan(value):
             raise InputError(f"score gave NaN after {steps} steps: expected a number, the higher the better.")
         return Score(steps, value)
