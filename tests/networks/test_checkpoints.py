@@ -318,7 +318,10 @@ def test_a_finished_run_is_only_read(tmp_path):
     result = go(run, path, seed=None, validation=watch())
     before = path.read_bytes()
     generator = SecureGenerator()
-    again = go(run, path, generator=generator, validation=watch())
+    with pytest.warns(
+        UserWarning, match="is the checkpoint of a run that has ended: its model is returned, and nothing is trained"
+    ):
+        again = go(run, path, generator=generator, validation=watch())
     assert generator.drawn == 0
     assert again.run == run
     assert again.scores == result.scores
@@ -353,6 +356,9 @@ def test_a_run_that_goes_on_is_charged_for_the_steps_that_are_left(tmp_path):
         go(run, path, generator=generator, ledger=Account(empty=True))
     assert (path.read_bytes(), generator.drawn) == (before, 0)
     second = Account(SecureGenerator())
+    refused(
+        run, path, "is charged to a ledger, and what it takes again must be, too: pass the account", generator=SecureGenerator()
+    )
     result = go(run, path, generator=second.generator, ledger=second)
     assert (second.reserved, second.committed) == ([(run, 8, 0)], 1)
     assert result.run == Runs((run, run.replace(steps=4)))
@@ -384,7 +390,7 @@ def test_the_file_holds_no_record_and_no_key(tmp_path):
     go(run, path, seed=None)
     with np.load(path) as file:
         head, size = json.loads(file["head"].tobytes()), sum(file[name].size for name in file.files if name != "head")
-    assert set(head) == {"kind", "format", "run", "done", "reserved", "lost", "processes", "notes", "insecure", "drawn"}
+    assert set(head) == {"kind", "format", "run", "done", "reserved", "lost", "processes", "charged", "notes", "insecure", "drawn"}
     assert (head["insecure"], head["drawn"], head["notes"]) == (False, 0, {"scores": []})
     assert size == 3 * 20 + 1  # Weights, two moments, a counter.
     assert {entry.name for entry in tmp_path.iterdir()} == {"c", "c.lock"}

@@ -72,12 +72,15 @@ class Ledger:
         First and last step (exclusive) of the parts that were taken, or may have been, and then taken again.
     processes : int
         How many processes trained together, at most.
+    charged : bool
+        Whether an account in a ledger pays.
     """
 
     done: int = 0
     reserved: int = 0
     lost: tuple[tuple[int, int], ...] = ()
     processes: int = 1
+    charged: bool = False
 
     def resumed(self) -> Ledger:
         """The ledger of a run that goes on: what was reserved and not kept is lost."""
@@ -124,6 +127,7 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         "reserved": saved.ledger.reserved,
         "lost": saved.ledger.lost,
         "processes": saved.ledger.processes,
+        "charged": saved.ledger.charged,
         "notes": saved.notes,
         "insecure": saved.insecure,
         "drawn": saved.drawn if saved.insecure else 0,
@@ -176,7 +180,8 @@ def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGe
         if head["kind"] != KIND or head["format"] != FORMAT:
             raise ValueError
         lost = tuple((int(a), int(b)) for a, b in head["lost"])
-        ledger = Ledger(int(head["done"]), int(head["reserved"]), lost, int(head.get("processes", 1)))
+        others = int(head.get("processes", 1)), head.get("charged") is True
+        ledger = Ledger(int(head["done"]), int(head["reserved"]), lost, *others)
         saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
     except Exception:  # Nearly anything: a damaged archive may claim to be encrypted, or to be of a later version of the format.
         raise InputError(

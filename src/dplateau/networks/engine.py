@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -153,7 +154,8 @@ def train_network(
         Threads that share a batch; by default as many as there are processors and work for them, and none for small networks, nor
         on accelerators: many steps are one compiled call there.
     checkpoint : Checkpoint, optional
-        Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on.
+        Where to keep what the run needs to go on when it is killed. If the file is there, the run goes on; if it has ended, its
+        model is returned, with a warning.
     validation : Validation, optional
         Scores on public data.
     progress : callable, optional
@@ -161,7 +163,7 @@ def train_network(
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
-        have the reservation with which it began.
+        have the reservation with which it began, and is needed.
     cluster : Cluster, optional
         Devices that train one model, of several processes or of one: on accelerators any number of each, on processors one. All
         processes call this with the same arguments but for ``examples``, which are records of their own, and all get the same
@@ -199,7 +201,12 @@ def train_network(
         first = loop.begun(state)  # read once: what is charged is what is done
         goes_on = loop.goes_on(first)
         if goes_on:
-            loop.once(lambda: _check_score(loop, state, first, ledger))
+            loop.once(lambda: _check_start(loop, state, first, ledger))
+            first = first._replace(ledger=replace(first.ledger, charged=ledger is not None))
+        elif checkpoint is not None:
+            message = f"{checkpoint.path} is the checkpoint of a run that has ended: its model is returned, and nothing is trained,"
+            again = " whatever loss, examples and optimizer are given. Name another path to train anew."
+            warnings.warn(message + again, stacklevel=2)
         loop.once(lambda: stack.enter_context(charged(ledger if goes_on else None, run, first.ledger.done)))
         reached = loop.run_from(first)
     return _result(loop, reached)
@@ -279,8 +286,13 @@ def _check_calls(loop: Loop, state: State) -> None:
     check_gradients(loop.summed, state.params, loop.summed.examples, loop.keyed)
 
 
-def _check_score(loop: Loop, state: State, first: Progress, ledger: Budgeted | None) -> None:
-    """Have the first iterate, which is public, scored before anything is spent that an error of the score would cost."""
+def _check_start(loop: Loop, state: State, first: Progress, ledger: Budgeted | None) -> None:
+    """Refuse to go on without the ledger; have the first iterate, which is public, scored before an error of the score costs."""
+    if loop.checkpoint is not None and first.ledger.charged and ledger is None:
+        raise InputError(
+            f"the run of the checkpoint {loop.checkpoint.path} is charged to a ledger, and what it takes again must be, too: pass"
+            " the account with which it began as ledger=."
+        )
     begins = not (first.ledger.done or first.ledger.lost)
     if loop.validation is not None and begins and not (loop.checkpoint is None and ledger is None):
         loop.validation.number(loop.parts.whole(state.params))
