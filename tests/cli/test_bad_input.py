@@ -133,7 +133,7 @@ def test_schemas(train, table, tmp_path):
 
 def test_paths(train, table, tmp_path):
     assert "no such file" in train(file=tmp_path / "none.csv")
-    assert "is a directory" in train(file=table)
+    assert "is no file: a folder or address of Parquet files is read with --stream" in train(file=table)
     assert "is not a folder" in train(output=tmp_path / "no" / "model")
     (tmp_path / "there").mkdir()
     assert "exists already" in train(output=tmp_path / "there")
@@ -232,4 +232,4 @@ def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):
     for same in (copy, table / "rows.csv"):
         assert "is the private file itself" in train("--test", same)
     assert "is a directory" in train("--test", tmp_path)
-    assert "is a directory" in train(file=tmp_path)
+    assert "is read with --stream" in train(file=tmp_path)

@@ -108,7 +108,7 @@ def test_a_folder_without_permission(dplateau, models, new, tmp_path):
 BAD = {
     "empty": ("", "is empty"),
     "header alone": ("age,colour\n", "has no rows"),
-    "no column": ("colour\nred\n", "lacks column 'age'"),
+    "no column": ("colour\nred\n", "lacks column 'age', which the model was trained on"),
     "column twice": ("age,age,colour\n1,1,red\n", "more than one column 'age'"),
     "text in a number": ("age,colour\n" + "1,red\n" * 300 + "x,red\n", "rows 301 to 301: column 'age'"),
     "infinite": ("age,colour\ninf,red\n", "column 'age' is infinite"),

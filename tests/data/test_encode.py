@@ -182,6 +182,7 @@ def test_a_declared_vector_norm_is_enforced():
         ({"x": pa.array([None], pa.list_(pa.float64()))}, "missing in 1 rows"),
         ({"income": ["secret"]}, "none of the 2 declared classes in 1 of 1 rows"),
         ({"income": [None]}, "none of the 2 declared classes in 1 of 1 rows"),
+        ({"income": [True]}, 'in 1 of 1 rows.* truth values are "true" and "false"'),
         ({"income": [""]}, "none of the 2 declared classes in 1 of 1 rows"),
     ],
 )

@@ -105,6 +105,8 @@ HEAD = "age,who,day,ill\n"
         ("t.csv", (HEAD + "1,b,2020-02-30,no\n").encode(), PLAIN, "'day' holds something that is not a date"),
         ("t.csv", (HEAD + "1,b,2020-01-05T10:00,no\n").encode(), PLAIN, "'day' holds something that is not a date"),
         ("t.csv", (HEAD + "1,b,05.01.2020,no\n").encode(), PLAIN, "'day' holds something that is not a date"),
+        ("t.csv", (CSV + "2,b,05.01.2020,no\n" * 4).encode(), PLAIN, "not a date, first in row 4 of 7: expected dates"),
+        ("t.csv", (HEAD + "1,b,,no\n" * 4 + "x,b,,no\n").encode(), PLAIN, "not a number, first in row 5 of 5: expected"),
         ("t.jsonl", b"[1]\n", PLAIN, "line 1: expected one JSON object"),
         ("t.jsonl", JSONL.encode() + b"\nsecret", PLAIN, "line 5: expected one JSON object"),
         ("t.jsonl", b"{}{}", PLAIN, "line 1: expected one JSON object"),

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.datasets import load_digits, load_svmlight_file
@@ -131,8 +132,10 @@ def test_undeclared_and_missing_classes_are_refused(classifier):
     with pytest.raises(InputError, match="2000 rows have a class that is not") as error:
         classifier(classes=["lion", "cat"]).fit(X, y)
     assert "tiger" not in str(error.value)
-    with pytest.raises(InputError, match="not among the declared"):
+    with pytest.raises(InputError, match=r"not among the declared.* The labels are texts, and the declared classes numbers"):
         classifier(classes=[0, 1]).fit(X, y)
+    with pytest.raises(InputError, match="or nothing: 1 of 2000 labels"):
+        classifier(classes=["lion", "tiger"]).fit(X, pd.array([pd.NA, *y[1:]], dtype="string"))
     with pytest.raises(InputError, match="only 1 class"):
         classifier(classes=["lion"]).fit(X, y)
     with pytest.raises(InputError, match="classes is of type int: expected a list"):

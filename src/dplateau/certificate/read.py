@@ -14,7 +14,7 @@ from dplateau.certificate.keys import named_keys
 from dplateau.certificate.signed import Signed, who_signed
 from dplateau.certificate.strict_json import strict_json
 from dplateau.files import reading
-from dplateau.spec import InputError, Run, Runs
+from dplateau.spec import ContradictionError, InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
 
 T = TypeVar("T")
@@ -114,4 +114,6 @@ def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:
     try:
         return read(content)
     except InputError as error:
-        raise type(error)(f"{path}: {str(error)[:LONGEST]}") from None
+        changed = " It may have been changed after it was written: get it anew where it comes from."
+        hint = changed if isinstance(error, ContradictionError) else ""
+        raise type(error)(f"{path}: {str(error)[:LONGEST]}{hint}") from None

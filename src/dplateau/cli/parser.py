@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -53,13 +54,23 @@ def not_understood(error: Any) -> str:
     message = error.format_message().rstrip(".")
     if hasattr(error, "possibilities"):
         message = error.message.rstrip(".")
-        near = f". Did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        option = getattr(error, "option_name", None)
+        found = _near(option, error.ctx) if option else next(iter(error.possibilities or ()), None)
+        near = f". Did you mean {found}?" if found else ""
     elif isinstance(error, typer.BadParameter) and (wanted := _wanted(error)) is not None:
         message, near = f"{message.partition(':')[0]}: expected {wanted}", ""
     else:
         near = ""
     said = f"{message}{near}"
     return f"{said}{'' if said.endswith('?') else '.'} Try '{getattr(error.ctx, 'command_path', 'dplateau')} --help'."
+
+
+def _near(wrong: str, ctx: Any) -> str | None:
+    """The option that was meant, where one has the name in its own, or is spelt nearly so."""
+    names = [name for option in ctx.command.params for name in option.opts if name.startswith("--")]
+    word = wrong.lstrip("-")
+    inside = [name for name in names if len(word) > 2 and (name.startswith(f"--{word}") or word in name[2:].split("-"))]
+    return next(iter(inside or get_close_matches(wrong, names, 1, 0.85)), None)
 
 
 def _wanted(error: Any) -> str | None:

@@ -255,6 +255,8 @@ def fit(
         if test is not None:
             existing_file(test)
         if not stream:
+            if "://" in str(file) or Path(file).is_dir():
+                raise InputError(f"{file} is no file: a folder or address of Parquet files is read with --stream.")
             existing_file(file)
         return None if test is None else public_rows(file, test, schema)
 

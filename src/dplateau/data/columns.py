@@ -79,9 +79,10 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
             raise pa.ArrowInvalid
         array = values.cast(pa.float64(), safe=False).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        other = "classes for the target" if schema.targets and name == schema.target.name else 'the column as type = "category"'
         raise InputError(
-            f"column {name!r} holds something that is not a number: expected numbers like 12.5. Add texts that mean missing"
-            ' to the schema\'s missing = [...], or declare the column as type = "category".'
+            f"column {name!r} holds something that is not a number, first in {_first_wrong(values, pa.float64())}: expected numbers"
+            f" like 12.5. Add texts that mean missing to the schema's missing = [...], or declare {other}."
         ) from None
     if np.isfinite(array).all():
         return array
@@ -110,10 +111,25 @@ def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
             raise pa.ArrowInvalid
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(
-            f"column {name!r} holds something that is not a date: expected dates like 2020-12-31, without a time of day. Add texts"
-            " that mean missing to the schema's missing = [...]."
+            f"column {name!r} holds something that is not a date, first in {_first_wrong(values, pa.date32())}: expected dates like"
+            " 2020-12-31, without a time of day. Add texts that mean missing to the schema's missing = [...]."
         ) from None
     return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
+
+
+def _first_wrong(values: pa.ChunkedArray, wanted: pa.DataType) -> str:
+    """The first row that is not of a type, by its place."""
+    import pyarrow as pa
+
+    low, high = 0, len(values) - 1
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            values.slice(low, middle + 1 - low).cast(wanted, safe=wanted != pa.float64())
+            low = middle + 1
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    return f"row {low + 1:,} of {len(values):,}"
 
 
 def measured(values: pa.ChunkedArray, column: Number | Date | Target, schema: Schema) -> NDArray[np.float64]:
@@ -202,8 +218,9 @@ def target_of(values: pa.ChunkedArray, schema: Schema, *, clip: bool = True) -> 
         return np.clip(array, target.low, target.high) if clip else array
     found = codes(values, target)
     if undeclared := int((found < 0).sum()):
+        letter = ' Texts are compared to the letter, and truth values are "true" and "false".' if undeclared == len(found) else ""
         raise InputError(
             f"target {target.name!r} is none of the {len(target.classes)} declared classes in {undeclared} of {len(found)} rows:"
-            " declare every class, and other spellings as aliases, or drop these rows."
+            f" declare every class, and other spellings as aliases, or drop these rows.{letter}"
         )
     return found

@@ -230,7 +230,10 @@ def file_names(path: Path, first_line: bytes, schema: Schema) -> list[str]:
         if stripped == declared:
             raise InputError(f"{path}: the first line holds the column names: set header = true in the schema's [csv].")
         return declared
-    check_columns(path, schema, stripped, "If the file has no header line, set header = false in the schema's [csv].")
+    hint = "" if set(declared) & set(stripped) else "If the file has no header line, set header = false in the schema's [csv]."
+    if "\ufffd" in "".join(first):
+        hint = "The header line is not UTF-8 text: declare the encoding of the file in the schema's [csv]."
+    check_columns(path, schema, stripped, hint)
     return first
 
 
@@ -241,4 +244,5 @@ def check_columns(path: Path | str, schema: Schema, found: list[str], hint: str 
             what = "target column" if isinstance(column, Target) else "column"
             fault = "lacks" if column.name not in found else "has more than one"
             which = "says whose a row is" if isinstance(column, Person) else "the schema declares"
+            which = which if schema.targets else "the model was trained on: every column that it was trained on is needed"
             raise InputError(f"{path} {fault} {what} {column.name!r}, which {which}. {hint}".rstrip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -51,7 +52,10 @@ def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
     else:
-        missing = np.array([label is None or (isinstance(label, float) and not np.isfinite(label)) for label in labels.flat])
+        unknown = getattr(sys.modules.get("pandas"), "NA", None)
+        missing = np.array(
+            [label is None or label is unknown or (isinstance(label, float) and not np.isfinite(label)) for label in labels.flat]
+        )
     if labels.dtype.kind in "fO" and (bad := int(missing.sum())):
         raise InputError(f"Input y contains NaN or infinity, or nothing: {bad} of {n} labels. Repair or drop them.")
     try:

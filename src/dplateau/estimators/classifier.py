@@ -29,6 +29,7 @@ TAKEN: Final = (
     "the classes were taken from y, and one row of a class of its own would change the shape of the model: no epsilon covers that,"
     " so there is no certificate. Declare the classes, which must be public: classes=[...]."
 )
+_KINDS: Final = {"U": "texts", "T": "texts", "S": "bytes", "b": "truth values", **dict.fromkeys("iuf", "numbers")}
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -333,8 +334,10 @@ def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """The place of every label among the classes; raises where there is none."""
     codes = _places(labels, classes)
     if undeclared := int((codes < 0).sum()):
+        kinds = _KINDS.get(labels.dtype.kind, "objects"), _KINDS.get(classes.dtype.kind, "objects")
+        hint = "" if kinds[0] == kinds[1] else f" The labels are {kinds[0]}, and the declared classes {kinds[1]}."
         raise InputError(
-            f"{undeclared} of {len(labels)} rows have a class that is not among the declared classes: drop or recode them."
+            f"{undeclared} of {len(labels)} rows have a class that is not among the declared classes: drop or recode them.{hint}"
         )
     return codes
 

@@ -182,10 +182,18 @@ class Loop:
             raise failed.pop()
         if not finished:
             self._interrupted(reached)
-            raise TrainingInterrupted("training was interrupted: nothing was released but the checkpoint and the scores, if any.")
+            raise TrainingInterrupted(
+                f"training was interrupted: nothing was released but the checkpoint and the scores, if any. {self._how_to_go_on}"
+            )
         if self.progress is not None:
             self.progress(reached.ledger.done, self.run.steps)
         return reached
+
+    @property
+    def _how_to_go_on(self) -> str:
+        if self.checkpoint is None:
+            return "Train anew; with a checkpoint, training would go on."
+        return f"Call train_network again with the same arguments to go on from {self.checkpoint.path}."
 
     def _interrupted(self, reached: Progress) -> None:
         """Keep where the run stands: what was computed since is forgotten and was never seen, so nothing is lost."""

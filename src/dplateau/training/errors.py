@@ -51,7 +51,9 @@ def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
     if failed:
         raise failed.pop()
     if not done:
-        raise TrainingInterrupted("training was interrupted: nothing was released.")
+        raise TrainingInterrupted(
+            "training was interrupted: nothing was released, and what a ledger reserved stays spent. Train anew."
+        )
     return done[0]
 
 
