@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+import dplateau as dp
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
@@ -164,3 +165,21 @@ def test_a_shifted_step_says_how_much_its_closed_form_may_have_lost(kind: type[S
         found, room = law.closed(0.0)
         assert least <= found + room
         assert found <= least * 1.01 + 1e-14
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_closed_form_of_a_step_with_hardly_any_noise_knows_losses_beyond_the_exponents_of_doubles(kind: type[StepLaw]) -> None:
+    """exp(epsilon) overflows at 710; delta of a loss in the thousands is still nearly q."""
+    law = kind(0.1, 100.0)
+    found = np.exp(law.log_delta(np.array([700.0, 720.0, 4000.0, 30_000.0, 1e300])))
+    bounded = kind in (PoissonAdd,)
+    assert found[:3] == pytest.approx([0.0 if bounded else 0.1] * 3, abs=1e-12)
+    assert not found[3:].any()
+    assert np.exp(law.log_delta(np.array([-1.0, -800.0, -1e300])))[1:] == pytest.approx([1.0, 1.0])
+
+
+def test_one_step_with_hardly_any_noise_is_not_cut_off() -> None:
+    for sampling in (dp.Poisson(1000), dp.FixedSize(1000)):
+        run = dp.Run(n=10_000, sampling=sampling, steps=1, noise_multiplier=0.01, adjacency="add-remove")
+        assert dp.account(run, 1e-5).epsilon == pytest.approx(5369, abs=3)
+        assert dp.account(run.replace(adjacency="replace"), 1e-5).epsilon > 5368

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, roots_legendre
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
-from dplateau.accounting.gaussian import Array, log_gdp_delta, log_subtract, symmetric_log_delta
+from dplateau.accounting.gaussian import Array, log_gdp_delta, log_subtract, magnified, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, StepLaw, TooSlowError
 
@@ -189,8 +189,7 @@ class Amplified(StepLaw):
         epsilon = np.asarray(epsilon, dtype=float)
         size = np.abs(epsilon)
         if not self.shift:
-            inner = np.log1p(np.expm1(size) / self.q)
-            return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, inner))
+            return symmetric_log_delta(epsilon, math.log(self.q) + log_gdp_delta(self.mu, magnified(size, self.q)))
         h = self._threshold(np.maximum(size, self._inner))
         outer = log_subtract(self._log_mixture_above(h), 1.0, size + log_ndtr(-h - self.shift))
         return symmetric_log_delta(epsilon, np.where(size >= self._inner, outer, self._log_told(size)))

@@ -29,7 +29,7 @@ from scipy.special import log_ndtr, ndtr
 
 from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
-from dplateau.accounting.gaussian import Array, log_subtract, log_within, symmetric_log_delta
+from dplateau.accounting.gaussian import Array, log_expm1, log_subtract, log_within, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import ANGLES, StepLaw
 from dplateau.accounting.roots import crossing
@@ -88,8 +88,7 @@ class _EmptyPlace(Amplified):
             there = np.logaddexp(math.log1p(-self.q) + log_ndtr(-h), math.log(self.q) + log_ndtr(2 * self.mu - h))
             outer = log_subtract(there, 1.0, epsilon + self._log_mixture_above(h + self.shift))
             return np.where(epsilon >= self._present, outer, self._log_told(epsilon))
-        with np.errstate(divide="ignore", over="ignore"):
-            missed = np.log(np.expm1(epsilon)) + self._log_mixture_above(h)
+        missed = log_expm1(epsilon) + self._log_mixture_above(h)
         return log_subtract(math.log(self.q) + log_within(h - 1.5 * self.mu, self.mu / 2), 1.0, missed)
 
     def _log_absent(self, epsilon: Array) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma, xlogy
 
 from dplateau.accounting.fourier_sums import repeated
-from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.gaussian import ULP, Array, log_expm1
 from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
 from dplateau.accounting.replaced_epoch import Parts
 from dplateau.accounting.roots import root
@@ -320,11 +320,11 @@ class EpochMoments:
     def _log_quadrature(self, a: float, omega: Array) -> Array:
         """Log of a bound on the errors of both trapezoid rules."""
         growth = -a * np.log(np.cos(_ANGLES)) + math.log(2.02)
-        of_s = growth + np.multiply.outer(np.abs(omega), _ANGLES) - _log_expm1(2 * math.pi * _ANGLES / self.step)
+        of_s = growth + np.multiply.outer(np.abs(omega), _ANGLES) - log_expm1(2 * math.pi * _ANGLES / self.step)
         found = of_s.min(axis=-1)
         for mu, count in self.parts:
             y = _ANGLES / mu
-            of_g = growth + y**2 / 2 - _log_expm1(2 * math.pi * y * mu / self.fine) + math.log(count)
+            of_g = growth + y**2 / 2 - log_expm1(2 * math.pi * y * mu / self.fine) + math.log(count)
             found = np.logaddexp(found, of_g.min())
         return found
 
@@ -337,10 +337,6 @@ def _log_right(end: Array | float, power: float, mu: float, batches: int) -> Arr
     # ``(x + y)^t <= e x^t + t^(t - 1) y^t`` for t >= 1.
     alone = (power - 1) * math.log(power) - power * math.log(batches) + power * (power - 1) * mu**2 / 2
     return np.minimum(moved, np.logaddexp(1 + log_ndtr(-end), alone + moved))
-
-
-def _log_expm1(x: Array) -> Array:
-    return x + np.log(-np.expm1(-x))
 
 
 def _times(one: Array, other: Array) -> Array:

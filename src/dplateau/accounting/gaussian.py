@@ -43,7 +43,8 @@ def log_gdp_delta(mu: Array | float, epsilon: Array | float) -> Array:
 def _log_delta_large(mu: Array | float, size: Array) -> Array:
     """``Phi(-x)`` less a share of it, with Mills' ratio R: ``R(x + mu) / R(x)``."""
     x = size / mu - mu / 2
-    return log_ndtr(-x) + np.log1p(-erfcx((x + mu) * math.sqrt(0.5)) / erfcx(x * math.sqrt(0.5)))
+    share = erfcx((x + mu) * math.sqrt(0.5)) / erfcx(x * math.sqrt(0.5))
+    return log_ndtr(-x) + np.log1p(-np.minimum(share, 1 - ULP))
 
 
 def _log_delta_small(mu: Array | float, size: Array) -> Array:
@@ -59,8 +60,9 @@ def log_within(x: Array, width: float) -> Array:
     """``log(Phi(x + width) - Phi(x - width))`` for ``x`` >= 0, also where the two hardly differ."""
     near = x * width < 1.0 if width < 0.5 else np.zeros(np.shape(x), bool)
     t = min(width, 0.5) * (2 * _UNIT_NODES - 1)
-    slope = np.exp(-t * (np.where(near, x, 0.0)[..., None] + t / 2)) @ _UNIT_WEIGHTS
-    close = math.log(2 * width) - x * x / 2 - _LOG_SQRT_2PI + np.log(slope)
+    start = np.where(near, x, 0.0)
+    slope = np.exp(-t * (start[..., None] + t / 2)) @ _UNIT_WEIGHTS
+    close = math.log(2 * width) - start * start / 2 - _LOG_SQRT_2PI + np.log(slope)
     return np.where(near, close, log_subtract(log_ndtr(width - x), 1.0, log_ndtr(-width - x)))
 
 
@@ -101,6 +103,19 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     while log_gdp_delta(low, epsilon) > target:
         low /= 1e3
     return root(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high)
+
+
+def log_expm1(x: Array) -> Array:
+    """``log(e^x - 1)`` for ``x`` >= 0, however large."""
+    with np.errstate(divide="ignore"):
+        return x + np.log(-np.expm1(-x))
+
+
+def magnified(epsilon: Array, q: float) -> Array:
+    """``log(1 + (e^epsilon - 1) / q)``, ``-inf`` where that is no number: what a step that is drawn with probability q reaches."""
+    with np.errstate(divide="ignore"):
+        small = np.log1p(np.maximum(np.expm1(np.minimum(epsilon, 700.0)) / q, -1.0))
+    return np.where(epsilon < 700, small, epsilon - math.log(q))
 
 
 def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:

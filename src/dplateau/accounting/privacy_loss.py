@@ -33,7 +33,16 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
-from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, log_subtract, log_within, symmetric_log_delta
+from dplateau.accounting.gaussian import (
+    ULP,
+    Array,
+    log_expm1,
+    log_gdp_delta,
+    log_subtract,
+    log_within,
+    magnified,
+    symmetric_log_delta,
+)
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.roots import crossing
 
@@ -159,8 +168,7 @@ class StepLaw(ABC):
         """The h at which the shifted ratio is ``exp(epsilon)``; ``-inf`` where it stays above."""
         if self.shift:
             return crossing(self._moved, epsilon)
-        with np.errstate(divide="ignore"):
-            return (np.log(np.maximum(np.expm1(epsilon) / self.q + 1, 0.0)) + self.mu**2 / 2) / self.mu
+        return (magnified(epsilon, self.q) + self.mu**2 / 2) / self.mu
 
     def _log_mixture_above(self, h: Array) -> Array:
         """``log`` of the mixture's mass above ``h``."""
@@ -277,10 +285,10 @@ class PoissonRemove(_OnTheLine):
             h = self._threshold(epsilon)
             return log_subtract(self._log_mixture_above(h), 1.0, epsilon + log_ndtr(-h - self.shift))
         # q P1(S) - (e^epsilon - 1 + q) P0(S), as of a Gaussian step at another epsilon: nothing is lost where mu is tiny.
-        with np.errstate(all="ignore"):
-            inner = np.expm1(epsilon) / self.q
-            found = math.log(self.q) + log_gdp_delta(self.mu, np.log1p(np.maximum(inner, -1.0)))
-            return np.where(inner > -1, found, np.log(-np.expm1(np.minimum(epsilon, 0.0))))
+        inner = magnified(epsilon, self.q)
+        found = math.log(self.q) + log_gdp_delta(self.mu, np.maximum(inner, -1e100))
+        with np.errstate(divide="ignore"):
+            return np.where(np.isneginf(inner), np.log(-np.expm1(np.minimum(epsilon, 0.0))), found)
 
     def log_above(self, epsilon: Array) -> Array:
         return log_ndtr(-self._threshold(epsilon) - self.shift)
@@ -309,9 +317,9 @@ class PoissonAdd(_OnTheLine):
         if self.shift:
             return log_subtract(log_ndtr(self._threshold(-epsilon) + self.shift), 1.0, epsilon + self.log_above(epsilon))
         # (1 - e^epsilon + q e^epsilon) P0(S) - q e^epsilon P1(S).
-        with np.errstate(all="ignore"):
-            inner = np.log1p(np.maximum(np.expm1(-epsilon) / self.q, -1.0))
-            return np.where(np.isneginf(inner), -math.inf, epsilon + math.log(self.q) + inner + log_gdp_delta(self.mu, -inner))
+        inner = magnified(-epsilon, self.q)
+        found = epsilon + math.log(self.q) + inner + log_gdp_delta(self.mu, np.minimum(-inner, 1e100))
+        return np.where(np.isneginf(inner), -math.inf, found)
 
     def log_above(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
@@ -358,9 +366,10 @@ class PoissonReplace(_OnTheLine):
         """The h at which the loss is epsilon; without a shift a quadratic in exp(mu h)."""
         if self.shift:
             return crossing(self._loss, epsilon)
-        half = (1 - self.q) / self.q * math.exp(self.mu**2 / 2) * np.expm1(epsilon) / 2
-        rest = np.arcsinh(np.abs(half) * np.exp(-epsilon / 2))
-        return (np.where(half > 0, rest, -rest) + epsilon / 2) / self.mu
+        size = np.abs(epsilon)
+        log_half = math.log1p(-self.q) - math.log(2 * self.q) + self.mu**2 / 2 + log_expm1(size) - size / 2
+        rest = np.where(log_half < 300, np.arcsinh(np.exp(np.minimum(log_half, 300.0))), log_half + math.log(2))
+        return np.sign(epsilon) * (rest + size / 2) / self.mu
 
     def _log_mirrored_above(self, h: Array) -> Array:
         """``log`` of the mass of Q above ``h``."""
@@ -374,8 +383,7 @@ class PoissonReplace(_OnTheLine):
         if self.shift:
             log_delta = log_subtract(self._log_mixture_above(h), 1.0, size + self._log_mirrored_above(h))
             return symmetric_log_delta(epsilon, log_delta)
-        with np.errstate(divide="ignore", over="ignore"):
-            missed = np.log(np.expm1(size)) + self._log_mirrored_above(h)
+        missed = log_expm1(size) + self._log_mirrored_above(h)
         return symmetric_log_delta(epsilon, log_subtract(math.log(self.q) + log_within(h, self.mu), 1.0, missed))
 
     def log_above(self, epsilon: Array) -> Array:

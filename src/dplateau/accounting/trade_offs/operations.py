@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, magnified
 from dplateau.accounting.trade_offs.base import TradeOff, operation, probability, rounded_down
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
 from dplateau.accounting.trade_offs.smooth import Smooth
@@ -50,11 +50,7 @@ class Subsampled(Smooth):
 
     def _inner(self, epsilon: Array) -> Array:
         """The epsilon at which f (or its inverse) is asked."""
-        with np.errstate(divide="ignore", over="ignore"):
-            if self.reversed:
-                return -np.log1p(np.maximum(np.expm1(-epsilon) / self.p, -1.0))
-            small = np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / self.p)
-            return np.where(epsilon < 700, small, epsilon - math.log(self.p))
+        return -magnified(-epsilon, self.p) if self.reversed else magnified(epsilon, self.p)
 
     def log_delta_above(self, epsilon: Array) -> Array:
         inner = self._inner(epsilon)
