@@ -1,10 +1,11 @@
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 import dplateau as dp
-from dplateau.certificate import Certificate, DeclaredTraining, make_certificate, read_certificate
+from dplateau.certificate import Certificate, DeclaredTraining, make_certificate, read_certificate, verify
 from dplateau.report import certificate_page
 from dplateau.spec import Generator
 from dplateau.spec import assumption as a
@@ -42,6 +43,12 @@ def test_a_page_beside_the_certificate(dplateau, file):
     assert lines[2] == "not signed"
     assert "".join(lines[3:]).replace(" ", "").startswith(f"writtento{page}")
     assert out.rstrip().endswith("kB")
+
+
+def test_the_first_line_is_what_was_recomputed(dplateau, file, monkeypatch):
+    verdict = replace(verify(read_certificate(file)), recomputed=1.75)
+    monkeypatch.setattr("dplateau.report.page.write_page", lambda _, path, *__, **___: [path.touch(), verdict][1])
+    assert dplateau("report", file)[1].startswith("epsilon 1.75")
 
 
 def test_an_older_page_is_replaced(dplateau, file, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import dplateau as dp
 from dplateau.accounting.attack import accuracy
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate import Certificate, Label, read_certificate, verify
+from dplateau.certificate import Certificate, Label, prove, read_certificate, verify
 from dplateau.report import certificate_page, write_page
 from dplateau.report.page_words import FEW, compared, one_in, run_in_brief
 from dplateau.report.trade_off import read_attack
@@ -325,6 +325,16 @@ def test_extremes_have_pages_and_a_proof_is_no_praise(certify, noise, little):
     assert ("promises little" in top(reader)) is little
     assert ("100.0 %" in reader.text) is little
     assert not re.search(r"\b(nan|inf|None)\b", reader.text)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_a_second_computation_refutes_is_no_result(certificate, recorded):
+    proof = replace(prove(certificate), outcome="refuted")
+    reader = Reader(certificate_page(certificate, proof=proof, recorded=recorded))
+    assert "This certifies nothing" in top(reader)
+    assert "but a second computation refutes them" in top(reader)
+    assert "Two computations contradict each other" in top(reader)
+    assert "Proved, if trained as described" not in reader.text
 
 
 def test_a_large_delta_is_warned_of(certify):

@@ -105,7 +105,7 @@ def report(
         lines += other_numbers(proof) if proof and verify else []
         lines += [Text(_said(charge)) for charge in charges or ()]
         if certifies:
-            lines.insert(0, headline(read.epsilon, read.delta, read.run.n, read.status, good=True))
+            lines.insert(0, headline(verdict.recomputed, read.delta, read.run.n, read.status, good=True))
         show(Group(*lines, Text(f"written to {printable(path)}, {size:.0f} kB", "dim")))
     return 0 if certifies else 1
 
