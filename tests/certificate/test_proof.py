@@ -61,6 +61,19 @@ def test_a_claim_about_a_run():
         prove(DRAWN, float("nan"), 1e-6)
 
 
+def test_what_is_too_long_is_refused_before_anything_is_computed(monkeypatch):
+    run = dp.Run(n=10**9, sampling=dp.Shuffled(1), steps=10, noise_multiplier=tuple(range(1, 11)))
+    certificate = replace(certificate_of(), run=run, run_digest=run.digest)
+    monkeypatch.setattr(module, "account", None)
+    monkeypatch.setattr(module, "_part", None)
+    proof = prove(certificate)
+    assert (proof.outcome, proof.others) == ("not decided", ())
+    assert proof.why == "the run has 1,000,000,000 batches in an epoch to look at one by one: at most 1,000,000 can be checked"
+    for call in (lambda: prove(certificate, every=True), lambda: prove(run, 1.0, 1e-5)):
+        with pytest.raises(InputError, match="1,000,000,000 batches"):
+            call()
+
+
 def test_several_runs_each_by_its_best():
     last = dp.Run(
         n=10_000, sampling=dp.FullBatch(), steps=1000, noise_multiplier=40.0, step_size=1.0, smoothness=1.0, strong_convexity=0.1,

@@ -212,6 +212,37 @@ def test_the_total_variation_of_many_steps_is_not_their_sum():
     assert check([part], 0.0, found.lower * (1 - 1e-9)).outcome is Outcome.REFUTED
 
 
+LAST = {"step_size": 0.1, "smoothness": 1.0, "strong_convexity": 0.1, "released": "last", "noise_multiplier": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("bound", "run", "count"),
+    [
+        ("shuffled", dp.Run(n=10**9, sampling=dp.Shuffled(1), steps=5, **LAST), "1,000,000,000 batches"),
+        ("fixed-order", dp.Run(n=10**15, sampling=dp.Cyclic(1), steps=5, **LAST), "batches"),
+        ("fixed-order", dp.Run(n=7, sampling=dp.Cyclic(2), steps=10**15, **LAST), "steps"),
+        ("exact-composition", dp.Run(n=7, sampling=dp.Cyclic((3, 4)), steps=10**15, noise_multiplier=1.0), "steps"),
+    ],
+)
+def test_what_is_too_long_is_told_at_once(bound, run, count):
+    checked = check([Part(run, bound)], 1.0, 1e-5)
+    assert checked.outcome is Outcome.NOT_DECIDED
+    assert f"{count} " in checked.why
+    assert "at most 1,000,000 can be checked" in checked.why
+    assert checked.seconds < 1
+
+
+def test_equal_steps_are_counted():
+    run = dp.Run(n=10**15, sampling=dp.Shuffled(3), steps=10**14, noise_multiplier=10.0)
+    assert check([Part(run, "exact-composition")], 1.0, 1e-5).outcome is Outcome.VERIFIED
+
+
+def test_mixtures_that_multiply_are_refused():
+    run = dp.Run(n=10**4, sampling=dp.Shuffled(1), steps=5 * 10**3, **LAST)
+    checked = check([Part(run, "shuffled")] * 3, 1.0, 1e-5)
+    assert "combinations of places to look at: at most 100,000" in checked.why
+
+
 def test_what_was_computed_for_one_claim_serves_others():
     """A line is a bound at every epsilon: another claim needs a new one only where that does not verify it."""
     run, known = dp.Run(n=10_000, sampling=dp.Poisson(100), steps=500, noise_multiplier=1.0), []

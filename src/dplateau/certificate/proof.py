@@ -34,6 +34,7 @@ from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
 from dplateau.verifier.outcome import Checked, Outcome, Part
+from dplateau.verifier.steps import too_long
 
 if TYPE_CHECKING:
     from dplateau.verifier.check import Whole
@@ -192,7 +193,7 @@ def prove(
     Raises
     ------
     InputError
-        A claim is missing, or no number in its range.
+        A claim is missing, or no number in its range; or there are too many steps to look at.
     ContradictionError
         The certificate's run is not the one whose digest it holds.
     UncertifiedError
@@ -205,6 +206,8 @@ def prove(
             raise InputError("a certificate states its own epsilon and delta: leave out both.")
         if claimed.run.digest != claimed.run_digest:
             raise ContradictionError("the certificate's run is not the one whose digest it holds: somebody has changed it.")
+        if every and (why := _too_long(claimed.run)):
+            raise InputError(f"the other numbers cannot be proved: {why}.")
         known = _Known()
         found = _proved(claimed.run, claimed.bound, claimed.epsilon, claimed.delta, known, claimed.mu)
         return replace(found, others=tuple(_others(claimed, found, known))) if every else found
@@ -215,6 +218,8 @@ def prove(
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta)
     if delta >= 1:
         raise InputError(f"delta is {delta:g}: expected a number in (0, 1), well below 1/n = {1 / claimed.n:.3g}.")
+    if why := _too_long(claimed):
+        raise InputError(f"nothing can be verified: {why}.")
     return _proved(claimed, _best(account(claimed, delta)), epsilon, delta, _Known())
 
 
@@ -302,7 +307,9 @@ def _proved(
         from dplateau.verifier.check import check
         from dplateau.verifier.divergence import check_cost
     first, then = chosen_for or (delta, delta)
-    if not delta > 0:
+    if why := _too_long(run, bound):  # Then the accountant is not asked what it chose, either.
+        checked = Checked(Outcome.NOT_DECIDED, why)
+    elif not delta > 0:
         checked = Checked(Outcome.NOT_DECIDED, "it leaves nothing for delta")
     elif isinstance(run, Selection) and bound == SELECTION:
         checked = _selected(run, epsilon, delta, first)
@@ -329,6 +336,11 @@ def _proved(
         proved_at=datetime.now(UTC).strftime(TIME),
         versions=tuple((name, version(name)) for name in ("dplateau", "python-flint")),
     )
+
+
+def _too_long(run: Run | Runs, bound: str | None = None) -> str | None:
+    """Why a bound, or any other one too, cannot be asked."""
+    return next(filter(None, (too_long(one, counted=bound == "exact-composition") for one in runs_of(run))), None)
 
 
 def _selected(selection: Selection, epsilon: float, delta: float, first: float) -> Checked:

@@ -23,6 +23,7 @@ from dplateau.verifier.mechanism import composed
 from dplateau.verifier.outcome import Checked, Outcome, Part, failed
 from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Composition, Mixture, Statement
+from dplateau.verifier.steps import too_long
 from dplateau.verifier.strings import ALL, fixed_order, shuffled
 
 _FIRST: Final = (2**11, 2**13)
@@ -42,9 +43,11 @@ def statement(part: Part, delta: float) -> Statement:
     Raises
     ------
     ValueError
-        The bound does not cover the run, or is none that is verified.
+        The bound does not cover the run, or is none that is verified, or there are too many steps.
     """
     run, steps = part.run, part.steps
+    if why := too_long(run, counted=part.bound == "exact-composition"):
+        raise ValueError(why)
     match part.bound:
         case "exact-composition":
             return composed(run)

@@ -38,6 +38,8 @@ _FAR: Final = 60
 """Logarithm of how much smaller than what counts is what is not looked at."""
 _LONGEST: Final = 200_000
 """Most points of log s, times n."""
+_FINEST: Final = 2_000_000
+"""Most points of all noise that goes with one of these, times n: that takes half a minute."""
 
 
 @contextmanager
@@ -84,7 +86,10 @@ class Grid:
         for mu, _ in parts:
             m = float(mu)
             fine = max(2 * math.pi * d / (size + d * d / (2 * m * m) - a * math.log(math.cos(d))) for d in _ANGLES)
-            self.strides[mu] = math.ceil(self.step / min(fine, m / 2))
+            stride = self.step / min(fine, m / 2)
+            if not stride * self.count * n < _FINEST:
+                raise TooHardError
+            self.strides[mu] = math.ceil(stride)
         turned = (n - low) * (3 / batches + self.step) - low * self.step
         self.left = min(self.side + self.reach[0] * float(parts[-1][0]), math.sqrt(self.side**2 + 2 * turned))
         self.mass, self.none = self._masses()

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Final
 
 from flint import arb
 
@@ -41,6 +42,8 @@ class Composition:
         return Composition(tuple(counts.items()), self.square + other.square)
 
 
+MOST: Final = 100_000
+"""Compositions of one direction; runs together have the product of theirs."""
 Mixture = tuple[tuple[arb, Composition], ...]
 """Weights that sum to at most 1, and what holds with each."""
 
@@ -76,5 +79,7 @@ class Statement:
         """Both on the same records: pairs compose, direction by direction, and what is symmetric counts in both."""
         count = max(len(self.directions), len(other.directions))
         pairs = [(self.directions[i % len(self.directions)], other.directions[i % len(other.directions)]) for i in range(count)]
+        if (cases := max(len(one) * len(two) for one, two in pairs)) > MOST:
+            raise ValueError(f"the runs have {cases:,} combinations of places to look at: at most {MOST:,} can be checked")
         joined = tuple(tuple((v * w, one + two) for (v, one), (w, two) in product(*pair)) for pair in pairs)
         return Statement(joined, self.slack + other.slack)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dplateau.spec import Run
 from dplateau.spec.schedule import Schedule, is_constant
+
+MOST: Final = 1_000_000
+"""So many batches of an epoch, or steps where they differ, are looked at one by one: that takes half a minute, and 1 GB."""
 
 
 class Step(NamedTuple):
@@ -34,6 +37,21 @@ def steps(run: Run) -> list[Step]:
         # The divisor is n over the number of batches, which need not be a double.
         found = [step._replace(batch=Fraction(run.n, run.sampling.epoch_length(run.n))) for step in found]
     return found
+
+
+def too_long(run: Run, *, counted: bool = False) -> str | None:
+    """Why there is too much to look at, if there is; with ``counted`` equal steps are only counted."""
+    parts = run.step_size or 0.0, run.noise_multiplier, run.sampling.divisors(run.n)
+    equal, rest = is_constant(*parts), run.sampling.remainder(run.n) and run.strong_convexity
+    if counted and equal:
+        return None
+    for count, what in (
+        (run.sampling.epoch_length(run.n), "batches in an epoch"),
+        (0 if equal and not rest else run.steps, "steps"),
+    ):
+        if count > MOST:
+            return f"the run has {count:,} {what} to look at one by one: at most {MOST:,} can be checked"
+    return None
 
 
 def sensitivity(run: Run) -> int:
