@@ -237,6 +237,19 @@ def run(noise=1.0, *, batches=10, epochs=2.0, **changes) -> Run:
     return Run(n=10 * batches, sampling=dp.RandomAllocation(10), steps=round(batches * epochs), noise_multiplier=noise, **changes)
 
 
+@pytest.mark.parametrize(
+    ("n", "noise", "why"),
+    [(10**9, 1.0, "1,000,000,000 batches in an epoch"), (10, (1.0, 1e10), "noise multiplier exceeds 1000000")],
+)
+def test_what_takes_too_long_is_told_at_once(n, noise, why) -> None:
+    checked = check(
+        [Part(Run(n=n, sampling=dp.RandomAllocation(1), steps=2, noise_multiplier=noise), "exact-composition")], 1.0, 1e-5
+    )
+    assert checked.outcome is Outcome.NOT_DECIDED
+    assert why in checked.why
+    assert checked.seconds < 1
+
+
 def test_epochs_of_a_run() -> None:
     whole, add = composed_run(run(0.5, epochs=3.4)).directions
     (_, composition), *_ = whole

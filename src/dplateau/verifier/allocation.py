@@ -21,6 +21,7 @@ from operator import itemgetter
 from flint import arb
 
 from dplateau.spec import Run
+from dplateau.spec.schedule import largest
 from dplateau.verifier.balls import above, exact, gaussian_delta, precision
 from dplateau.verifier.convex_order import Sum, chords
 from dplateau.verifier.epoch import Epoch, Parts
@@ -33,6 +34,8 @@ _CELLS, _PAIRS = (0, 48, 24, 12, 8, 4), 40
 """Cells of the noise (0: as it is), the first that leave at most so many pairs of a kind of epoch and a mu."""
 _CHORDS, _SMALLEST, _GREATEST = 48, 1e-28, 6
 """Laws of the profile of a replacement, delta at which it ends; epochs with a greater mu count without sampling (section 4)."""
+_MOST, _LEAST = 1_000_000, Fraction(1, 1_000_000)
+"""More batches, or a smaller mu, take minutes."""
 _FIRST, _NEAR, _LITTLE = (0.0, 1.0, 2.5, 5.0), 1e-5, 1e-20
 """Where the first of them are, in units of J's mu; when there are enough; the least share of J that is taken to be above it."""
 _DENSE, _FEW, _HALVINGS = 96.0, 16, 18
@@ -232,8 +235,12 @@ class _Profile:
 
 
 def composed(run: Run) -> Statement:
-    """All noisy gradients of a run with random allocation of more than one batch."""
+    """All noisy gradients of a run with random allocation of more than one batch; ``ValueError`` where that takes too long."""
     batches = run.sampling.epoch_length(run.n)
+    if batches > _MOST:
+        raise ValueError(f"the run has {batches:,} randomly allocated batches in an epoch: at most {_MOST:,} can be checked")
+    if largest(run.noise_multiplier) * _LEAST > 1:
+        raise ValueError(f"the noise multiplier exceeds {1 / _LEAST}: no more can be checked under random allocation")
     unit, (kinds, _) = sensitivity(run), _epochs(run, batches)
     plain = [parts for parts in kinds if parts[-1][0] > _GREATEST]
     square = exact(sum((kinds.pop(parts) * (unit * parts[-1][0]) ** 2 for parts in plain), Fraction(0)))
