@@ -139,6 +139,11 @@ def test_the_quadrature_is_arbs():
         assert points.error < 1e-25
 
 
+def test_a_law_that_is_too_wide_for_the_quadrature_is_refused_at_once():
+    with precision(), pytest.raises(TooHardError, match="too small"):
+        nodes(laws.Amplified(Fraction(1, 10), Fraction(10**10)), exact(2), exact(0), exact(1e-28))
+
+
 def test_where_moments_soon_grow_steeply_the_line_keeps_away():
     """Through the saddle itself the period would be thousands of times as long."""
     law = laws.Remove(Fraction(108, 65783), Fraction(1, 10))

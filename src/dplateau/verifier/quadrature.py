@@ -28,6 +28,8 @@ _AT_ONCE: Final = 2_000
 """So many points are summed at once, to save memory."""
 _MANY: Final = 20_000
 """A branch that needs more points is not computed."""
+_WIDEST: Final = 400
+"""Nor is one that is wider: a noise multiplier near 1/200 makes such."""
 
 
 class TooHardError(ArithmeticError):
@@ -107,7 +109,9 @@ class _Rule:
         if high is None:
             high, lost = end_of(branch, c, self.tolerance, 1)
             error += lost
-        count = max(int(float((high - low).upper())) + 1, 1)
+        if not (width := (high - low).upper()) < _WIDEST:
+            raise TooHardError("the noise is too small for this method")
+        count = max(int(float(width)) + 1, 1)
         edges = [low + (high - low) * k / count for k in range(count + 1)]
         # Errors count relative to the transform on the real axis, which the highest term is a measure of.
         self.tolerance *= largest(exact(1), *(branch.tilted(h, c).mid() for h in edges))
