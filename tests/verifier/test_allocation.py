@@ -239,7 +239,7 @@ def run(noise=1.0, *, batches=10, epochs=2.0, **changes) -> Run:
 
 @pytest.mark.parametrize(
     ("n", "noise", "why"),
-    [(10**9, 1.0, "1,000,000,000 batches in an epoch"), (10, (1.0, 1e10), "noise multiplier exceeds 1000000")],
+    [(10**9, 1.0, "1,000,000,000 randomly allocated"), (10, (1.0, 1e10), "noise multiplier exceeds 1000000")],
 )
 def test_what_takes_too_long_is_told_at_once(n, noise, why) -> None:
     checked = check(

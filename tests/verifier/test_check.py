@@ -232,6 +232,13 @@ def test_what_is_too_long_is_told_at_once(bound, run, count):
     assert checked.seconds < 1
 
 
+def test_no_run_has_so_many_steps():
+    checked = check(
+        [Part(dp.Run(n=10**9, sampling=dp.Poisson(1), steps=10**300, noise_multiplier=1.0), "exact-composition")], 1.0, 1e-5
+    )
+    assert checked.why == "the run has 1e+300 steps on 1e+09 records: at most 1e+15 of either can be checked"
+
+
 def test_equal_steps_are_counted():
     run = dp.Run(n=10**15, sampling=dp.Shuffled(3), steps=10**14, noise_multiplier=10.0)
     assert check([Part(run, "exact-composition")], 1.0, 1e-5).outcome is Outcome.VERIFIED

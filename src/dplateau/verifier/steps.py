@@ -11,6 +11,9 @@ from dplateau.spec.schedule import Schedule, is_constant
 MOST: Final = 1_000_000
 """So many batches of an epoch, or steps where they differ, are looked at one by one: that takes half a minute, and 1 GB."""
 
+_NEVER: Final = 10**15
+"""No run has more steps, or records."""
+
 
 class Step(NamedTuple):
     """One step, or several equal ones in a row: step size (0 where none is stated), noise multiplier, public batch size."""
@@ -43,6 +46,8 @@ def too_long(run: Run, *, counted: bool = False) -> str | None:
     """Why there is too much to look at, if there is; with ``counted`` equal steps are only counted."""
     parts = run.step_size or 0.0, run.noise_multiplier, run.sampling.divisors(run.n)
     equal, rest = is_constant(*parts), run.sampling.remainder(run.n) and run.strong_convexity
+    if max(run.n, run.steps) > _NEVER:
+        return f"the run has {run.steps:.3g} steps on {run.n:.3g} records: at most {_NEVER:.0e} of either can be checked"
     if counted and equal:
         return None
     for count, what in (
