@@ -29,6 +29,16 @@ def halves(mu: float, count: int, seed: int) -> list[list[Scores]]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("k", "n", "error"), [(25, 100, 5e-7), (125, 500, 1e-9), (499, 500, 5e-7), (39, 40, 1e-9), (1250, 5000, 1e-9)]
+)
+def test_neither_end_fails_more_often_than_it_may(k, n, error):
+    lower, upper = (float(side[0]) for side in clopper_pearson(np.array([k]), n, error))
+    mp.dps = 40
+    assert betainc(k, n - k + 1, 0, lower, regularized=True) <= error
+    assert betainc(k + 1, n - k, upper, 1, regularized=True) <= error
+
+
 @pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 50), (17, 50), (49, 50), (50, 50), (3, 2000)])
 def test_clopper_pearson_inverts_the_binomial_tail(k, n):
     lower, upper = (float(side[0]) for side in clopper_pearson(np.array([k]), n, 1e-6))

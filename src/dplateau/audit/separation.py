@@ -37,6 +37,8 @@ _THRESHOLDS: Final = 120
 """Thresholds that are tried from either end of a score's values, ever further apart."""
 _EPSILONS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Where profiles without a closed form are read: each takes up to seconds. Between them the curve allows a little more."""
+_QUANTILES: Final = 1e-12
+"""Relative error of quantiles, at most."""
 _FAR: Final = 40.0
 """Standard deviations that stand for infinitely many."""
 
@@ -122,7 +124,8 @@ def clopper_pearson(successes: NDArray[np.int64], trials: int, error: float) -> 
     k = np.asarray(successes, dtype=float)
     lower = np.where(k > 0, beta.ppf(error, np.maximum(k, 1), trials - k + 1), 0.0)
     upper = np.where(k < trials, beta.isf(error, k + 1, np.maximum(trials - k, 1)), 1.0)
-    return lower, upper
+    lower, upper = lower * (1 - _QUANTILES), upper + _QUANTILES * upper * (1 - upper)
+    return np.nextafter(lower, 0.0), np.nextafter(upper, 1.0)
 
 
 def separate(choose: Sequence[Scores], confirm: Sequence[Scores], *, delta: float, curve: Curve, error: float) -> Separation:
