@@ -217,7 +217,8 @@ def _traced(
     # Custom derivatives are functions that only differentiation calls.
     gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
     check_primitives(gradient.jaxpr)
-    jaxpr = reassociated(replaced_in_loops(jaxpr, convolved), count, leaves)
+    jaxpr = replaced_in_loops(jaxpr, convolved) if _convolves(jaxpr) else jaxpr
+    jaxpr = reassociated(jaxpr, count, leaves)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
 
@@ -238,10 +239,14 @@ def _traced(
     jax.eval_shape(walked, *values)
     once = {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}
     found = RecordedLoss(jaxpr, once, count, leaves, zero_outputs(gradient))
-    if any(equation.primitive is CONVOLUTION for equation in equations(gradient.jaxpr)):
+    if _convolves(gradient):
         batch = [jax.ShapeDtypeStruct((_PRIME, *shape), dtype) for shape, dtype in shapes[leaves:]]
         check_convolutions(jax.make_jaxpr(found.gradients)(values[:count], batch, values[count:leaves]).jaxpr, _PRIME)
     return found
+
+
+def _convolves(closed: Any) -> bool:
+    return any(equation.primitive is CONVOLUTION for equation in equations(closed.jaxpr))
 
 
 def _shown(shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
