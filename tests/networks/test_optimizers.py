@@ -138,3 +138,18 @@ def test_an_optimizer_that_shows_noisy_gradients_is_refused(look):
 
     with pytest.raises(InputError, match=r"the optimizer uses (debug_print|debug_callback|pure_callback): it would show noisy"):
         train_network(run_with_optimizer(), loss, start(), data(), optimizer=optax.GradientTransformation(inner.init, update))
+
+
+def test_the_same_settings_give_the_same_optimizer():
+    """What was compiled for it serves the next training."""
+    rate = optax.linear_schedule(1.0, 0.1, 5)
+    for make in (noisy_sgd, noisy_adam):
+        assert make(0.1) is make(0.1) is not make(0.2)
+        assert make(rate) is make(rate)
+        make(1.0)
+        with pytest.raises(InputError, match="learning_rate is True"):
+            make(True)
+        with pytest.raises(InputError, match="expected a finite number"):
+            make(np.ones(2))
+    assert adagrad_norm() is adagrad_norm()
+    assert noisy_sgd.__name__ == "noisy_sgd"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +15,26 @@ from dplateau.spec.schedule import real
 
 Tree: TypeAlias = Any
 Rate: TypeAlias = float | Callable[[Any], Any]
+P = ParamSpec("P")
+
+
+def _kept(make: Callable[P, optax.GradientTransformation]) -> Callable[P, optax.GradientTransformation]:
+    """The same object for the same settings: what was compiled for it is used again."""
+    kept = lru_cache(maxsize=32, typed=True)(make)
+
+    @wraps(make)
+    def found(*args: P.args, **settings: P.kwargs) -> optax.GradientTransformation:
+        known = all(isinstance(value, Hashable) for value in (*args, *settings.values()))
+        return (kept if known else make)(*args, **settings)
+
+    return found
 
 
 def _rate(learning_rate: Rate) -> Rate:
     return learning_rate if callable(learning_rate) else real("learning_rate", learning_rate)
 
 
+@_kept
 def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTransformation:
     """NoisySGD: steps along the noisy gradient, with heavy-ball momentum if wanted.
 
@@ -46,6 +61,7 @@ class AdamState(NamedTuple):
     square: Tree
 
 
+@_kept
 def noisy_adam(
     learning_rate: Rate, *, b1: float = 0.9, b2: float = 0.999, xi: float = 1e-8, m0: float = 0.0, u0: float = 0.0
 ) -> optax.GradientTransformation:
@@ -97,6 +113,7 @@ class NormState(NamedTuple):
     squared: Any
 
 
+@_kept
 def adagrad_norm(
     learning_rate: float = 1.0, *, b0_squared: float = 20.0, nu: float = 1e-5, scale: float = 1.0
 ) -> optax.GradientTransformation:
