@@ -98,6 +98,20 @@ def connected(port):
     raise AssertionError("the processes did not connect")
 
 
+def test_a_process_that_waits_for_others_hears_ctrl_c(start, folder):
+    """Nothing has begun; without it, a process waits five minutes for the others."""
+    first, other = start()
+    other.kill()
+    end = time.monotonic() + 60
+    while f":{first.port:04X} " not in "".join(Path(f"/proc/net/{one}").read_text() for one in ("tcp", "tcp6")):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    time.sleep(0.5)
+    first.send_signal(signal.SIGINT)
+    assert first.wait(timeout=20) == 130
+    assert first.communicate()[1] == "dplateau: stopped.\n"
+
+
 def test_two_terminals_train_one_model(start, folder, tmp_path):
     first, second = ended(start("--output", tmp_path / "model", "--json", own=(("--test", "public.csv"), ())))
     assert (first[0], first[2]) == (0, "")

@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from dplateau.cli.process import INTERRUPTED, patient
@@ -53,6 +54,8 @@ def distributed(work: Callable[[Cluster], None], coordinator: str | None, proces
     if said:
         return said[0]
     number = os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0
+    if number == signal.SIGINT:
+        return INTERRUPTED
     if number in (0, signal.SIGABRT):
         return failed(LOST, CHECK_FAILED)
     return failed(f"the process was ended by signal {signal.Signals(number).name}: nothing was released here.", CHECK_FAILED)
@@ -67,7 +70,8 @@ def _child(work: Callable[[Cluster], None], where: tuple[str | None, int | None,
         from dplateau.training import Cluster
         from dplateau.training.cluster import agree_on_code
 
-        cluster = Cluster.connect(*where)
+        with _endable():
+            cluster = Cluster.connect(*where)
         agree_on_code(cluster)
         if not cluster.first:
             warnings.simplefilter("ignore")  # process 0 says it
@@ -88,6 +92,17 @@ def _child(work: Callable[[Cluster], None], where: tuple[str | None, int | None,
             cluster.close()
     finally:
         os._exit(code)
+
+
+@contextmanager
+def _endable() -> Iterator[None]:
+    """Let a signal end this process at once: Python would hear it when the others are there, or after minutes."""
+    handlers = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
 
 
 def _end_with_parent(alive: int) -> None:
