@@ -60,10 +60,10 @@ def start(folder):
     """Start both processes with the same arguments, each followed by its own; they are ended with the test."""
     running = []
 
-    def call(*arguments, file="part-{process}.csv", own=((), ())):
+    def call(*arguments, file="part-{process}.csv", own=((), ()), port=None):
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+            port = port or found.getsockname()[1]
         for index in (0, 1):
             where = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", 2, "--process-id", index]
             schema = [] if "--schema" in own[index] else ["--schema", "my.toml"]
@@ -96,6 +96,15 @@ def connected(port):
             return
         time.sleep(0.1)
     raise AssertionError("the processes did not connect")
+
+
+def test_a_port_that_is_taken_is_one_line(start, folder):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        first, _ = start(port=taken.getsockname()[1])
+        assert first.wait(timeout=60) == 2
+        assert "is in use, or no address of this machine: give another port." in first.communicate()[1]
 
 
 def test_a_process_that_waits_for_others_hears_ctrl_c(start, folder):

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 PLACE: Final = "{process}"
 """In the name of a file: the number of the process."""
 LOST: Final = "another process ended, or cannot be reached: nothing was released here."
+ALONE: Final = (
+    "not all processes were there in time: start all of them with the same coordinator and number of processes, and see that every "
+    "machine can reach the coordinator."
+)
+_CONNECTED: Final = 255
+"""What a child says when all are there, before its exit status."""
 
 
 def distributed(work: Callable[[Cluster], None], coordinator: str | None, processes: int | None, process_id: int | None) -> int:
@@ -49,7 +55,8 @@ def distributed(work: Callable[[Cluster], None], coordinator: str | None, proces
     os.close(alive[0])
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda number, _: os.kill(child, number))
-    said = os.read(status[0], 1)
+    connected = (said := os.read(status[0], 1)) == bytes([_CONNECTED])
+    said = os.read(status[0], 1) if connected else said
     _, ended = os.waitpid(child, 0)
     if said:
         return said[0]
@@ -57,7 +64,7 @@ def distributed(work: Callable[[Cluster], None], coordinator: str | None, proces
     if number == signal.SIGINT:
         return INTERRUPTED
     if number in (0, signal.SIGABRT):
-        return failed(LOST, CHECK_FAILED)
+        return failed(LOST if connected else ALONE, CHECK_FAILED)
     return failed(f"the process was ended by signal {signal.Signals(number).name}: nothing was released here.", CHECK_FAILED)
 
 
@@ -72,6 +79,7 @@ def _child(work: Callable[[Cluster], None], where: tuple[str | None, int | None,
 
         with _endable():
             cluster = Cluster.connect(*where)
+        os.write(status, bytes([_CONNECTED]))
         agree_on_code(cluster)
         if not cluster.first:
             warnings.simplefilter("ignore")  # process 0 says it

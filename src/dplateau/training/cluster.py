@@ -162,6 +162,8 @@ class Cluster:
             if "before any JAX" in str(error) or "only be called once" in str(error):
                 raise InputError("JAX has been used, or connected, in this process already: connect first, and once.") from None
             why = _line(error)
+            if "RPC server" in why:
+                raise InputError(f"{coordinator} is in use, or no address of this machine: give another port.") from None
         raise ProcessLost(f"the processes could not be connected: {why}")
 
     @property
