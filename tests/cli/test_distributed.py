@@ -104,7 +104,9 @@ def test_a_port_that_is_taken_is_one_line(start, folder):
         taken.listen()
         first, _ = start(port=taken.getsockname()[1])
         assert first.wait(timeout=60) == 2
-        assert "is in use, or no address of this machine: give another port." in first.communicate()[1]
+        port = taken.getsockname()[1]
+        said = f"dplateau: process 0 cannot use port {port} of this machine (Address already in use): give another one.\n"
+        assert first.communicate()[1] == said
 
 
 def test_a_process_that_waits_for_others_hears_ctrl_c(start, folder):

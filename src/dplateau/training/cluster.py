@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -162,8 +163,6 @@ class Cluster:
             if "before any JAX" in str(error) or "only be called once" in str(error):
                 raise InputError("JAX has been used, or connected, in this process already: connect first, and once.") from None
             why = _line(error)
-            if "RPC server" in why:
-                raise InputError(f"{coordinator} is in use, or no address of this machine: give another port.") from None
         raise ProcessLost(f"the processes could not be connected: {why}")
 
     @property
@@ -319,7 +318,7 @@ def _patient_threads() -> Iterator[None]:
 
 
 def _check_place(coordinator: str | None, processes: int | None, process_id: int | None) -> None:
-    """Raise ``InputError`` where an address has no port, or there are no such processes: JAX would fail, or wait for them."""
+    """Raise ``InputError`` where a port is missing or taken, or there are no such processes: JAX would crash, or wait for them."""
     host, _, port = (coordinator or "HOST:1").rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InputError(f"the coordinator is {coordinator!r}: expected HOST:PORT, such as 10.0.0.1:5000.")
@@ -327,6 +326,15 @@ def _check_place(coordinator: str | None, processes: int | None, process_id: int
     place = None if process_id is None else integer("process_id", process_id, low=0)
     if count is not None and place is not None and place >= count:
         raise InputError(f"process_id is {place}: expected a number from 0 to {count - 1}, of {count} processes.")
+    if coordinator is not None and place == 0:
+        with socket.socket() as own:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                own.bind(("", int(port)))
+            except OSError as error:  # JAX would crash
+                raise InputError(
+                    f"process 0 cannot use port {port} of this machine ({error.strerror}): give another one."
+                ) from None
 
 
 def agree_on_code(cluster: Cluster) -> None:
