@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
-from dplateau.accounting.privacy_loss import CLOSED, TooSlowError
+from dplateau.accounting.privacy_loss import CLOSED, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
 
@@ -42,8 +42,8 @@ class Step:
 def steps_of(composition: Composition) -> list[Step]:
     """The steps of a composition, law by law, and its Gaussian part as one step."""
     laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
-    if len(laws) > _LAWS or any(law.shift and law.closed(0.0)[1] > 2 * CLOSED * law.closed(0.0)[0] for law, _ in laws):
-        raise TooSlowError  # many, or so small that their closed forms lose too many digits
+    if len(laws) > _LAWS or any(_lossy(law) for law, _ in laws):
+        raise TooSlowError
     steps = [Step(law.log_delta, law.reverse.log_delta, law.log_above, law.farthest, count) for law, count in laws]
     if mu := composition.gaussian:
 
@@ -52,6 +52,12 @@ def steps_of(composition: Composition) -> list[Step]:
 
         steps.append(Step(log_delta, log_delta, lambda epsilon: log_ndtr(-epsilon / mu - mu / 2), math.inf, 1))
     return steps
+
+
+def _lossy(law: StepLaw) -> bool:
+    """Whether a step loses so little that the closed form of its profile has too few digits."""
+    value, room = law.closed(0.0) if law.shift else (1.0, 0.0)
+    return room > 2 * CLOSED * value
 
 
 def beyond(f: Profile, limit: float, most: float = math.inf) -> float:

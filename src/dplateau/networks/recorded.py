@@ -230,13 +230,13 @@ def _traced(
                 sites[leaf] = site
                 break  # A product of two weights is the site of the first; the second gets copies.
 
-    def walked(*values: Array) -> Array:
+    def seen(*values: Array) -> Array:
         inputs = [Tagged(value, leaf if leaf < count else None) for leaf, value in enumerate(values)]
         outputs = _walk(jaxpr, inputs, visit)
         uses.update(one.leaf for one in outputs if one.leaf is not None)
         return outputs[0].value
 
-    jax.eval_shape(walked, *values)
+    jax.eval_shape(seen, *values)
     once = {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}
     found = RecordedLoss(jaxpr, once, count, leaves, zero_outputs(gradient))
     if _convolves(gradient):
