@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dplateau.certificate import Certificate, verify
 from dplateau.spec import InputError, OnePass
 from dplateau.training import Cluster, SecureGenerator, train
 from dplateau.training.cluster import _patient_threads
@@ -37,6 +38,7 @@ from two_processes import (  # noqa: E402
     BothOfPersons,
     N,
     Quiet,
+    chosen,
     hold_out,
     of_persons,
     of_whole_batches,
@@ -239,6 +241,41 @@ def test_a_test_of_rows_of_two_processes_is_that_of_one():
     for part in ("held", "kept"):
         assert first[part] + [FIRST + one for one in second[part]] == alone[part]
     assert first["counts"] == second["counts"] == alone["counts"]
+
+
+def test_a_search_on_two_processes_is_that_of_one():
+    """The same model and score, one noise, coins of process 0, and a certificate that names both."""
+    found = answers("searches")
+    assert found[0] == found[1]
+    for public in (None, 2.0):
+        alone = chosen(*problem(), public=public)
+        assert found[0]["public" if public else "private"] == alone
+    assert chosen(*problem())["index"] == 1
+    second = sum(found[0]["tossed"])  # the larger score wins where it is tried: 2 of the 3 ways to toss two coins with a head
+    assert stats.binomtest(second, 200, 2 / 3).pvalue > FALSE_ALARM
+    noise = np.array(found[0]["noise"]) / 7.0
+    assert right_scale(noise)
+    assert stats.kstest(noise, "norm").pvalue > FALSE_ALARM
+    for name, n in (("certificate", N), ("persons", PERSONS)):
+        certificate = Certificate.from_json(found[0][name])
+        assert certificate.certifies
+        assert verify(certificate).agrees
+        assert certificate.run.n == n
+        assert 1.9 < certificate.epsilon <= 2.0
+        assert "the 2 processes that trained" in " ".join(str(certificate).split())
+
+
+def test_a_search_that_does_not_fit_is_said_in_every_process():
+    found = answers("searched_wrongly")
+    words = {
+        "grid": "another argument", "epsilon": "another argument", "classes": "class", "ledger": "the budget does not cover it",
+        "ledger there": "give it to process 0", "solver": "trains on one process", "scores": "611 numbers in all processes",
+        "no score": "an array of shape (2, 2)",
+    }  # fmt: skip
+    for said in found:
+        for name, expected in words.items():
+            assert expected in said[name], (name, said[name])
+        assert said["then"] == "nothing"
 
 
 @pytest.mark.parametrize("killed", [0, 1])

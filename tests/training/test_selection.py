@@ -72,7 +72,7 @@ def test_scores_of_records_are_exact_sums_with_noise() -> None:
     generator = SecureGenerator()
     values = np.full(N, 0.1)
     whole = np.floor(0.1 * 2**20) * N / 2**20
-    found = np.array([_noisy(values, N, 7.0, generator) * N - whole for _ in range(4000)])
+    found = np.array([_noisy(lambda: values, N, 7.0, generator) * N - whole for _ in range(4000)])
     assert kstest(found / 7.0, "norm").pvalue > 1e-4
     assert np.all((found + whole) * 2**28 == np.rint((found + whole) * 2**28))  # on the grid of the noise
 
@@ -83,7 +83,7 @@ def test_one_record_moves_a_score_by_at_most_one(bad: float, counts: float) -> N
     one, other = np.full(N, 0.5), np.full(N, 0.5)
     one[3] = bad
     other[3] = 0.0
-    moved = [_noisy(v, N, 1e-3, SecureGenerator(insecure_seed=1)) * N for v in (one, other)]
+    moved = [_noisy(lambda v=v: v, N, 1e-3, SecureGenerator(insecure_seed=1)) * N for v in (one, other)]
     assert moved[0] - moved[1] == pytest.approx(counts, abs=1e-9)
 
 

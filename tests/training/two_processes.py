@@ -4,16 +4,20 @@ import faulthandler
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from dplateau.estimators.grid_search import PrivateGridSearch
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import planned_test
 from dplateau.losses import Logistic, Softmax
-from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
-from dplateau.training import Cluster, ProcessLost, SecureGenerator, train, train_one_pass, train_stream
+from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Selection, Shuffled
+from dplateau.training import Cluster, ProcessLost, SecureGenerator, scored, select, train, train_one_pass, train_stream
 from dplateau.training.cluster import agree_on_code
+from dplateau.training.result import assumptions_of, trusted
+from dplateau.training.selection import _noisy
 
 N, FIRST, D = 601, 250, 5
 UPDATES = {
@@ -366,6 +370,91 @@ def hold_out(cluster=None):
         cells[cluster.index, 0, 0] = len(held)
     counts = test.released(cells, ("a", "b"), "0" * 64).counts
     return {"held": held.tolist(), "kept": test.split.kept.tolist(), "counts": counts.tolist()}
+
+
+SEARCHED = [run_of(step_size=size, update="post-processed") for size in (1e-5, 0.03, 1.0)]
+"""Candidates, of which the one in the middle has the best score."""
+
+
+def chosen(features, target, cluster=None, public=None, **more):
+    """The best of three models, with scores of the own records, or of none; all are tried, and nothing is noisy."""
+    selection = Selection(SEARCHED if public else [scored(run, 20.0) for run in SEARCHED], 1.0)
+    shared = {} if cluster is None else {"cluster": cluster}
+    rests = [(*assumptions_of(run, Logistic(), Quiet()), *trusted(2 if shared else 1)) for run in SEARCHED]
+
+    def trained(run):
+        return train(run, Logistic(), features, target, generator=Quiet(), dtype="float64", **shared)
+
+    def right(result):
+        return (features @ result.weights > 0) == target
+
+    score = (lambda result: public - abs(result.weights).max()) if public else right
+    options = {"assumptions": rests, "generator": Quiet(), "public": "nothing" if public else None, **shared, **more}
+    found = select(selection, [trained] * 3, score, **options)
+    return {"index": found.index, "score": found.score, "weights": found.weights.view(np.int64).tolist()}
+
+
+def searches(cluster):
+    """What is chosen without noise; how often which of two is, by coins, and the noise of a score; a search within epsilon."""
+    features, target = own(cluster, *problem())
+    result = train(SEARCHED[1], Logistic(), features, target, cluster=cluster, generator=Quiet())
+    coins, trained = Selection(SEARCHED[:2], 0.5), [lambda _, k=k: replace(result, run=SEARCHED[k]) for k in (0, 1)]
+    how = {"public": "nothing", "assumptions": [result.assumptions] * 2, "cluster": cluster}
+    tossed = [select(coins, trained, lambda one: one.run.step_size, **how).index for _ in range(200)]
+    noisy = [_noisy(lambda: np.full(len(target), 0.5), N, 7.0, SecureGenerator(), cluster) * N - N / 2 for _ in range(400)]
+    model = PrivateLogisticRegression(classes=[0, 1])
+    search = PrivateGridSearch(model, {"max_iter": [10, 20]}, epsilon=2.0, delta=1e-5, probability=1.0)
+    search.fit(features, target, cluster=cluster)
+    x, y, groups, first = persons("texts")
+    mine = first if cluster.first else ~first
+    of = PrivateGridSearch(model, {"max_iter": [10, 20]}, epsilon=2.0, delta=1e-5)
+    of.fit(x[mine], y[mine], groups[mine], cluster=cluster)
+    return {
+        "private": chosen(features, target, cluster),
+        "public": chosen(features, target, cluster, public=2.0 if cluster.first else 3.0),  # only that of process 0 counts
+        "tossed": tossed,
+        "noise": noisy,
+        "model": search.best_estimator_.coef_.tolist(),
+        "score": search.best_score_,
+        "certificate": search.certificate_.to_json(),
+        "persons": of.certificate_.to_json(),
+    }
+
+
+def searched_wrongly(cluster):
+    """What is said, in each process, of a search that does not fit."""
+    features, target = own(cluster, *problem())
+    second = not cluster.first
+
+    def search(grid=(10, 20), ledger=None, y=target, **options):
+        model = PrivateLogisticRegression(classes=[0, 1])
+        made = PrivateGridSearch(model, {"max_iter": list(grid)}, **{"epsilon": 1.0, "delta": 1e-5, "ledger": ledger, **options})
+        return told(lambda: made.fit(features, y, cluster=cluster))
+
+    return {
+        "grid": search((10, 30 if second else 20)),
+        "epsilon": search(epsilon=2.0 if second else 1.0),
+        "classes": search(y=target + second),
+        "ledger": search(ledger=None if second else Refusing()),
+        "ledger there": search(ledger=Refusing() if second else None),
+        "solver": told(
+            lambda: PrivateGridSearch(
+                PrivateLogisticRegression(classes=[0, 1]), {"solver": ["snowball-sgd"]}, epsilon=1.0, delta=1e-5
+            ).fit(features, target, cluster=cluster)
+        ),
+        "scores": told(lambda: chosen_by(cluster, lambda _: np.ones(N if second else 10))),
+        "no score": told(lambda: chosen_by(cluster, lambda _: np.ones((2, 2) if second else 10))),
+        "then": told(lambda: chosen(features, target, cluster)),
+    }
+
+
+def chosen_by(cluster, score):
+    """A selection with such scores."""
+    features, target = own(cluster, *problem())
+    selection = Selection([scored(run, 20.0) for run in SEARCHED], 1.0)
+    rests = [(*assumptions_of(run, Logistic(), Quiet()), *trusted(2)) for run in SEARCHED]
+    trained = lambda run: train(run, Logistic(), features, target, generator=Quiet(), cluster=cluster)  # noqa: E731
+    return select(selection, [trained] * 3, score, assumptions=rests, generator=Quiet(), cluster=cluster)
 
 
 class Other(Cluster):

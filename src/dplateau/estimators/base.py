@@ -165,9 +165,9 @@ class PrivateLinearModel(BaseEstimator):
         """How right the predictions for checked rows are, each from 0 to 1."""
         raise NotImplementedError
 
-    def _planned(self, ready: Ready, shared: bool = False) -> tuple[Algorithm, Callable[..., TrainResult]]:
+    def _planned(self, ready: Ready) -> tuple[Algorithm, Callable[..., TrainResult]]:
         """The plan for checked data, or for those of several processes, and what carries it out."""
-        rows, delta = ready.rows, self._delta(ready.n)
+        rows, delta, shared = ready.rows, self._delta(ready.n), ready.total is not None
         solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +18,14 @@ from dplateau.accounting import gdp_mu
 from dplateau.algorithms import Algorithm
 from dplateau.certificate import Certificate, make_certificate
 from dplateau.estimators.base import PrivateLinearModel, Ready
+from dplateau.estimators.shared import agree_on_arguments, of_all_processes
 from dplateau.spec import Assumption, InputError, Run, Selection
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import constant, real
-from dplateau.training import SecureGenerator, TrainResult, scored, select
+from dplateau.training import Cluster, SecureGenerator, TrainResult, scored, select
 from dplateau.training.charged import Budgeted, check_account
-from dplateau.training.result import assumptions_of
+from dplateau.training.result import assumptions_of, trusted
+from dplateau.training.shared import check_ledger
 
 SHARED: Final = ("epsilon", "delta", "adjacency", "classes", "target_range", "insecure_seed", "ledger", "verbose")
 """What all candidates have in common."""
@@ -34,6 +36,7 @@ _SCORE: Final = 0.3
 """The mu of a score, as a share of its candidate's: together they cost 4 % more than the candidate."""
 _ENOUGH: Final = 1e-3
 """Noise on a score that is worth no more privacy."""
+T = TypeVar("T")
 _VALIDATION: Final = "the validation rows that were given"
 
 
@@ -80,16 +83,20 @@ class _Candidate(NamedTuple):
         """The score on public rows."""
         return float(self.credits(result).mean())
 
-    def assumptions(self, generator: SecureGenerator) -> tuple[Assumption, ...]:
+    def assumptions(self, generator: SecureGenerator, processes: int) -> tuple[Assumption, ...]:
         """What its guarantee rests on."""
         found = assumptions_of(self.plan.run, self.plan.loss, generator)
-        return (*found, self.model._bounds(), *self.ready.assumptions)
+        return (*found, *trusted(processes), self.model._bounds(), *self.ready.assumptions)
 
     def finish(self, result: Any, certificate: Certificate | str) -> None:
         """Set the fitted attributes."""
         self.model._certificate = certificate
         self.model.run_, self.model.n_iter_ = result.run, result.run.steps
         self.ready.finished(self.model._parted(result.weights))
+
+
+def _alone(work: Callable[[], T]) -> T:
+    return work()
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -178,7 +185,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.validation = validation
         self.ledger = ledger
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, cluster: Cluster | None = None) -> Any:
         """Search on private rows.
 
         Parameters
@@ -189,6 +196,9 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
             Class or target of each row. Classes must be declared in ``estimator``.
         groups : array of shape (n,), optional
             Whose each row is, as in the estimator's ``fit``. A person's score is the mean of those of the rows.
+        cluster : Cluster, optional
+            Several processes to search on, as in the estimator's ``fit``: each calls ``fit`` with rows of its own, and all get the
+            same model. Process 0 tosses the coins, draws the noise of scores, has the ledger, and its ``validation`` rows count.
 
         Returns
         -------
@@ -206,21 +216,30 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         TrainingDiverged
             Every training did. Nothing is released.
         """
-        check_account(self.ledger)
-        given = self._given(X, y, groups)
+        together = _alone if cluster is None else cluster.together
+        together(self._check)
+        if cluster is not None:
+            agree_on_arguments(self.estimator, cluster)
+            check_ledger(cluster, self.ledger)
+            settings = self.param_grid, self.epsilon, self.delta, self.probability, self.validation is None
+            cluster.agree({"argument": repr(settings)})
+        given = together(lambda: self._given(X, y, groups))
+        if cluster is not None:
+            given = [one._replace(ready=of_all_processes(one.ready, groups, cluster)) for one in given]
         delta = usual_delta(given[0].ready.n) if self.delta is None else self.delta
-        warn_if_weak(real("epsilon", self.epsilon))
-        candidates, selection, report = self._planned(given, real("epsilon", self.epsilon), delta)
-        public = self.validation is not None
-        generator = self.estimator._generator()
-        reserved = None if self.ledger is None else self.ledger.reserve(selection)
+        candidates, selection, report = together(lambda: self._planned(given, real("epsilon", self.epsilon), delta))
+        public, generator = self.validation is not None, self.estimator._generator()
+        ledger = self.ledger if cluster is None or cluster.first else None
+        reserved = together(lambda: None if ledger is None else ledger.reserve(selection))
+        more: dict[str, Any] = {} if cluster is None else {"cluster": cluster}
         result = select(
             selection,
-            [partial(one.train, generator=one.model._generator(k)) for k, one in enumerate(candidates, start=1)],
+            [partial(one.train, generator=one.model._generator(k), **more) for k, one in enumerate(candidates, start=1)],
             [one.mean_credit if public else one.credits for one in candidates],
             public=_VALIDATION if public else None,
-            assumptions=[one.assumptions(generator) for one in candidates],
+            assumptions=[one.assumptions(generator, 1 if cluster is None else cluster.processes) for one in candidates],
             generator=generator,
+            cluster=cluster,
         )
         best = candidates[result.index]
         best.finish(result.best, make_certificate(report, result, estimator=best.model._kind()))
@@ -232,10 +251,15 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.run_ = selection
         return self
 
-    def _given(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> list[_Setting]:
-        """All settings, and the data as their models see them, checked."""
+    def _check(self) -> None:
+        """Raise ``InputError`` on arguments that must be right before others are looked at."""
+        check_account(self.ledger)
         if not isinstance(self.estimator, PrivateLinearModel):
             raise InputError(f"estimator is {type(self.estimator).__name__}: expected one of dplateau's own.")
+        warn_if_weak(real("epsilon", self.epsilon))
+
+    def _given(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> list[_Setting]:
+        """All settings, and the data as their models see them, checked."""
         try:
             grid = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError) as error:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -36,6 +37,7 @@ from dplateau.spec.schedule import real
 from dplateau.training import Cluster, SecureGenerator, TrainResult
 from dplateau.training.output_noise import output_noise
 from dplateau.training.result import gradient_assumptions, trusted
+from dplateau.training.shared import drawn_once, of_all
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -202,8 +204,7 @@ def drawn_split(n: int, share: float, generator: SecureGenerator) -> Split:
 
 def _shared_split(n: int, share: float, generator: SecureGenerator, cluster: Cluster, own: int) -> Split:
     """The own part of the split of all n places, which process 0 draws: first its own, then those of process 1, and so on."""
-    drawn = cluster.of_first(lambda: drawn_split(n, share, generator).held.astype(np.int64).tobytes())
-    held = np.frombuffer(drawn, np.int64) - cluster.before(own)
+    held = drawn_once(cluster, lambda: drawn_split(n, share, generator).held).astype(np.int64) - cluster.before(own)
     held = held[(held >= 0) & (held < own)]
     return Split(np.setdiff1d(np.arange(own), held), held)
 
@@ -267,23 +268,16 @@ class PlannedTest:
 
     def released(self, cells: NDArray[np.float64], classes: tuple[str, ...], schema_sha256: str) -> PrivateTest:
         """The histogram with its noise, and its certificate. ``cells`` are private, and are not kept."""
-        cells = cells if self.cluster is None else self.cluster.exchanged(cells).sum(axis=0)
+        cells = of_all(self.cluster, partial(np.asarray, cells))
         if float(cells.sum()) != self.run.n:
             raise InputError(f"the histogram counts {cells.sum():,.0f} rows, not {self.run.n:,}. Nothing was released.")
-        counts = self._noisy(cells)
+        counts = drawn_once(self.cluster, lambda: _noise(self.run).add(cells, self.generator)).reshape(cells.shape)
         processes = 1 if self.cluster is None else self.cluster.processes
         held = (*gradient_assumptions(self.run, self.generator), *trusted(processes), self.fact)
         result = TrainResult(counts, self.run, held, self.generator.source, "float64")
         made = bound_to(make_certificate(account(self.run, self.delta), result), {COUNTS: counts})
         rests = tuple(PublicSchema() if isinstance(one, Features) else one for one in made.assumptions)
         return PrivateTest(counts, self.run.n, classes, replace(made, assumptions=rests, schema_sha256=schema_sha256))
-
-    def _noisy(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The histogram with its noise, which is drawn once: by process 0 where there are several."""
-        if self.cluster is None:
-            return _noise(self.run).add(cells, self.generator)
-        drawn = self.cluster.of_first(lambda: _noise(self.run).add(cells, self.generator).tobytes())
-        return np.frombuffer(drawn, np.float64).reshape(cells.shape).copy()
 
 
 def planned_test(estimator: Any, n: int, share: float, cluster: Cluster | None = None, own: int = 0) -> PlannedTest:

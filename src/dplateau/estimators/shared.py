@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplateau.algorithms import Algorithm
 from dplateau.estimators.base import PrivateLinearModel
 from dplateau.estimators.ready import Ready, Stream
 from dplateau.spec import InputError
@@ -23,7 +22,7 @@ _OWN = ("ledger", "verbose")
 """Arguments that may differ between processes: they change no number."""
 
 
-def _agree_on_arguments(model: PrivateLinearModel, cluster: Cluster) -> None:
+def agree_on_arguments(model: PrivateLinearModel, cluster: Cluster) -> None:
     """Raise ``InputError`` in every process unless all compute with the same code and arguments, with declared classes."""
     agree_on_code(cluster)
     check_ledger(cluster, model.ledger)
@@ -34,22 +33,24 @@ def _agree_on_arguments(model: PrivateLinearModel, cluster: Cluster) -> None:
         raise InputError("the classes are not declared: on several processes declare them, so that all know the same ones.")
 
 
+def of_all_processes(ready: Ready, groups: ArrayLike | None, cluster: Cluster) -> Ready:
+    """The own rows, with the labels of persons and the number of the records of all.
+
+    Raises ``InputError`` in every process unless they have the same features.
+    """
+    cluster.agree({"number of features": str(ready.rows.shape[1]), "what is a record": ready.unit})
+    labels = None if groups is None else checked_groups(groups, len(ready.rows))
+    return ready._replace(persons=labels, total=int(cluster.exchanged(np.array(ready.n)).sum()))
+
+
 def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, cluster: Cluster) -> Any:
     """As ``model.fit``, called by every process of a cluster on rows of its own; errors are told in all of them."""
-    _agree_on_arguments(model, cluster)
-
-    def prepare() -> tuple[Ready, int]:
-        warn_if_weak(real("epsilon", model.epsilon))
-        ready = model._ready(X, y, groups)
-        labels = None if groups is None else checked_groups(groups, len(ready.rows))
-        return ready._replace(persons=labels), ready.n
-
-    ready, own = cluster.together(prepare)
-    cluster.agree({"number of features": str(ready.rows.shape[1]), "what is a record": ready.unit})
-    ready = ready._replace(total=int(cluster.exchanged(np.array(own)).sum()))
-    made, fit = cluster.together(lambda: model._planned(ready, shared=True))
+    agree_on_arguments(model, cluster)
+    cluster.together(lambda: warn_if_weak(real("epsilon", model.epsilon)))
+    ready = of_all_processes(cluster.together(lambda: model._ready(X, y, groups)), groups, cluster)
+    made, fit = cluster.together(lambda: model._planned(ready))
     cluster.agree({"run": made.run.digest})
-    cluster.together(lambda: _reserve(model, made) if cluster.first else None)
+    cluster.together(lambda: model._reserve(made.run) if cluster.first else None)
     with model._fine_enough(made.run), model._bar("steps") as progress:
         result = fit(generator=model._generator(), progress=progress, cluster=cluster)
     return ready.finished(model._certified(result, model._delta(ready.n), ready.assumptions, ready.uncertified))
@@ -57,15 +58,11 @@ def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: Ar
 
 def fit_stream_shared(model: PrivateLinearModel, stream: Stream, cluster: Cluster) -> Any:
     """As ``model.fit_stream``, called by every process of a cluster with a stream of its own."""
-    _agree_on_arguments(model, cluster)
+    agree_on_arguments(model, cluster)
     ready = cluster.together(model._stream_ready)
     cluster.agree({"number of features": str(stream.d), "what is a record": getattr(stream, "unit", "row")})
     n = int(cluster.exchanged(np.array(stream.n)).sum())
     made, fit = cluster.together(lambda: model._planned_stream(ready, stream, n, shared=True))
     cluster.agree({"run": made.run.digest})
-    cluster.together(lambda: _reserve(model, made) if cluster.first else None)
+    cluster.together(lambda: model._reserve(made.run) if cluster.first else None)
     return model._finished_stream(ready, stream, fit(cluster=cluster, own=stream.n))
-
-
-def _reserve(model: PrivateLinearModel, made: Algorithm) -> None:
-    model._reserve(made.run)

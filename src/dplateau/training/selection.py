@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +16,12 @@ from dplateau.spec.assumption import OnlyTheBest, PublicValidation
 from dplateau.spec.schedule import constant
 from dplateau.spec.trained import Trained
 from dplateau.training.charged import Budgeted, charged
+from dplateau.training.cluster import Cluster
 from dplateau.training.errors import TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import output_noise
-from dplateau.training.result import gradient_assumptions
+from dplateau.training.result import gradient_assumptions, trusted
+from dplateau.training.shared import agree_on_call, charged_together, check_ledger, drawn_once, of_all
 
 _FINEST: Final = 2.0**-20
 """What one record adds to a score is a whole number of this."""
@@ -93,6 +96,7 @@ def select(
     assumptions: Sequence[Iterable[Assumption]] | None = None,
     generator: SecureGenerator | None = None,
     ledger: Budgeted | None = None,
+    cluster: Cluster | None = None,
 ) -> SelectionResult:
     """Train candidates by lot, exactly as ``selection`` says, and return the one with the best score.
 
@@ -119,6 +123,9 @@ def select(
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the selection costs is taken out of its budget before the first
         coin is tossed.
+    cluster : Cluster, optional
+        Several processes, all of which call this function. Each training is given the same cluster, and a score has the numbers of
+        the own records. Process 0 tosses the coins, draws the noise of the scores, and has the public data.
 
     Raises
     ------
@@ -130,10 +137,14 @@ def select(
         By the keyboard. Nothing is released.
     TrainingDiverged
         Every training did. Nothing is released.
+    ProcessLost
+        Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
     generator = SecureGenerator() if generator is None else generator
     runs, noises = zip(*(_parts(candidate, public) for candidate in selection.candidates), strict=True)
-    given = [gradient_assumptions(run, generator) for run in runs] if assumptions is None else assumptions
+    processes = 1 if cluster is None else cluster.processes
+    usual = [(*gradient_assumptions(run, generator), *trusted(processes)) for run in runs]
+    given = usual if assumptions is None else assumptions
     scores = [score] * len(runs) if callable(score) else score
     if not len(trainings) == len(scores) == len(given) == len(runs):
         raise InputError(f"there are {len(runs)} candidates: give as many trainings, and scores and assumptions if one for each.")
@@ -141,21 +152,26 @@ def select(
 
     def work() -> tuple[float, int, Trained] | None:
         best: tuple[float, int, Trained] | None = None
-        for index in _tried(selection, generator).tolist():
+        for index in drawn_once(cluster, lambda: _tried(selection, generator)).astype(int).tolist():
             try:
                 result = trainings[index](runs[index])
             except TrainingDiverged:
                 continue
             _check(result, runs[index], rests[index], generator)
+            found = partial(scores[index], result)
             if public is None:
-                value = _noisy(scores[index](result), runs[index].n, noises[index], generator)
+                value = _noisy(found, runs[index].n, noises[index], generator, cluster)
             else:
-                value = _number(scores[index](result))
+                value = float(drawn_once(cluster, partial(_number, found))[0])
             if best is None or value > best[0]:
                 best = value, index, result
         return best
 
-    with charged(ledger, selection):
+    if cluster is not None:
+        agree_on_call(cluster, "select", selection)
+        cluster.agree({"setting": repr((public, [[str(one) for one in rest] for rest in rests]))})
+        check_ledger(cluster, ledger)
+    with charged(ledger, selection) if cluster is None else charged_together(cluster, ledger, selection):
         best = uninterrupted(work, double=False)
     if best is None:
         raise TrainingDiverged("every training diverged: lower the step sizes. Nothing was released.")
@@ -195,24 +211,34 @@ def _check(result: Trained, run: Run, rests: tuple[Assumption, ...], generator: 
         raise InputError(f"a training also rests on {more[0]!r}: name it in assumptions. Nothing was released.")
 
 
-def _noisy(numbers: ArrayLike, n: int, noise_multiplier: float, generator: SecureGenerator) -> float:
+def _noisy(
+    found: Callable[[], ArrayLike], n: int, noise_multiplier: float, generator: SecureGenerator, cluster: Cluster | None = None
+) -> float:
     """The mean of one number from 0 to 1 a record, with noise. What is not a number counts as 0."""
-    values = np.asarray(numbers, dtype=np.float64)
-    if values.ndim != 1 or len(values) > n:
-        raise InputError(f"score returned an array of shape {values.shape}: expected one number for each of {n:,} records.")
     noise = output_noise(noise_multiplier, float(n))
     unit = max(noise.spacing, _FINEST)
     if unit > _COARSEST:
         raise InputError(f"noise of {noise_multiplier:g} on a score is beyond double precision: use less.")
-    whole = np.floor(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) / unit).astype(np.int64)
-    return float(noise.add(np.array(int(whole.sum()) * unit), generator)) / n
+
+    def own() -> NDArray[np.int64]:
+        """How many numbers there are, and their sum in units."""
+        values = np.asarray(found(), dtype=np.float64)
+        if values.ndim != 1 or len(values) > n:
+            raise InputError(f"score returned an array of shape {values.shape}: expected one number for each of {n:,} records.")
+        whole = np.floor(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) / unit).astype(np.int64)
+        return np.array([len(values), whole.sum()])
+
+    count, whole = of_all(cluster, own).tolist()
+    if count > n:
+        raise InputError(f"score returned {count:,} numbers in all processes: expected one for each of {n:,} records.")
+    return float(drawn_once(cluster, lambda: noise.add(np.array(whole * unit), generator))[0]) / n
 
 
-def _number(value: ArrayLike) -> float:
-    found = np.asarray(value, dtype=np.float64)
-    if found.ndim or not math.isfinite(found):
+def _number(found: Callable[[], ArrayLike]) -> NDArray[np.float64]:
+    value = np.asarray(found(), dtype=np.float64)
+    if value.ndim or not math.isfinite(value):
         raise InputError("score returned no finite number: with public scores it must. Nothing was released.")
-    return float(found)
+    return value
 
 
 def _together(

@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, Run
+from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, charged
@@ -108,7 +108,7 @@ def train_shared(
     return result_of(run, loss, begun, options, mean, iterates, processes=cluster.processes)
 
 
-def agree_on_call(cluster: Cluster, call: str, run: Run) -> None:
+def agree_on_call(cluster: Cluster, call: str, run: Run | Runs) -> None:
     """Raise ``InputError`` in every process unless all begin the same, with the same code: the first thing that they exchange."""
     cluster.agree({**code_of(), "call": call, "run": run.digest})
 
@@ -140,11 +140,25 @@ def unlike(cluster: Cluster, what: str, digest: bytes) -> None:
 
 
 @contextmanager
-def charged_together(cluster: Cluster, ledger: Budgeted | None, run: Run) -> Iterator[None]:
+def charged_together(cluster: Cluster, ledger: Budgeted | None, run: Run | Runs) -> Iterator[None]:
     """As ``charged``, out of the budget of process 0; an error in every process where it is refused."""
     with ExitStack() as stack:
         cluster.together(lambda: stack.enter_context(charged(ledger if cluster.first else None, run)))
         yield
+
+
+def of_all(cluster: Cluster | None, own: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """The sum of what each process finds of its own records; an error in one of them is raised in all."""
+    return own() if cluster is None else cluster.exchanged(cluster.together(own)).sum(axis=0)
+
+
+def drawn_once(cluster: Cluster | None, draw: Callable[[], ArrayLike]) -> NDArray[np.float64]:
+    """The numbers that process 0 alone draws, one after the other, in every process."""
+
+    def numbers() -> NDArray[np.float64]:
+        return np.asarray(draw(), dtype=np.float64).reshape(-1)
+
+    return numbers() if cluster is None else np.frombuffer(cluster.of_first(lambda: numbers().tobytes()))
 
 
 def check_apart(cluster: Cluster, run: Run, own: int, sight: Sequence[NDArray[Any]]) -> None:
