@@ -29,6 +29,7 @@ from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterru
 from dplateau.training.batches import Batches, batches
 from dplateau.training.chunks import chunk_length
 from dplateau.training.errors import OWN, alone
+from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -269,7 +270,7 @@ class Loop:
     def check(self, state: State, end: int) -> None:
         """Raise ``TrainingDiverged`` where the parameters are not finite, or gradients were not."""
         sizes = tuple(leaf.size for leaf in jax.tree.leaves(self.parts.start))
-        if not _finite(state.params, sizes=sizes):
+        if not (_finite_there if accelerated() else _finite)(state.params, sizes):
             raise TrainingDiverged("the parameters are no longer finite: lower the step size.")
         self.finite.check(end)
 
@@ -340,11 +341,17 @@ class Loop:
         return Progress(state, best if self.validation else state.model, scores, ledger, saved.drawn)
 
 
-@partial(jax.jit, static_argnames="sizes")
-def _finite(params: Tree, *, sizes: tuple[int, ...]) -> Array:
+@partial(jax.jit, static_argnums=1)
+def _finite_there(params: Tree, sizes: tuple[int, ...]) -> Array:
     """Whether so many numbers of each leaf are; what fills up a row of slices may be anything."""
     leaves = zip(jax.tree.leaves(params), sizes, strict=True)
     return jnp.all(jnp.array([jnp.isfinite(leaf.reshape(-1)[:size]).all() for leaf, size in leaves]))
+
+
+def _finite(params: Tree, sizes: tuple[int, ...]) -> bool:
+    """The same on a processor, where parameters lie in NumPy's memory: there is nothing to compile."""
+    leaves = zip(jax.tree.leaves(params), sizes, strict=True)
+    return all(bool(np.isfinite(np.asarray(leaf).reshape(-1)[:size]).all()) for leaf, size in leaves)
 
 
 def divisor(number: int, most: int) -> int:
