@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from dplateau.data import encode, feature_names, load_dataset, load_schema, open_stream, sample_path
@@ -68,12 +69,53 @@ def test_importing_the_room_loads_no_table_library():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("read", [load_dataset, open_stream, TableModel.train, partial(TableModel.train, stream=True)])
+@pytest.mark.parametrize("read", [open_stream, partial(TableModel.train, stream=True, epsilon=1)])
 def test_what_is_no_path_is_said(read):
     for rows in (pd.DataFrame({"age": range(40)}), {"age": [1]}, None):
-        wanted = f"is of type {type(rows).__name__}: expected a path. Rows in memory: write them with to_csv or to_parquet"
+        wanted = f"is of type {type(rows).__name__}: expected a path. Rows in memory: leave out stream, or write them with to_parq"
         with pytest.raises(InputError, match=wanted):
-            read(rows, "adult", **({} if read in (load_dataset, open_stream) else {"epsilon": 1}))
+            read(rows, "adult")
+
+
+@pytest.mark.parametrize("read", [load_dataset, partial(TableModel.train, epsilon=1)])
+def test_what_is_neither_a_path_nor_a_table_is_said(read):
+    for rows in (None, 5, [[1, 2]]):
+        wanted = f"of type {type(rows).__name__}: expected the path of a file, a DataFrame, an Arrow table, or a dict of columns"
+        with pytest.raises(InputError, match=wanted):
+            read(rows, "adult")
+    with pytest.raises(InputError, match="the table lacks column 'workclass'"):
+        read(pd.DataFrame({"age": range(40)}), "adult")
+    with pytest.raises(InputError, match="the table has no rows"):
+        read(pd.read_parquet(sample_path("adult-train"))[:0], "adult")
+    with pytest.raises(InputError, match="the table has 30 rows where n = 31 is declared"):
+        read(pd.read_parquet(sample_path("adult-train"))[:30], "adult", n=31)
+
+
+def test_a_table_in_memory_is_read_as_its_file_is():
+    """As a DataFrame, an Arrow table and a dict of columns, with the labels of persons."""
+    whole = pq.read_table(sample_path("adult-train"))[:500]
+    for rows in (whole, whole.to_pandas(), whole.to_pydict(), {name: whole[name].to_numpy() for name in whole.column_names}):
+        found = load_dataset(rows, "adult", n=500)
+        wanted = load_dataset(sample_path("adult-train"), "adult")
+        assert (found.features == wanted.features[:500]).all()
+        assert (found.target == wanted.target[:500]).all()
+    frame = whole.to_pandas().assign(who=[f"P{i // 5}" for i in range(500)])
+    persons = load_dataset(frame, "adult", n=100, person="who")
+    assert persons.groups.tolist() == frame["who"].tolist()
+    with pytest.raises(InputError, match="the table has 100 persons where n = 99 is declared"):
+        load_dataset(frame, "adult", n=99, person="who")
+    with pytest.raises(InputError, match="the schema uses it as a number"):
+        load_dataset(frame, "adult", person="age")
+
+
+def test_a_model_of_a_dataframe_is_that_of_its_file(tmp_path):
+    frame = pq.read_table(sample_path("adult-train")).to_pandas()[:2000]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    how = {"epsilon": 1.0, "insecure_seed": 1, "max_iter": 20, "private_test": 0.1}
+    found, wanted = (TableModel.train(rows, "adult", **how) for rows in (frame, tmp_path / "rows.parquet"))
+    assert (found.estimator.coef_ == wanted.estimator.coef_).all()
+    assert found.certificate == wanted.certificate
+    assert (found.private_test.counts == wanted.private_test.counts).all()
 
 
 def test_what_is_no_table_schema_or_folder_is_said():

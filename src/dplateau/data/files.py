@@ -25,7 +25,7 @@ SUFFIXES: Final = {
     ".npy": "npy",
 }
 TEXTS: Final = ("csv", "jsonl")
-IN_MEMORY: Final = " Rows in memory: write them with to_csv or to_parquet, or encode them and call an estimator's fit."
+IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 

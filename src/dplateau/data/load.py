@@ -1,9 +1,10 @@
-"""``load_dataset``: from a file and a public schema to encoded rows; ``sample_path``: the data that comes with the package."""
+"""``load_dataset``: encoded rows, of a file or a table in memory, by a public schema; ``sample_path``: data of the package."""
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,13 +15,14 @@ from dplateau.data.person import with_person
 from dplateau.data.readers import read_table
 from dplateau.data.schema import Schema
 from dplateau.data.schema_file import load_schema
+from dplateau.data.tables import NAME
 from dplateau.spec import InputError
 
 SAMPLES: Final = ("adult-train", "adult-test")
 
 
 def load_dataset(
-    path: str | Path,
+    path: Any,
     schema: str | Path | Schema,
     *,
     n: int | None = None,
@@ -30,12 +32,12 @@ def load_dataset(
     intercept: float = 1.0,
     dtype: DTypeLike = np.float32,
 ) -> Dataset:
-    """Read a file and encode its rows by a public schema.
+    """Encode the rows of a file, or of a table in memory, by a public schema.
 
     Parameters
     ----------
-    path : str or Path
-        A CSV, JSON lines, Parquet, LIBSVM or NumPy file, see ``read_table``.
+    path : str, Path, DataFrame, Arrow table or dict of columns
+        A CSV, JSON lines, Parquet, LIBSVM or NumPy file, or a table, see ``read_table``.
     schema : str, Path or Schema
         See ``load_schema``.
     n : int, optional
@@ -53,15 +55,16 @@ def load_dataset(
     Raises
     ------
     InputError
-        The schema is not valid, or the file does not fit it.
+        The schema is not valid, or the rows do not fit it.
     """
-    public = load_schema(schema)
+    public, stored = load_schema(schema), isinstance(path, str | PathLike)
+    name = path if stored else NAME
     if person is not None:
-        public = with_person(public, person, path, format_of(existing_file(path), public))
+        public = with_person(public, person, name, format_of(existing_file(Path(path)), public) if stored else None)
     table = read_table(path, public, n=n if person is None else None)
     found = encode(table, public, feature_norm=feature_norm, rows=rows, intercept=intercept, dtype=dtype)
     if n is not None and found.n != n:
-        raise InputError(f"{path} has {found.n} persons where n = {n} is declared: declare their true number, or repair it.")
+        raise InputError(f"{name} has {found.n} persons where n = {n} is declared: declare their true number, or repair it.")
     return found
 
 

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 FORMATS: Final = ("csv", "jsonl", "parquet")
 
 
-def with_person(schema: Schema, name: str, path: object, kind: str) -> Schema:
-    """The schema of a file of format ``kind`` with one more column, of persons; it may be one that the schema ignores.
+def with_person(schema: Schema, name: str, path: object, kind: str | None) -> Schema:
+    """The schema of a file of format ``kind``, or of a table in memory (None), with a column of persons, perhaps an ignored one.
 
     Raises
     ------
     InputError
         The schema uses the column otherwise, or the file has no names of columns.
     """
-    if kind not in FORMATS:
+    if kind not in (*FORMATS, None):
         raise InputError(f"{path}: a {kind} file has no column {name!r} of persons: write it as CSV, JSON lines or Parquet.")
     given = next((column for column in schema.columns if column.name == name), None)
     if given is None and kind == "csv" and not schema.csv.header:

@@ -1,7 +1,8 @@
-"""``read_table``: a file of any supported format as a table with the schema's columns."""
+"""``read_table``: a file of any supported format, or a table in memory, as a table with the schema's columns."""
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from dplateau.data.read_libsvm import read_libsvm
 from dplateau.data.read_numpy import read_numpy
 from dplateau.data.read_parquet import read_parquet
 from dplateau.data.schema import Schema, Target, Vector
+from dplateau.data.tables import NAME, table_of
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer
 
@@ -22,20 +24,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.Table:
-    """Read the columns of ``schema`` from a CSV, JSON lines, Parquet, LIBSVM or NumPy file.
+def read_table(path: Any, schema: Schema, *, n: int | None = None) -> pa.Table:
+    """Read the columns of ``schema`` from a CSV, JSON lines, Parquet, LIBSVM or NumPy file, or take them from a table in memory.
 
     CSV and JSON lines may be packed by gzip. The format is told by the suffix, else by the file's first bytes, else by
     ``schema.format``, else by the look of its first line.
 
     Parameters
     ----------
-    path : str or Path
-        The file.
+    path : str, Path, DataFrame, Arrow table or dict of columns
+        The file, or the table: of pandas or Polars, of Arrow, or a dict of lists or arrays. In pandas and in a dict NaN is a
+        missing value.
     schema : Schema
         The public schema.
     n : int, optional
-        The number of rows, which is public: a file with another number is refused. By default the rows that are found are counted.
+        The number of rows, which is public: with another number they are refused. By default the rows that are found are counted.
 
     Returns
     -------
@@ -48,11 +51,13 @@ def read_table(path: str | Path, schema: Schema, *, n: int | None = None) -> pa.
     InputError
         The file is missing, unreadable, empty or damaged, or does not fit the schema. No message quotes a row.
     """
-    path, declared = existing_file(path), None if n is None else integer("n", n)
-    table = _read(path, schema)
+    declared = None if n is None else integer("n", n)
+    stored = isinstance(path, str | PathLike)
+    table = _read(existing_file(Path(path)), schema) if stored else table_of(path, schema)
     if declared not in (None, table.num_rows):
         raise InputError(
-            f"{path} has {table.num_rows} rows where n = {declared} is declared: declare its true number, or repair it."
+            f"{path if stored else NAME} has {table.num_rows} rows where n = {declared} is declared: declare its true number, or"
+            " repair it."
         )
     return table
 

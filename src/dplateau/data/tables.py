@@ -59,8 +59,8 @@ def table_of(rows: Any, schema: Schema) -> pa.Table:
         table = pa.table({name: whole.column(name) for name in used_names(schema)})
     else:
         raise InputError(
-            f"the rows are of type {type(rows).__name__}: expected the path of a file, a DataFrame, an Arrow table, a dict of"
-            " columns, or what read returns."
+            f"the rows are of type {type(rows).__name__}: expected the path of a file, a DataFrame, an Arrow table, or a dict"
+            " of columns."
         )
     if not table.num_rows:
         raise InputError(f"{NAME} has no rows: expected at least one.")

@@ -3,7 +3,6 @@
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from dplateau.training.shared import check_ledger
 
 def fit_shared_table(
     estimator: Any,
-    path: str | Path,
+    path: Any,
     schema: Schema,
     cluster: Cluster,
     *,

@@ -72,7 +72,7 @@ class TableModel:
     @classmethod
     def train(
         cls,
-        path: str | Path,
+        path: Any,
         schema: str | Path | Schema,
         *,
         epsilon: float,
@@ -88,12 +88,12 @@ class TableModel:
         cluster: Cluster | None = None,
         **options: Any,
     ) -> TableModel:
-        """Train on the private rows of a file.
+        """Train on the private rows of a file, or of a table in memory.
 
         Parameters
         ----------
-        path : str or Path
-            The file, see ``dplateau.data.read_table``.
+        path : str, Path, DataFrame, Arrow table or dict of columns
+            The file, or the table, see ``dplateau.data.read_table``; with ``stream`` a file.
         schema : str, Path or Schema
             The public schema, see ``dplateau.data.load_schema``.
         epsilon, delta : float

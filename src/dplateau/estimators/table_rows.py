@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, load_dataset, open_stream, read_table
 from dplateau.data.encode import encode_features
 from dplateau.data.pieces import encoded_pieces, piece_rows
-from dplateau.data.tables import table_of
 from dplateau.spec import InputError
 
 FEATURE_NORM: Final = 1.0
 
 
-def read_rows(path: str | Path, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
-    """The rows of a file as a model of this schema is trained on them."""
+def read_rows(path: Any, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
+    """The rows of a file, or of a table in memory, as a model of this schema is trained on them."""
     return load_dataset(path, schema, n=n, person=person, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
 
 
@@ -31,8 +30,7 @@ def stream_of(path: str | Path, schema: Schema, *, n: int | None = None, person:
 
 def true_rows(rows: Any, schema: Schema) -> Dataset:
     """The rows of a file or of a table in memory with their true targets, on which a model is measured."""
-    table = read_table(rows, schema) if isinstance(rows, str | Path) else table_of(rows, schema)
-    return encode(table, schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
+    return encode(read_table(rows, schema), schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
