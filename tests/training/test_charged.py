@@ -20,6 +20,8 @@ from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, Priva
 from dplateau.losses import Logistic
 from dplateau.networks import Checkpoint, Validation, train_network
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
+from dplateau.training.phased_erm import train_phased_erm
+from dplateau.training.phased_sgd import train_phased_sgd
 
 N, D = 60, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D)) / 4
@@ -115,6 +117,40 @@ def test_what_ends_early_stays_spent_and_is_not_committed(road: Callable[..., An
     with pytest.raises((KeyboardInterrupt, dp.InputError, RuntimeError)):
         road(ledger=account)
     assert (len(account.reserved), account.committed) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"progress": True}, "progress cannot be called"),
+        ({"progress": lambda done: done}, "progress cannot be called"),
+        ({"generator": np.random.default_rng(0)}, "expected a SecureGenerator"),
+    ],
+)
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: road.__name__)
+def test_a_wrong_argument_costs_nothing(road: Callable[..., Any], wrong: dict[str, Any], says: str) -> None:
+    account = Account()
+    with pytest.raises(dp.InputError, match=says):
+        road(ledger=account, **wrong)
+    assert account.reserved == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((RUN, Logistic(), {"l2": "much"}), "l2 is of type str: expected numbers"),
+        ((RUN, Logistic(), {"start": "here"}), "start is of type str: expected numbers"),
+        ((RUN, "logistic", {}), "loss is str: expected one of dplateau.losses"),
+        (("all", Logistic(), {}), "run is str: expected a dplateau.Run"),
+    ],
+)
+def test_a_wrong_argument_is_said_in_one_line(arguments: Any, says: str) -> None:
+    run, loss, options = arguments
+    with pytest.raises(dp.InputError, match=says):
+        train(run, loss, ROWS, TARGET, **options)
+    for phases in (train_phased_sgd, train_phased_erm):
+        with pytest.raises(dp.InputError):
+            phases(run, loss, ROWS, TARGET)
 
 
 def test_what_is_wrong_with_progress_and_scores_costs_nothing(tmp_path: Path) -> None:

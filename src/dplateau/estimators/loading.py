@@ -18,6 +18,7 @@ from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.saving import ADDED, FORMAT, KIND, LABELS, LEFT_OUT
+from dplateau.files import as_path
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
 from dplateau.spec.assumption import Rows
 from dplateau.spec.schedule import real
@@ -50,7 +51,7 @@ def load_estimator(folder: str | Path, *, signed_by: str | Iterable[str] | None 
         They contradict each other: the certificate is about other weights or rows, or its signature does not match. Or none of
         ``signed_by`` has signed it.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "the folder of a model")
     about = read_about(folder, KIND, (FORMAT,), ENTRIES)
     certificate = read_signed_certificate(folder, signed_by)
     try:

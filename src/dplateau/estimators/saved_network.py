@@ -15,6 +15,7 @@ from dplateau.certificate import Certificate
 from dplateau.certificate.beside import BITS, WEIGHTS, check_model, entries_of, read_weights, stored
 from dplateau.certificate.weights import arrays_of, check_weights
 from dplateau.estimators.folder import read_about, read_signed_certificate, write_model
+from dplateau.files import as_path
 from dplateau.spec import ContradictionError, InputError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def load_network(folder: str | Path, *, like: Tree = None, signed_by: str | Iter
     ContradictionError
         The certificate is about other parameters, its signature does not match, or none of ``signed_by`` has signed it.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "the folder of a network")
     about = read_about(folder, KIND, (FORMAT,), ENTRIES)
     certificate = read_signed_certificate(folder, signed_by)
     path = folder / WEIGHTS

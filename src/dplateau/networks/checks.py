@@ -17,7 +17,7 @@ from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
-from dplateau.training import SecureGenerator
+from dplateau.training.checks import check_helpers, check_is_run
 
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
@@ -26,6 +26,7 @@ _LEAST_CLIP_NORM: Final = 1e-30
 
 def check_run(run: Run, optimizer: bool, average: bool) -> None:
     """Raise ``InputError`` unless a network can fulfil the run."""
+    check_is_run(run)
     if run.is_phased:
         raise InputError(
             f"the run's update is {run.update!r}: a network takes gradient steps, with update 'sgd' or 'post-processed'."
@@ -64,17 +65,7 @@ def check_parts(optimizer: object, checkpoint: object, validation: object, gener
     for name, value, kind in (("checkpoint", checkpoint, Checkpoint), ("validation", validation, Validation)):
         if value is not None and not isinstance(value, kind):
             raise InputError(f"{name} is {type(value).__name__}: expected a {kind.__name__} of dplateau.networks.")
-    if generator is not None and not isinstance(generator, SecureGenerator):
-        raise InputError(
-            f"generator is {type(generator).__name__}: expected a SecureGenerator of dplateau.training; no other draws noise."
-        )
-    try:
-        if progress is not None:
-            inspect.signature(progress).bind(0, 1)
-    except TypeError:
-        raise InputError("progress cannot be called as progress(done, total): pass a function of the steps done and all.") from None
-    except ValueError:  # a callable that does not say how it is called
-        pass
+    check_helpers(generator, progress)
 
 
 def check_loss(loss: Any, rng: object) -> None:

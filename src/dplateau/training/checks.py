@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,10 +13,40 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.columns import Columns
 from dplateau.spec.schedule import largest
+from dplateau.training.noise import SecureGenerator
 
 _PART: Final = 1 << 14
 _ROUNDING: Final = 1e-6
 _DOUBLE_ROUNDING: Final = 1e-12
+
+
+def check_is_run(run: object) -> None:
+    """Raise ``InputError`` unless it is a run."""
+    if not isinstance(run, Run):
+        raise InputError(f"run is {type(run).__name__}: expected a dplateau.Run.")
+
+
+def check_loss(loss: object) -> None:
+    """Raise ``InputError`` unless it is the loss of a linear model."""
+    if not isinstance(loss, GeneralisedLinearLoss):
+        raise InputError(f"loss is {type(loss).__name__}: expected one of dplateau.losses, such as Logistic().")
+
+
+def check_helpers(generator: object, progress: Any) -> None:
+    """Raise ``InputError`` unless each is left out or what it must be."""
+    if generator is not None and not isinstance(generator, SecureGenerator):
+        raise InputError(
+            f"generator is {type(generator).__name__}: expected a SecureGenerator of dplateau.training; no other draws noise."
+        )
+    try:
+        if progress is not None:
+            inspect.signature(progress).bind(0, 1)
+    except TypeError:
+        raise InputError(
+            "progress cannot be called as progress(done, total): pass a function of what is done and of all, or progress_bar()."
+        ) from None
+    except ValueError:  # a callable that does not say how it is called
+        pass
 
 
 def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) -> tuple[Any, NDArray[np.float64]]:
@@ -44,7 +75,7 @@ def checked_data(
 
 def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDArray[np.float64]:
     """The coefficient of each of the d features, shape ``(d,)``."""
-    values = np.asarray(l2, dtype=np.float64)
+    values = _numbers("l2", l2)
     if values.shape not in ((), (d,)) or not np.isfinite(values).all() or (values < 0).any():
         raise InputError(f"l2 has shape {values.shape}: expected one finite number >= 0, or one for each of the {d} features.")
     return np.broadcast_to(values, (d,))
@@ -52,12 +83,19 @@ def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDA
 
 def checked_start(run: Run, start: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """The first iterate, by default zero."""
-    values = np.zeros(shape) if start is None else np.asarray(start, dtype=np.float64)
+    values = np.zeros(shape) if start is None else _numbers("start", start)
     if values.shape != shape or not np.isfinite(values).all():
         raise InputError(f"start has shape {values.shape}: expected finite numbers of shape {shape}.")
     if run.diameter is not None and np.linalg.norm(values) > run.diameter / 2:
         raise InputError(f"start lies outside the ball of diameter {run.diameter:g} around zero that iterates are projected on.")
     return values
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is of type {type(values).__name__}: expected numbers.") from None
 
 
 def check_curvature(run: Run, loss: GeneralisedLinearLoss, clip_norm: float, largest_row: float, l2: NDArray[np.float64]) -> None:

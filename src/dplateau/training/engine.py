@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, checked_data, records_of
+from dplateau.training.checks import check_curvature, check_is_run, checked_data, records_of
 from dplateau.training.chunks import chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
@@ -106,6 +106,7 @@ def train(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
+    check_is_run(run)
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     if cluster is not None and cluster.mesh.size > 1:
         if not run.sampling.once:
@@ -117,7 +118,7 @@ def train(
         return in_passes(
             run, loss, partial(kind_of(run), [block_of_persons(run, features, target, groups)], run, loss), Steps, options
         )
-    options.check(run)
+    options.check(run, loss)
     rows, labels = checked_data(run, loss, features, target)
     persons = persons_of(run, groups, len(rows))
     if persons is not None and run.is_last_iterate:

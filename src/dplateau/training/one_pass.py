@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature
+from dplateau.training.checks import check_curvature, check_is_run
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import State, run_block
@@ -76,6 +76,7 @@ def train_one_pass(
     TrainingInterrupted, TrainingDiverged
         As ``train``.
     """
+    check_is_run(run)
     if not run.sampling.once:
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
@@ -89,7 +90,7 @@ def in_passes(
     run: Run, loss: GeneralisedLinearLoss, opened: Callable[[], Records], kind: type[Steps], options: Options
 ) -> TrainResult:
     """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them."""
-    options.check(run)
+    options.check(run, loss)
     records = uninterrupted(opened)
     begun = options.begun(run, loss, records.d)
     check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)

@@ -13,7 +13,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
 from dplateau.training.charged import Budgeted
-from dplateau.training.checks import check_curvature, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, check_helpers, check_loss, checked_l2, checked_start
 from dplateau.training.exact_products import check_products
 from dplateau.training.integers import BLOCK, block_of
 from dplateau.training.loop import Arithmetic, arithmetic_of
@@ -51,8 +51,10 @@ class Options(NamedTuple):
     progress: Callable[[int, int], None] | None
     ledger: Budgeted | None
 
-    def check(self, run: Run) -> None:
+    def check(self, run: Run, loss: object) -> None:
         """Raise ``InputError`` unless the run allows what is asked for."""
+        check_loss(loss)
+        check_helpers(self.generator, self.progress)
         if self.dtype not in DTYPES:
             raise InputError(f"dtype is {self.dtype!r}: expected one of {', '.join(DTYPES)}.")
         if run.step_size is None:

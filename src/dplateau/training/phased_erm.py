@@ -19,7 +19,7 @@ from dplateau.losses import CornerLoss, GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
 from dplateau.spec.assumption import Minimisers
 from dplateau.spec.schedule import real
-from dplateau.training.checks import checked_start
+from dplateau.training.checks import check_helpers, check_is_run, check_loss, checked_start
 from dplateau.training.corner_erm import corner_minimiser
 from dplateau.training.errors import TooCoarse, uninterrupted
 from dplateau.training.noise import SecureGenerator
@@ -82,6 +82,9 @@ def train_phased_erm(
     TrainingInterrupted
         By the keyboard. Nothing is released.
     """
+    check_is_run(run)
+    check_loss(loss)
+    check_helpers(generator, progress)
     phases, share = phases_of(run, "phased-erm"), real("accuracy", accuracy, high=1.0)
     if not isinstance(loss, CornerLoss) and not math.isfinite(loss.smoothness(1.0)):
         raise InputError(f"{type(loss).__name__} is neither smooth nor a loss with one corner: no solver certifies it.")

@@ -24,7 +24,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
 from dplateau.spec.assumption import InnerSteps
 from dplateau.spec.schedule import integer
-from dplateau.training.checks import check_curvature, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, check_helpers, check_is_run, check_loss, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
@@ -117,6 +117,9 @@ def train_phased_sgd(
     TrainingInterrupted
         By the keyboard. Nothing is released.
     """
+    check_is_run(run)
+    check_loss(loss)
+    check_helpers(generator, progress)
     phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
     _check_plan(run, loss, phases, b, weighting)
     records = checked_records(run, loss, features, target, groups)

@@ -80,7 +80,7 @@ def train_shared(
     """As ``train``, where every process of a cluster calls it with records of its own, and all get the same result."""
 
     def prepare() -> Prepared:
-        options.check(run)
+        options.check(run, loss)
         rows, labels = checked_data(run, loss, features, target, part=True)
         persons, whose = persons_of(run, groups, len(rows), part=True), None
         if persons is not None and groups is not None:

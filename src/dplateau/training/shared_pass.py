@@ -102,7 +102,7 @@ def in_passes_shared(
         return integer("own", run.n // cluster.processes if own is None else own, low=0)
 
     def prepare() -> tuple[Records, Begun]:
-        options.check(run)
+        options.check(run, loss)
         records = uninterrupted(partial(opened, own=Part(mine, key)))
         begun = options.begun(run, loss, records.d, cluster.index)
         check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)

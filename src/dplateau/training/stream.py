@@ -20,6 +20,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import constant, integer
 from dplateau.training.charged import Budgeted
+from dplateau.training.checks import check_is_run
 from dplateau.training.chunks import read_through, rounded_up
 from dplateau.training.cluster import Cluster
 from dplateau.training.integers import block_of
@@ -89,6 +90,7 @@ def train_stream(
     TrainingInterrupted, TrainingDiverged
         As ``train``.
     """
+    check_is_run(run)
     if not run.sampling.allocated:
         other = "train_one_pass" if run.sampling.once else "train"
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
