@@ -229,6 +229,23 @@ def test_before_the_walk_the_distance_grows():
     assert walk * (1 - 1e-9) <= apart[0] <= walk * 1.02
 
 
+def test_the_first_batch_of_an_expanding_epoch():
+    """Near 0 all losses but one bend down, and the laws are normal: what the first of five steps moves, the next four double."""
+    size, epoch = 2000, 5
+    step, noise = [1.0] * epoch + [0.01] * epoch, [0.01] * epoch + [800.0] * epoch
+    run = dp.Run(
+        n=size * epoch, sampling=dp.Cyclic(size), steps=2 * epoch, noise_multiplier=noise, step_size=step, smoothness=1.0,
+        diameter=512 / size, released="last",
+    )  # fmt: skip
+    mean, variance = 0.0, 0.0
+    for t, (eta, z) in enumerate(zip(step, noise, strict=True)):
+        grown = 1 + eta * (1 - 1 / size)
+        mean, variance = grown * mean + eta / size * (t % epoch == 0), grown**2 * variance + (eta * z / size) ** 2
+    exact = GaussianDP(mean / math.sqrt(variance))
+    for delta in (0.05, 0.1, 0.3):
+        assert exact.epsilon(delta).lower <= epsilon(run, delta)
+
+
 def test_steps_that_differ_by_little_cost_little_more_without_a_set():
     """Without a diameter all steps were one block, and its bound infinite, as soon as one step differed."""
     equal = run_of(n=1000, sampling=dp.FullBatch(), steps=400, noise_multiplier=100.0, strong_convexity=0.1, l2=0.1, diameter=None)

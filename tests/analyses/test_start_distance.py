@@ -87,6 +87,27 @@ def test_uses_of_a_fixed_order():
     assert full.mean(3) == pytest.approx(0.5 / 4000 * (1 + c + c * c), rel=1e-4)
 
 
+@pytest.mark.parametrize("varying", [False, True])
+def test_the_first_place_of_a_fixed_order_moves_furthest_where_steps_expand(varying):
+    step = 0.4, 0.2, 0.6, 0.1, 0.5, 0.3, 0.7, 0.2
+    sizes = step if varying else (0.4,) * 8
+    run = run_of(
+        sampling=dp.Cyclic(1000),
+        steps=8,
+        strong_convexity=None,
+        step_size=sizes if varying else 0.4,
+        diameter=1.0,
+        noise_multiplier=1e-9,
+    )
+    places = [0.0] * 4
+    for t, eta in enumerate(sizes):
+        places = [far * (1 + eta) + (t % 4 == place) * eta / 1000 for place, far in enumerate(places)]
+    worst = starts(run, 0.0).mean(8)
+    assert max(places) <= worst <= max(places) * 1.3
+    if not varying:
+        assert worst == pytest.approx(places[0])
+
+
 def test_long_runs_are_summed_at_once():
     run = run_of(steps=10**9, strong_convexity=0.001)
     start = starts(run, 0.0)
@@ -176,7 +197,7 @@ def test_expanding_steps_of_a_long_epoch(sampling):
     run = run_of(n=6747, sampling=sampling, steps=6747, step_size=0.9, strong_convexity=None, diameter=1.0)
     start = starts(run, 0.0)
     c, e, gap = 1.9, float(start.rounding[0]), float(start.gap[0])
-    uses = sum(c ** (k * start.epoch) for k in range(-(-5 // start.epoch)))
+    uses = c**4 if sampling == dp.Cyclic(1) else sum(c**k for k in range(5))
     assert start.surely(5) == pytest.approx(gap * uses + e * sum(c**k for k in range(5)), rel=1e-6)
     assert start.surely(6747) == math.inf
     assert 0 < dp.account(run, 1e-6).epsilon < math.inf

@@ -118,6 +118,15 @@ def test_distance_is_that_of_a_loop(epoch: int, mean: bool) -> None:
             assert found == pytest.approx(far, rel=1e-12)
 
 
+@pytest.mark.parametrize("varying", [False, True])
+def test_the_first_place_moves_furthest_where_steps_expand(varying: bool) -> None:
+    alike = the_move(run(steps=10, strong_convexity=None, diameter=1.0))
+    rows = [alike._replace(times=1)] * 10 if varying else [alike]
+    c, rounding = float(alike.contraction), 2 * ROUND_OFF * float(alike.deviation)
+    far = float(alike.gap) * (c**4 + c**9) + rounding * sum(c**t for t in range(10))
+    assert float(travelled(rows, 5)) == pytest.approx(far, rel=1e-12)
+
+
 def test_chernoff_is_exceeded_no_more_often() -> None:
     tail, alike = 1e-2, the_move(run())
     for rows in ([alike], [alike._replace(times=1, gap=alike.gap * (1 + t % 2)) for t in range(12)]):

@@ -94,6 +94,7 @@ class StartDistance:
         if before * math.log(max(c, 1.0)) > _LARGE:
             return math.inf
         uses = -(-before // self.epoch)
+        gap *= max(c, 1.0) ** max(min(self.epoch, before) - 1, 0)  # The first place of an epoch, whose steps expand.
         between = c**self.epoch if uses > 1 else 1.0  # The power of an epoch that is not over may overflow.
         # c itself is rounded, and its powers the more.
         return (gap * geometric_sum(between, uses) + e * geometric_sum(c, before)) * (_UP + _POWER * before)
@@ -107,18 +108,16 @@ class StartDistance:
         return self._walked(np.ones_like(self.used))
 
     def _walked(self, used: Array) -> Array:
-        """The sum after 0, 1, ... steps that differ. A use of fixed place counts at the end of its epoch, with the largest gap."""
+        """The sum after 0, 1, ... steps that differ. A use of fixed place counts at its epoch's end: the largest of all places."""
         if self.table.count.size == 1:
             return np.zeros(0)
-        gap = self.gap * used
-        if self.epoch > 1:
-            padded = np.append(gap, np.zeros(-gap.size % self.epoch)).reshape(-1, self.epoch)
-            gap = np.zeros_like(padded)
-            gap[:, -1] = padded.max(axis=1)
-            gap = np.append(gap.ravel()[: self.gap.size - 1], padded[-1].max())
-        far, result = 0.0, [0.0]
-        for c, more in zip(self.contraction.tolist(), (gap + self.rounding).tolist(), strict=True):
-            far = c * far + more
+        far, use, result = 0.0, 0.0, [0.0]
+        steps = zip(self.contraction.tolist(), (self.gap * used).tolist(), self.rounding.tolist(), strict=True)
+        for t, (c, gap, e) in enumerate(steps):
+            far = c * far + e
+            use = max(use * max(c, 1.0), gap) if t % self.epoch else gap
+            if (t + 1) % self.epoch == 0 or t + 1 == self.gap.size:
+                far += use
             result.append(far)
         return np.array(result) * _UP
 

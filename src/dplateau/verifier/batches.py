@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from flint import arb
 
 from dplateau.spec import ROUND_OFF, Run, Sampling
-from dplateau.spec.schedule import largest as longest
-from dplateau.verifier.balls import exact, largest
+from dplateau.spec.schedule import largest
+from dplateau.verifier.balls import exact
 from dplateau.verifier.steps import Step, sensitivity
 
 SMALL: Final = 1e-3
@@ -52,7 +52,7 @@ def check(run: Run, steps: int, *samplings: type[Sampling], convex: bool = True)
         "smoothness or step_size is not stated": smoothness is None or size is None,
         "losses are not known to be convex": unknown and (convex or run.diameter is None),
         "the start is not forgotten": run.diameter is None and not run.strong_convexity,
-        "step_size exceeds 2/smoothness": not unknown and Fraction(longest(size or 0.0)) * Fraction(smoothness or 0.0) > 2,
+        "step_size exceeds 2/smoothness": not unknown and Fraction(largest(size or 0.0)) * Fraction(smoothness or 0.0) > 2,
         f"{steps} are not some of its {run.steps} steps": not 0 < steps < run.steps,
         "the look-back does not begin with an epoch": (run.steps - steps) % run.sampling.epoch_length(run.n) != 0,
     }
@@ -154,18 +154,20 @@ def pieces(rows: list[Move], groups: int) -> list[Move]:
 def travelled(rows: Sequence[Move], epoch: int = 1, *, mean: bool = False) -> arb:
     """The distance that the record brings about, at most, or at most in the mean.
 
-    One of the ``epoch`` steps of an epoch is a use, which counts at its end, with the largest gap.
+    One of the ``epoch`` steps of an epoch is a use, which counts at its end: the largest of all places.
     """
     gaps = [row.gap * row.used if mean else row.gap for row in rows]
     if len(rows) == 1:
         c, count = rows[0].contraction, rows[0].times
         uses = geometric(c, -(-count // epoch) * epoch) / geometric(c, epoch)
+        uses *= c.max(exact(1)) ** max(min(epoch, count) - 1, 0)
         return gaps[0] * uses + rows[0].deviation * exact(ROUNDING) * geometric(c, count)
-    far, rounding = exact(0), exact(ROUNDING)
+    far, use, rounding = exact(0), exact(0), exact(ROUNDING)
     for t, (c, _, deviation, _, _, count) in enumerate(rows):
         far = far * c**count + deviation * rounding * geometric(c, count)
+        use = (use * c.max(exact(1)) ** count).max(gaps[t] * geometric(c, count)) if t % epoch else gaps[t] * geometric(c, count)
         if (t + 1) % epoch == 0 or t + 1 == len(rows):
-            far += largest(*gaps[t - t % epoch : t + 1]) * geometric(c, count)
+            far += use
     return far
 
 
