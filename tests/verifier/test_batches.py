@@ -92,6 +92,21 @@ def test_contraction_between_quantiles_costs_their_tails() -> None:
     assert plain.chance.overlaps(more_than(40, 100, q))
 
 
+def test_the_other_data_set_may_have_a_record_more() -> None:
+    q, tail = Fraction(1, 10), 1e-3 / 24
+    plain = {"strong_convexity": 0.0, "diameter": 1.0}
+    assert the_move(run(Poisson(10), **plain), both=True).chance.overlaps(more_than(40, 101, q))
+    assert the_move(run(Poisson(10), adjacency="replace", **plain), both=True).chance.overlaps(more_than(40, 100, q))
+    bent = the_move(run(Poisson(10), strong_convexity=None, diameter=1.0), 2e-3, both=True)
+    assert bent.chance.overlaps(more_than(most(101, q, 2e-3 / 12), 101, q))
+    assert the_move(run(Poisson(10)), 1e-3, both=True).chance.overlaps(
+        more_than(most(101, q, tail), 101, q) + more_than(most(99, 1 - q, tail), 99, 1 - q)
+    )
+    longest = run(FullBatch(), step_size=1.0, **plain)
+    assert holds(the_move(longest, both=True).contraction, Fraction(2 * 101, 100) - 1)
+    assert the_move(longest).contraction == 1
+
+
 def test_gap_and_noise() -> None:
     move = the_move(run(RandomAllocation(30), adjacency="replace"))
     assert holds(move.gap, Fraction(1, 4) * Fraction(1, 2) * 2 / 25)

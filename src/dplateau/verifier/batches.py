@@ -86,7 +86,8 @@ def most(n: int, q: Fraction, tail: float) -> int:
 
 
 def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) -> list[Move]:
-    """What the steps ``rows`` of a run do, all of them or the last ones; with ``both``, without the record as well.
+    """What the steps ``rows`` of a run do, all of them or the last ones; with ``both``, on either data set: the other one
+    may have a record less, or more where their number is not public.
 
     Where batch sizes are random the contraction is that between two quantiles, which cost about ``budget`` at most; where these are
     too far apart, or losses not strongly convex, that of all sizes which do not expand.
@@ -94,18 +95,19 @@ def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) 
     n, steps, random, unknown = run.n, sum(row.count for row in rows), run.sampling.random_size, run.strong_convexity is None
     M, m, once = (Fraction(part or 0) for part in (run.smoothness, run.strong_convexity, run.l2))
     empty, fixed = int(both and run.adjacency == "add-remove"), run.sampling.ordered or run.sampling.full
+    top = n + empty
     tail = budget / (min(steps, _SHARED) if unknown else 2 * steps)
 
     @cache
     def move(row: Step, listed: float, *, quantiles: bool) -> Move:
         q, chance = row.batch / n, exact(0)
-        low, high = Fraction(listed) - empty, row.batch
+        low, high = Fraction(listed) - empty, row.batch + (empty if run.sampling.full else 0)
         if random and quantiles:
-            large, small = most(n, q, tail), n - 1 if unknown else 0 if q == 1 else most(n - 1, 1 - q, tail)
-            low, high, chance = Fraction(n - 1 - small), Fraction(large), more_than(large, n, q) + more_than(small, n - 1, 1 - q)
+            large, small = most(top, q, tail), n - 1 if unknown else 0 if q == 1 else most(n - 1, 1 - q, tail)
+            low, high, chance = Fraction(n - 1 - small), Fraction(large), more_than(large, top, q) + more_than(small, n - 1, 1 - q)
         elif random:
             low, high = Fraction(0), 2 * row.batch / (row.size * M)
-            chance = more_than(floor(high), n, q)
+            chance = more_than(floor(high), top, q)
         # No larger share of m and no smaller one of M is counted on than 1.
         flat, steep = (once + (m - once) * min(low / row.batch, 1), once + (M - once) * max(high / row.batch, 1))
         c = 1 + row.size * steep if unknown else max(abs(1 - row.size * flat), abs(1 - row.size * steep))
