@@ -45,6 +45,15 @@ def test_the_string_is_the_cheapest_way(string):
     assert least >= brute_force(rise, room) * (1 - 1e-4)
 
 
+@pytest.mark.parametrize("count", [2, 6, 7, 40])
+def test_small_jumps_and_rooms_after_large_ones_keep_their_digits(count):
+    scale = 10.0 ** -np.linspace(0, 10, count)
+    # Slopes rise, so every jump is absorbed at once.
+    assert float(taut_string(scale, scale**2 / 3)) == pytest.approx(3 * count, rel=1e-12)
+    large = np.append(1e20, np.full(count - 1, 0.3))
+    assert float(taut_string(np.ones(count), large)) == pytest.approx((count - 1) / 0.3, rel=1e-12)
+
+
 @given(strings, st.integers(0, 8), sizes)
 def test_moving_a_jump_later_or_enlarging_it_never_helps(string, place, more):
     rise, room = (np.array(part) for part in string)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import dplateau as dp
 from dplateau.accounting import NotApplicable
 from dplateau.accounting.taut_string import taut_string
+from dplateau.algorithms.step_schedules import square_root_decay
 from dplateau.analyses import FixedOrderBound
 from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least
 from dplateau.analyses.requirements import contraction
@@ -184,3 +185,40 @@ def test_in_short_runs_every_look_back_is_tried() -> None:
         uses = np.arange(steps)
         start = float(taut_string(np.append(0.0, some.string(uses)[0]), np.append(0.0, some.string(uses)[1])))
         assert some.cost(uses) == min(start, float(some.from_diameter(uses)(uses).min()))
+
+
+@pytest.mark.parametrize("loud", [1e6, 1e8, 1e12])
+def test_quiet_steps_after_loud_ones(loud):
+    """A last step that forgets where it began (all losses but the record's curve with ``step_size * smoothness`` 1) and has little
+    noise: 1/z, whatever was before. Differences of sums over all steps lost its noise.
+    """
+    for z in np.linspace(0.5, 1.0, 7).tolist():
+        run = run_of(
+            sampling=dp.FullBatch(),
+            steps=2,
+            noise_multiplier=(loud, z),
+            step_size=1.0,
+            strong_convexity=0.0,
+            adjacency="add-remove",
+        )
+        assert 1 / z <= mu(run) <= (1 + 1e-6) / z
+
+
+def test_the_noise_after_a_loud_step():
+    """The record of the first of three steps is told apart by a diameter at most, which the noise of the others hides."""
+    for z in np.linspace(0.75, 1.0, 7).tolist():
+        run = run_of(
+            n=3, sampling=dp.OnePass(1), steps=3, noise_multiplier=(0.1, z, z), step_size=(1e9, 1.0, 1.0), smoothness=1e-9,
+            strong_convexity=0.0, diameter=10.0, adjacency="add-remove",
+        )  # fmt: skip
+        assert mu(run) == pytest.approx(10 / (z * math.sqrt(2)), rel=1e-6)
+
+
+def test_steps_that_fall_by_nine_orders_of_magnitude():
+    """Every step is absorbed at once. The noise of the last ones was lost beside that of the first."""
+    for steps in (3, 100, 400):
+        run = run_of(
+            sampling=dp.FullBatch(), steps=steps, noise_multiplier=10.0, step_size=square_root_decay(steps, 0.1, 1e-10),
+            strong_convexity=0.0, diameter=None, adjacency="add-remove",
+        )  # fmt: skip
+        assert 0 <= mu(run) - math.sqrt(steps) / 10 <= 3e-7 * math.sqrt(steps)

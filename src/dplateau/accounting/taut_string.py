@@ -36,23 +36,22 @@ def taut_string(rise: Array, room: Array) -> Array:
 def _short(rise: Array, room: Array) -> Array:
     """The slope at k is the max over first <= k of the min over last >= k of the mean slope between the two."""
     rise, room = (np.ascontiguousarray(np.moveaxis(part, -1, 0)) for part in (rise, room))
-    up, along = (np.concatenate([np.zeros((1, *part.shape[1:])), np.cumsum(part, axis=0)]) for part in (rise, room))
     slopes = np.full(rise.shape, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         for first in range(len(rise)):
+            # Sums of each stretch by themselves: differences of longer sums would lose a small jump or room after a large one.
+            up, along = np.cumsum(rise[first:], axis=0), np.cumsum(room[first:], axis=0)
             least = np.inf
-            for last in reversed(range(first, len(rise))):
-                slope = (up[last + 1] - up[first]) / (along[last + 1] - along[first])
+            for count in reversed(range(len(up))):
                 # Without room the jump waits: only longer stretches have a slope.
-                least = np.minimum(least, np.where(along[last + 1] > along[first], slope, np.inf))
-                slopes[last] = np.maximum(slopes[last], least)
+                least = np.minimum(least, np.where(along[count] > 0, up[count] / along[count], np.inf))
+                slopes[first + count] = np.maximum(slopes[first + count], least)
         return np.where(room > 0, slopes**2 * room, np.where(np.isinf(slopes) & (rise > 0), np.inf, 0.0)).sum(axis=0)
 
 
 def _long(rise: Array, room: Array) -> float:
-    waiting = np.cumsum(rise)
-    has_room = room > 0
-    if not has_room.any() or waiting[-1] > waiting[has_room][-1]:
-        return float("inf") if waiting[-1] > 0 else 0.0
-    jumps, room = np.diff(waiting[has_room], prepend=0.0), room[has_room]
+    has_room = np.flatnonzero(room > 0)
+    if not has_room.size or rise[has_room[-1] + 1 :].any():
+        return float("inf") if rise.any() else 0.0
+    jumps, room = np.add.reduceat(rise, np.append(0, has_room[:-1] + 1)), room[has_room]
     return float((isotonic(jumps / room, room) ** 2) @ room)

@@ -13,8 +13,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import numpy as np
 
@@ -126,22 +125,16 @@ class VaryingSteps:
     start: float
     diameter: float
 
-    @cached_property
-    def spent(self) -> Any:
-        """Room of all steps before each step and before the end, shape (T + 1,); in extended precision, since differences count."""
-        return np.concatenate([[0], np.cumsum(self.room, dtype=np.longdouble)])
-
-    def string(self, uses: Array, jumps: Array | None = None) -> tuple[Array, Array, Array]:
-        """Jump, room and own room of every use at the steps ``uses``, shape (K,) each."""
-        room = np.diff(np.append(self.spent[uses], self.spent[-1])).astype(float)
-        return (self.jump[uses] if jumps is None else jumps), room, self.room[uses]
+    def string(self, uses: Array, jumps: Array | None = None) -> tuple[Array, Array]:
+        """Jump of every use at the steps ``uses`` (rising), and the room from there to the next one, shape (K,) each."""
+        return (self.jump[uses] if jumps is None else jumps), np.add.reduceat(self.room, uses)
 
     def cost(self, uses: Array, jumps: Array | None = None, *, back: int | None = None) -> float:
         """The least mu^2 of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and two
         look-backs (0 and ``back``, in uses) in place of the best.
         """
-        rise, room, _ = self.string(uses, jumps)
-        result = float(taut_string(np.append(self.start, rise), np.append(float(self.spent[uses[0]]), room)))
+        rise, room = self.string(uses, jumps)
+        result = float(taut_string(np.append(self.start, rise), np.append(self.room[: uses[0]].sum(), room)))
         if math.isinf(self.diameter):
             return result
         from_diameter = self.from_diameter(uses, jumps)
@@ -151,11 +144,11 @@ class VaryingSteps:
 
     def alone(self) -> Array:
         """The least mu^2 of every record that is used once, by its step."""
-        left = np.cumsum(self.room[::-1], dtype=np.longdouble)[::-1].astype(float)
+        before, left = np.append(0.0, np.cumsum(self.room)[:-1]), np.append(np.cumsum(self.room[::-1])[::-1], 0.0)
         jumps = np.stack(np.broadcast_arrays(self.start, self.jump), axis=-1)
-        result = taut_string(jumps, np.stack([left[0] - left, left], axis=-1))
+        result = taut_string(jumps, np.stack([before, left[:-1]], axis=-1))
         if math.isfinite(self.diameter):
-            result = np.minimum(result, taut_string((self.weight * self.diameter)[:, None], (left - self.room)[:, None]))
+            result = np.minimum(result, taut_string((self.weight * self.diameter)[:, None], left[1:, None]))
         return result
 
     def worst(self, length: int) -> float:
@@ -186,13 +179,16 @@ class VaryingSteps:
 
     def from_diameter(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
         """Cost of starting at the diameter, after the use so many uses before the last."""
-        rise, room, own = self.string(uses, jumps)
+        rise, room = self.string(uses, jumps)
+        others = self.room.copy()
+        others[uses] = 0
+        rest = np.add.reduceat(others, uses)
 
         def cost(backs: Array) -> Array:
             costs: list[float] = []
             for place in uses.size - 1 - backs:
                 first = self.weight[uses[place]] * self.diameter
-                rises, rooms = np.append(first, rise[place + 1 :]), np.append(max(room[place] - own[place], 0.0), room[place + 1 :])
+                rises, rooms = np.append(first, rise[place + 1 :]), np.append(rest[place], room[place + 1 :])
                 costs.append(float(taut_string(rises, rooms)))
             return np.array(costs)
 
