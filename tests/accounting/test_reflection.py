@@ -50,6 +50,16 @@ def told_apart(deviation, slope, diameter, steps, cells=800):
     return np.array(found)
 
 
+@pytest.mark.parametrize("deviation", [1e5, 1e7, 1e8])
+def test_noise_that_is_much_wider_than_the_set(deviation):
+    """A step lets two points be apart with probability ``phi(0) r / deviation``, and then at the full distance, mostly."""
+    (back, _), (two, apart), *_ = still_apart(one_by_one(deviation**2 * np.array([1.0, 1.1, 1.2]), [1.0] * 3), 1.0)
+    assert (back, two) == (1, 2)
+    for distance in (0.1, 0.3, 1.0):
+        exact = distance / (2 * math.pi * deviation**2 * math.sqrt(1.1 * 1.2))
+        assert exact * (1 - 1e-5) <= apart(distance) <= exact * 1.05
+
+
 @pytest.mark.parametrize("contraction", [1.0, 0.97, 1.03])
 @pytest.mark.parametrize("extra", [0.0, 0.01])
 def test_single_steps_are_those_of_the_exact_walk(contraction, extra):

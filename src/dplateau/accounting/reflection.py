@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import erf
 
 from dplateau.accounting.gaussian import Array
 
@@ -224,11 +224,13 @@ def _operator(contraction: float, extra: float, variance: float) -> Callable[[Ar
     start = (contraction * points + extra)[:, None]
     knots = points[1:]
 
-    def ramp(x: Array) -> Array:
-        return deviation * _DENSITY * np.exp(-((x / deviation) ** 2) / 2) + x * ndtr(x / deviation)
+    def bowl(x: Array) -> Array:
+        """The mean of ``|x + deviation N| / 2``, less that at 0: no digits are lost where the deviation is large."""
+        u = x / deviation
+        return deviation * _DENSITY * np.expm1(-u * u / 2) + x * erf(u / math.sqrt(2)) / 2
 
-    kept = ramp(start + knots) - ramp(start - knots) - knots
-    met = 2 * ndtr(start / deviation) - 1
+    kept = bowl(start + knots) - bowl(start - knots)
+    met = erf(start[:, 0] / deviation / math.sqrt(2))
     # The second derivative within a cell on either side of a point.
     near = np.maximum(np.abs(start - knots) - contraction * width, 0.0) / deviation
     bend = (contraction * width) ** 2 / 8 * _DENSITY * np.exp(-(near**2) / 2) / deviation
@@ -239,7 +241,7 @@ def _operator(contraction: float, extra: float, variance: float) -> Callable[[Ar
         jumps[:-1] -= jumps[1:]
         jumps /= width
         size = np.abs(jumps)
-        mean = kept @ jumps + met[:, 0] * bound[0]
+        mean = kept @ jumps + met * bound[0]
         return (mean + bend @ size + bend_met * bound[0]) * _UP + room * bound.max()
 
     return apply
