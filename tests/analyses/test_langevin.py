@@ -44,6 +44,14 @@ def test_constant_steps() -> None:
     assert rho_of(run.replace(adjacency="add-remove")) == pytest.approx(wanted / 4, rel=1e-7)
 
 
+def test_numbers_at_the_ends_of_double_precision() -> None:
+    run = langevin(0.25, 0.3, m=0.5, steps=1)
+    # Hardly any convexity: sum over the steps of 2 L^2 eta/(n s)^2. The length of gradients is that of the steps' inverse.
+    flat, long = run.replace(strong_convexity=5e-324), run.replace(clip_norm=1e270, step_size=0.25e-180, smoothness=2e180)
+    assert rho_of(flat) == pytest.approx(2 * 0.25 / (50 * 0.3) ** 2, rel=1e-7)
+    assert rho_of(long.replace(strong_convexity=0.5e180)) == pytest.approx(rho_of(run), rel=1e-7)
+
+
 def test_decreasing_steps() -> None:
     # Corollary 3.3 replaces the sum of the steps by an integral, which the sum exceeds by less than the first step.
     m, smoothness, steps = 0.5, 2.0, 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
@@ -12,6 +13,8 @@ from dplateau.analyses.closed_forms import concentrated
 from dplateau.analyses.requirements import missing
 from dplateau.spec import FullBatch, Run, Sampling
 from dplateau.spec.schedule import largest
+
+_TINY: Final = 1e-300
 
 
 class LangevinBound(Analysis):
@@ -58,9 +61,13 @@ def uncovered(run: Run, sampling: type[Sampling]) -> str | None:
 
 def dynamics(run: Run) -> float:
     """The theorem's formula, per unit of the order."""
-    m, total = run.strong_convexity or 0.0, float(run.table.written().step_size.sum())
-    gap = sensitivity(run) * run.clip_norm / run.n
-    return gap**2 / (m * float(_variances(run).min())) * -math.expm1(-m / 2 * total)
+    m, steps = run.strong_convexity or 0.0, run.table.written()
+    total = float(steps.step_size.sum())
+    exponent = m / 2 * total
+    # (1 - e^-x) / m, for an m that is too small for double precision as well.
+    time = -math.expm1(-exponent) / m if exponent > _TINY else total / 2
+    moved = sensitivity(run) * steps.rate / steps.noise
+    return float((moved**2 * (2 * time / steps.step_size)).max())
 
 
 def _variances(run: Run) -> Array:
