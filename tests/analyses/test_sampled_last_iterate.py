@@ -57,6 +57,16 @@ def test_a_plateau_far_below_composition(sampling, adjacency):
     assert epsilon(short) == pytest.approx(composed(short), rel=1e-9)
 
 
+@pytest.mark.parametrize(("smoothness", "l2"), [(6.18015701005459, 2.003279673611258), (3.714590665623803, 0.39187510347783294)])
+def test_the_longest_step_does_not_expand_by_a_rounding(smoothness, l2):
+    """The sum of l2 and the rest may be the next double after the smoothness."""
+    run = run_of(
+        n=20, sampling=dp.FixedSize(5), steps=50, smoothness=smoothness, step_size=2 / smoothness, strong_convexity=l2, l2=l2
+    )
+    assert contractions(run, run.table, 0.0)[0].tolist() == [1.0]
+    assert 0 < epsilon(run) <= composed(run)
+
+
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_random_allocation_has_plateaus_beside_those_of_poisson_batches(adjacency):
     """The noise is split, so its shifts cost more; the draws cost less."""

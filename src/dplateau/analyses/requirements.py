@@ -25,7 +25,8 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
     if run.strong_convexity is None:
         return 1 + step_size * ((run.smoothness or math.inf) * np.maximum(1.0, most))
     m, M, once = run.strong_convexity or 0.0, run.smoothness or math.inf, run.l2
-    low, high = once + (m - once) * np.minimum(1.0, least), once + (M - once) * np.maximum(1.0, most)
+    # Exactly m and M for a batch of its public size, or rounding would make a step of 2/M expand.
+    low, high = m - (m - once) * (1 - np.minimum(1.0, least)), M + (M - once) * (np.maximum(1.0, most) - 1)
     return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
 
 
