@@ -171,6 +171,15 @@ def test_blocks_absorb_the_whole_diameter():
     assert min(noise for _, noise, _, _ in blocks) == window.noise.min()
 
 
+@pytest.mark.parametrize("total", [0.0, 1e-30, 1e-15, 1e-9, 1.0])
+def test_shifts_make_up_a_distance_that_is_small_beside_the_moves(total):
+    weight = np.array([0.7, 1.0, 0.9, 1e-6])
+    for mean in (np.full(4, 1e3), np.array([3.0, 0.1, 0.3, 7.0]), np.zeros(4)):
+        shift = _spread(weight, mean, total)
+        assert (shift >= 0).all()
+        assert total * (1 - 1e-12) <= weight @ shift <= total * (1 + 1e-3)
+
+
 def test_head_room_of_poisson_batches_is_paid_for():
     tight, roomy = run_of(step_size=1.6), run_of(step_size=1.0)
     assert isinstance(SampledLastIterateBound().bound(run_of(step_size=1.9)), NotApplicable)

@@ -44,6 +44,8 @@ _SMALLEST_SHARE: Final = 1e-3
 """Least share of the noise, in variance, of either of its parts."""
 _UP: Final = 1 + 1e-9
 """Room for the rounding of the shifts."""
+_LOST: Final = 1e-6
+"""Where shifts make up less than so much of the distance, all steps get the same one."""
 Parts = tuple[Composition, ...]
 
 
@@ -264,4 +266,7 @@ def _spread(weight: Array, mean: Array, total: float) -> Array:
     # With the first j + 1 steps shifted, k = (total + sum of w m) / (sum of w^2); j is the largest that keeps all shifts >= 0.
     k = (total + np.cumsum(w * m)) / np.maximum(np.cumsum(w**2), 1e-300)
     j = int(np.flatnonzero(k * w >= m).max(initial=0))
-    return np.maximum(k[j] * weight - mean, 0.0)
+    shift = np.maximum(k[j] * weight - mean, 0.0)
+    # Differences lose a total that is small beside the moves.
+    made = float(weight @ shift)
+    return shift * max(total / made, 1.0) if made > total * _LOST else np.full_like(weight, total / float(weight.sum()))
