@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
 pytest.importorskip("sqlalchemy")
 
+from opacus.utils.adaptive_clipping import PrivacyEngineAdaptiveClipping  # noqa: E402
 from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 
 from dplateau.interchange.opacus_ledger import reserved_steps  # noqa: E402
@@ -196,6 +198,29 @@ def test_other_clippings(account: Any, options: dict[str, Any]) -> None:
     with training.reserved(account) as reserved:
         training.epochs(1)
     assert reserved.certificate.run == reserved.run
+
+
+def test_ghost_clipping_that_adapts_is_refused(account: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opacus, "PrivacyEngine", PrivacyEngineAdaptiveClipping)
+    loss = torch.nn.CrossEntropyLoss(reduction="mean")
+    ghost = {"grad_sample_mode": "ghost", "criterion": loss, "poisson_sampling": False, "noise_multiplier": 1.0}
+    training = Training(**ghost)
+    before = training.weights()
+    with pytest.raises(dp.InputError, match="adaptive clipping"), training.reserved(account):
+        training.epochs(1)
+    assert all(torch.equal(a, b) for a, b in zip(before, training.weights(), strict=True))
+    free = Training(**ghost)
+    with pytest.warns(PrivacyWarning, match="adaptive clipping"):
+        free.epochs(1)
+    with pytest.warns(PrivacyWarning, match="adaptive clipping"):
+        assert free.engine.get_epsilon(DELTA) == math.inf
+    for accountant in ("dplateau", "rdp"):
+        other = Training(accountant, **ghost)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other.epochs(1)
+        with pytest.raises(dp.InputError, match="adaptive clipping"):
+            opacus_training(other.engine, other.optimizer, sampling=dp.Shuffled(BATCH))
 
 
 def test_a_shuffled_loader(account: Any) -> None:

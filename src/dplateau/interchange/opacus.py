@@ -7,8 +7,8 @@ gradients a step, under add/remove. Where it can see that something else ran, it
 - ``poisson_sampling=False``: batches of a shuffled loader, which Opacus's own accountants take for Poisson samples. Seen by batch
   sizes that do not vary, or by accumulated batches; not seen where ``BatchMemoryManager`` splits the batches.
   ``from_opacus(..., sampling=dp.Shuffled(b))`` accounts for them.
-- ``clipping="adaptive"``: Opacus 1.6.0 counts the noisy share of clipped examples as if one record changed it by half as much as it
-  does, and divides it by the realised batch size, which nothing accounts for.
+- ``clipping="adaptive"`` or ``PrivacyEngineAdaptiveClipping``: Opacus 1.6.0 counts the noisy share of clipped examples as if one
+  record changed it by half as much as it does, and divides it by the realised batch size, which nothing accounts for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ NOT_POISSON: Final = (
     "the batches are no Poisson samples (poisson_sampling=False?), so no bound for Poisson sampling covers them. "
     "Use from_opacus(..., sampling=dp.Shuffled(batch_size)) for batches of a shuffled data loader."
 )
-ADAPTIVE: Final = 'no bound covers Opacus\'s adaptive clipping: use clipping="flat" or "per_layer".'
+ADAPTIVE: Final = (
+    'no bound covers Opacus\'s adaptive clipping: use PrivacyEngine, not PrivacyEngineAdaptiveClipping, with clipping="flat" or '
+    '"per_layer".'
+)
 
 
 def drawn_rate(rate: float) -> float:
@@ -89,7 +92,7 @@ class PlateauAccountant(IAccountant):
         def hook(optimizer: Any) -> None:
             nonlocal seen, known
             count(optimizer)
-            if isinstance(optimizer, AdaClipDPOptimizer):
+            if is_adaptive(optimizer):
                 self._refuse(ADAPTIVE)
             if optimizer.accumulated_iterations > 1:  # Opacus forbids this where it samples.
                 self._refuse(NOT_POISSON)
@@ -206,6 +209,11 @@ def from_opacus(
         raise InputError("a step had no noise: no run has that, because its privacy loss is infinite.")
     noise = noises[0] if len(set(noises)) == 1 else tuple(np.repeat(noises, counts).tolist())
     return Run(n=n, sampling=sampling, steps=sum(counts), noise_multiplier=noise, adjacency=adjacency)
+
+
+def is_adaptive(optimizer: Any) -> bool:
+    """Whether the clip norm follows the records: by an optimizer for that, or by ghost clipping, which then leaves a mark."""
+    return isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier")
 
 
 def _batch_size(optimizer: Any) -> int | None:

@@ -18,7 +18,7 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPe
 
 from dplateau._account import account, checked_delta
 from dplateau.certificate import Certificate, make_certificate
-from dplateau.interchange.opacus import from_opacus
+from dplateau.interchange.opacus import ADAPTIVE, from_opacus, is_adaptive
 from dplateau.interchange.opacus_training import SecureDraws, clipped, opacus_training
 from dplateau.spec import InputError, Run, Runs, Sampling
 from dplateau.spec.schedule import entries, integer, schedule
@@ -68,6 +68,8 @@ class ReservedSteps:
                 f"{self.made:,} steps were reserved and all of them were made: nothing was released of this one. Stop training, or "
                 "reserve more steps for a new PrivacyEngine."
             )
+        if is_adaptive(optimizer):
+            raise InputError(ADAPTIVE)
         if not optimizer.noise_multiplier >= self.noise[self.made]:
             raise InputError(
                 f"step {self.made + 1:,} has noise_multiplier {optimizer.noise_multiplier:g}, and {self.noise[self.made]:g} was "

@@ -21,11 +21,11 @@ from typing import Any, ClassVar, Final
 import torch
 from opacus import PrivacyEngine
 from opacus.data_loader import DPDataLoader
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
+from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed  # pyright: ignore[reportPrivateUsage]
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
-from dplateau.interchange.opacus import ADAPTIVE, from_opacus
+from dplateau.interchange.opacus import ADAPTIVE, from_opacus, is_adaptive
 from dplateau.spec import Assumption, By, Generator, InputError, Key, Run, Runs, Sampling, Training
 from dplateau.spec.assumption import (
     Arithmetic,
@@ -192,7 +192,7 @@ def opacus_training(
     InputError
         ``from_opacus`` has no run for it, the clipping was adaptive, or the accountant and ``draws`` counted other steps.
     """
-    if isinstance(optimizer, AdaClipDPOptimizer):
+    if is_adaptive(optimizer):
         raise InputError(ADAPTIVE)
     if engine.dataset is None or not isinstance(optimizer, DPOptimizer) or optimizer.step_hook is None:
         raise InputError("no accountant counted the steps of this optimizer: expected engine and optimizer of one make_private.")
