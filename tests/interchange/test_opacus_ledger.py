@@ -223,6 +223,16 @@ def test_ghost_clipping_that_adapts_is_refused(account: Any, monkeypatch: pytest
             opacus_training(other.engine, other.optimizer, sampling=dp.Shuffled(BATCH))
 
 
+def test_a_clip_norm_that_was_not_reserved_is_refused(account: Any) -> None:
+    training = Training(grad_sample_mode="ghost", criterion=torch.nn.CrossEntropyLoss())
+    training.optimizer.max_grad_norm = 0.4
+    with training.reserved(account) as reserved:
+        training.optimizer.max_grad_norm = 0.1
+        with pytest.raises(dp.InputError, match=r"step 1 has max_grad_norm 0.1, and 0.4 was reserved"):
+            training.epochs(1)
+    assert reserved.made == 0
+
+
 def test_a_shuffled_loader(account: Any) -> None:
     training = Training("rdp", poisson_sampling=False, noise_multiplier=8.0)
     with training.reserved(account, sampling=dp.Shuffled(BATCH)) as reserved:

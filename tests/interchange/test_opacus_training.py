@@ -19,6 +19,7 @@ from dplateau.spec import ContradictionError, Generator, PrivacyWarning, Runs
 torch = pytest.importorskip("torch")
 opacus = pytest.importorskip("opacus")
 
+from opacus.schedulers import ExponentialGradClip  # noqa: E402
 from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 
 from dplateau.interchange.opacus import drawn_rate, from_opacus  # noqa: E402
@@ -52,12 +53,13 @@ class Training:
             **({"noise_multiplier": 1.5, "max_grad_norm": 0.8} | options),
         )
         self.module, self.optimizer, self.loader = made[0], made[1], made[-1]
+        self.loss = made[2] if len(made) == 4 else torch.nn.functional.cross_entropy
 
     def epochs(self, count: int, loader: Any = None) -> Training:
         for _ in range(count):
             for rows, target in loader or self.loader:
                 self.optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(self.module(rows), target).backward()
+                self.loss(self.module(rows), target).backward()
                 self.optimizer.step()
         return self
 
@@ -233,6 +235,38 @@ def test_other_sampling_and_per_layer_clipping() -> None:
     layers = Training(clipping="per_layer", max_grad_norm=[0.3, 0.4])
     draws = layers.draws()
     assert layers.epochs(1).described(draws=draws).run.clip_norm == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("accountant", ["dplateau", "rdp"])
+def test_noise_that_shrinks_without_the_clipping(accountant: str) -> None:
+    """A scheduler of clip norms changes the scale of the noise; per-layer and ghost clipping do not follow."""
+    layers = Training(accountant, clipping="per_layer", max_grad_norm=[0.3, 0.4])
+    draws, scheduler = layers.draws(), ExponentialGradClip(layers.optimizer, gamma=0.1)
+    layers.epochs(1)
+    scheduler.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers.epochs(1)
+        ghost = Training(grad_sample_mode="ghost", criterion=torch.nn.CrossEntropyLoss())
+        for norm in (0.8, 0.4):
+            ghost.optimizer.max_grad_norm = norm
+            ghost.epochs(1)
+        if accountant == "dplateau":
+            assert layers.engine.get_epsilon(DELTA) == ghost.engine.get_epsilon(DELTA) == np.inf
+    with pytest.raises(dp.InputError, match="max_grad_norm"):
+        layers.described(draws=draws)
+
+
+def test_clip_norms_that_change() -> None:
+    flat = Training().epochs(1)
+    flat.optimizer.max_grad_norm = 0.4
+    assert np.isfinite(flat.epochs(1).engine.get_epsilon(DELTA))  # It clips to what scales the noise.
+    flat = Training()
+    draws = flat.draws()
+    flat.epochs(1).optimizer.max_grad_norm = 0.4
+    flat.epochs(1)
+    with pytest.raises(dp.InputError, match="states one clip norm"):
+        flat.described(draws=draws)
 
 
 def test_several_runs() -> None:

@@ -9,6 +9,7 @@ gradients a step, under add/remove. Where it can see that something else ran, it
   ``from_opacus(..., sampling=dp.Shuffled(b))`` accounts for them.
 - ``clipping="adaptive"`` or ``PrivacyEngineAdaptiveClipping``: Opacus 1.6.0 counts the noisy share of clipped examples as if one
   record changed it by half as much as it does, and divides it by the realised batch size, which nothing accounts for.
+- A scheduler lowers ``max_grad_norm``, which scales the noise, while per-layer and ghost clipping go on with the old norm.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from opacus.accountants import IAccountant
 from opacus.accountants.registry import register_accountant
-from opacus.optimizers import AdaClipDPOptimizer
+from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
 
 from dplateau.interchange.batch_sizes import BatchSizes
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, spent_delta, spent_epsilon, to_runs
@@ -38,6 +39,11 @@ NOT_POISSON: Final = (
 ADAPTIVE: Final = (
     'no bound covers Opacus\'s adaptive clipping: use PrivacyEngine, not PrivacyEngineAdaptiveClipping, with clipping="flat" or '
     '"per_layer".'
+)
+
+LEFT_BEHIND: Final = (
+    "max_grad_norm scales the noise and was lowered, but Opacus still clips to larger norms: only flat clipping follows it. "
+    "Do not change max_grad_norm in training."
 )
 
 
@@ -88,12 +94,16 @@ class PlateauAccountant(IAccountant):
         count = super().get_optimizer_hook_fn(sample_rate)
         seen: BatchSizes | None = None
         known = True
+        first: float | None = None
 
         def hook(optimizer: Any) -> None:
-            nonlocal seen, known
+            nonlocal seen, known, first
             count(optimizer)
             if is_adaptive(optimizer):
                 self._refuse(ADAPTIVE)
+            first = float(optimizer.max_grad_norm) if first is None else first
+            if is_left_behind(optimizer, first):
+                self._refuse(LEFT_BEHIND)
             if optimizer.accumulated_iterations > 1:  # Opacus forbids this where it samples.
                 self._refuse(NOT_POISSON)
             size = _batch_size(optimizer)
@@ -214,6 +224,17 @@ def from_opacus(
 def is_adaptive(optimizer: Any) -> bool:
     """Whether the clip norm follows the records: by an optimizer for that, or by ghost clipping, which then leaves a mark."""
     return isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier")
+
+
+def is_left_behind(optimizer: Any, first: float = 0.0) -> bool:
+    """Whether the noise was scaled by less than what gradients are clipped to, as far as the optimizer tells.
+
+    Ghost clipping keeps its norm elsewhere: there ``first``, an earlier ``max_grad_norm``, stands for it.
+    """
+    if type(optimizer).clip_and_accumulate is DPOptimizer.clip_and_accumulate:  # Flat: it clips to max_grad_norm itself.
+        return False
+    clipped = math.hypot(*getattr(optimizer, "max_grad_norms", [first]))
+    return optimizer.max_grad_norm < clipped * (1 - 1e-6)  # Opacus computes in single precision.
 
 
 def _batch_size(optimizer: Any) -> int | None:

@@ -44,6 +44,8 @@ class ReservedSteps:
         The noise multiplier of every step.
     rate : float
         The sampling rate.
+    clip_norm : float
+        The clip norm.
     made : int
         Steps that were made.
     certificate : Certificate or None
@@ -53,6 +55,7 @@ class ReservedSteps:
     run: Run | Runs
     noise: tuple[float, ...]
     rate: float
+    clip_norm: float
     made: int = 0
     certificate: Certificate | None = field(default=None)
 
@@ -74,6 +77,11 @@ class ReservedSteps:
             raise InputError(
                 f"step {self.made + 1:,} has noise_multiplier {optimizer.noise_multiplier:g}, and {self.noise[self.made]:g} was "
                 "reserved: pass what a noise scheduler will do as noise=, or leave the noise as it is."
+            )
+        if optimizer.max_grad_norm != self.clip_norm:
+            raise InputError(
+                f"step {self.made + 1:,} has max_grad_norm {optimizer.max_grad_norm:g}, and {self.clip_norm:g} was reserved: leave "
+                "the clip norm as it is."
             )
         if history and history[-1][1] != self.rate:
             raise InputError(OTHER_LOADER)
@@ -145,7 +153,8 @@ def reserved_steps(
     if len(z) != count:
         raise InputError(f"noise has {len(z):,} entries, and steps is {count:,}: expected one a step.")
     run = from_opacus([(one, rate, 1) for one in z], n=n, sampling=sampling, adjacency=adjacency)
-    reserved = ReservedSteps(clipped(run, float(optimizer.max_grad_norm)), z, rate)
+    clip_norm = float(optimizer.max_grad_norm)
+    reserved = ReservedSteps(clipped(run, clip_norm), z, rate, clip_norm)
     reservation, add_noise = ledger.reserve(reserved.run), optimizer.add_noise
 
     def guarded() -> None:

@@ -25,7 +25,7 @@ from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed  # pyright: ignore[reportPrivateUsage]
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
-from dplateau.interchange.opacus import ADAPTIVE, from_opacus, is_adaptive
+from dplateau.interchange.opacus import ADAPTIVE, LEFT_BEHIND, from_opacus, is_adaptive, is_left_behind
 from dplateau.spec import Assumption, By, Generator, InputError, Key, Run, Runs, Sampling, Training
 from dplateau.spec.assumption import (
     Arithmetic,
@@ -62,6 +62,8 @@ class SecureDraws:
         The source.
     steps, batches : int
         How many steps got their noise, and how many batches were drawn.
+    clip_norms : set of float
+        The clip norms that scaled the noise.
     """
 
     optimizer: Any
@@ -69,6 +71,7 @@ class SecureDraws:
     generator: SecureGenerator = field(default_factory=SecureGenerator)
     steps: int = 0
     batches: int = 0
+    clip_norms: set[float] = field(default_factory=set[float])
 
 
 class _SecureSampler(UniformWithReplacementSampler):
@@ -94,6 +97,7 @@ def _add_noise(optimizer: Any, draws: SecureDraws) -> None:
         weights.grad = (total.to(noise.dtype) + noise).to(total.dtype).view_as(weights)
         _mark_as_processed(total)
     draws.steps += 1
+    draws.clip_norms.add(float(optimizer.max_grad_norm))
 
 
 def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDraws:
@@ -190,10 +194,13 @@ def opacus_training(
     Raises
     ------
     InputError
-        ``from_opacus`` has no run for it, the clipping was adaptive, or the accountant and ``draws`` counted other steps.
+        ``from_opacus`` has no run for it, the clip norm was adaptive or changed, or the accountant and ``draws`` counted other
+        steps.
     """
     if is_adaptive(optimizer):
         raise InputError(ADAPTIVE)
+    if isinstance(optimizer, DPOptimizer) and is_left_behind(optimizer):
+        raise InputError(LEFT_BEHIND)
     if engine.dataset is None or not isinstance(optimizer, DPOptimizer) or optimizer.step_hook is None:
         raise InputError("no accountant counted the steps of this optimizer: expected engine and optimizer of one make_private.")
     run = from_opacus(engine.accountant, n=len(engine.dataset), sampling=sampling, adjacency=adjacency)
@@ -223,6 +230,8 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
             f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
             " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
         )
+    if len(draws.clip_norms) > 1:
+        raise InputError("max_grad_norm was changed in training: a certificate states one clip norm, and no schedule of it.")
     return draws.generator.source
 
 
