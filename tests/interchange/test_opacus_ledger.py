@@ -223,6 +223,16 @@ def test_ghost_clipping_that_adapts_is_refused(account: Any, monkeypatch: pytest
             opacus_training(other.engine, other.optimizer, sampling=dp.Shuffled(BATCH))
 
 
+def test_draws_that_come_after_the_reservation_are_refused(account: Any) -> None:
+    """They would take the guard off."""
+    training = Training()
+    with training.reserved(account, steps=3) as reserved:
+        with pytest.raises(dp.InputError, match="call draw_securely first"):
+            draw_securely(training.optimizer, training.loader)
+        assert training.epochs(1, most=3) == 3
+    assert (reserved.made, reserved.left) == (3, 0)
+
+
 def test_a_clip_norm_that_was_not_reserved_is_refused(account: Any) -> None:
     training = Training(grad_sample_mode="ghost", criterion=torch.nn.CrossEntropyLoss())
     training.optimizer.max_grad_norm = 0.4

@@ -118,8 +118,8 @@ def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDr
     Raises
     ------
     InputError
-        The optimizer adds its noise in a way of its own (several processes, ghost or adaptive clipping), or the batches are no
-        Poisson samples.
+        The optimizer adds its noise in a way of its own (several processes, ghost or adaptive clipping), its steps
+        were reserved before, or the batches are no Poisson samples.
     """
     if not isinstance(optimizer, DPOptimizer) or type(optimizer).add_noise is not DPOptimizer.add_noise:
         raise InputError(
@@ -132,6 +132,8 @@ def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDr
             "the data loader does not draw Poisson samples: expected what make_private gives with poisson_sampling=True in one"
             " process, before it was given to BatchMemoryManager."
         )
+    if "add_noise" in vars(optimizer):
+        raise InputError("the optimizer's steps are watched already (reserved_steps): call draw_securely first, and once.")
     draws = SecureDraws(optimizer, float(sampler.sample_rate))
     optimizer.add_noise = partial(_add_noise, optimizer, draws)
     # A data loader lets nobody change its sampler, because it would not notice; this one has no state that it could miss.
