@@ -40,16 +40,16 @@ def _own_warnings_only() -> Iterator[None]:
 class Training:
     """A linear model on 5 features, with noise 1.5 and clipping norm 0.8."""
 
-    def __init__(self, accountant: str = "dplateau", features: int = 5, **options: Any) -> None:
+    def __init__(self, accountant: str = "dplateau", features: int = 5, n: int = N, batch: int = BATCH, **options: Any) -> None:
         torch.manual_seed(1)
-        self.rows = torch.randn(N, features)
+        self.rows = torch.randn(n, features)
         data = torch.utils.data.TensorDataset(self.rows, (self.rows[:, 0] > 0).long())
         module = torch.nn.Linear(features, 2)
         self.engine = opacus.PrivacyEngine(accountant=accountant)
         made = self.engine.make_private(
             module=module,
             optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
-            data_loader=torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True),
+            data_loader=torch.utils.data.DataLoader(data, batch_size=batch, shuffle=True),
             **({"noise_multiplier": 1.5, "max_grad_norm": 0.8} | options),
         )
         self.module, self.optimizer, self.loader = made[0], made[1], made[-1]
@@ -201,6 +201,16 @@ def test_draws_that_are_not_all() -> None:
     rate.epochs(1).engine.accountant.history[0] = (1.5, 0.01, 20)
     with pytest.raises(dp.InputError, match="drew at another rate"):
         rate.described(draws=draws)
+
+
+def test_a_rate_that_opacus_rounds() -> None:
+    """Of 93 batches Opacus makes 92, draws each at the rate 1/93, and counts it at 1/92."""
+    found = Training(batch=1, n=93)
+    draws = found.draws()
+    training = found.epochs(1).described(draws=draws)
+    assert training.run.steps == len(found.loader) == 92
+    assert training.run.sampling.batch_size == pytest.approx(93 / 92, rel=1e-4)
+    assert certified(training).certifies
 
 
 def test_what_is_refused() -> None:

@@ -57,7 +57,7 @@ class SecureDraws:
     optimizer : DPOptimizer
         The optimizer whose noise is drawn.
     rate : float
-        The probability with which each record joins a batch.
+        The rate at which Opacus counts the batches: the probability with which each record joins one, or slightly more.
     generator : SecureGenerator
         The source.
     steps, batches : int
@@ -134,7 +134,8 @@ def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDr
         )
     if "add_noise" in vars(optimizer):
         raise InputError("the optimizer's steps are watched already (reserved_steps): call draw_securely first, and once.")
-    draws = SecureDraws(optimizer, float(sampler.sample_rate))
+    # Opacus samples with rate 1/93 and makes int(1 / rate) = 92 batches of it, and then counts each at the rate 1/92.
+    draws = SecureDraws(optimizer, max(float(sampler.sample_rate), 1 / len(sampler)))
     optimizer.add_noise = partial(_add_noise, optimizer, draws)
     # A data loader lets nobody change its sampler, because it would not notice; this one has no state that it could miss.
     object.__setattr__(data_loader, "batch_sampler", _SecureSampler(sampler, draws))
