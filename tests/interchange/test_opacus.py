@@ -237,6 +237,20 @@ def test_adaptive_clipping_is_refused() -> None:
             from_opacus(found.engine.accountant, n=N, sampling=sampling)
 
 
+def test_a_default_of_half_precision_is_refused() -> None:
+    """Then the sampler draws more often than the rate that was counted."""
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        drawn = (torch.rand(10**5) < 0.0005).double().mean()
+        found = Training(noise_multiplier=1.0)
+        with pytest.warns(PrivacyWarning, match="half precision"):
+            found.epochs(1)
+        assert drawn > 0.0007
+        assert "half precision" in refused(found)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 @pytest.mark.parametrize("physical", [1, 7, 25])
 def test_split_batches_are_poisson(physical: int) -> None:
     found = Training(noise_multiplier=1.0)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import torch
 from opacus.accountants import IAccountant
 from opacus.accountants.registry import register_accountant
 from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
@@ -46,11 +47,16 @@ LEFT_BEHIND: Final = (
     "Do not change max_grad_norm in training."
 )
 
+COARSE: Final = (
+    "torch's default dtype has half precision: Opacus then samples with numbers of 8 or 11 bits, more often than it is told. "
+    "Keep float32 as the default, and give the model its own dtype."
+)
+
 
 def drawn_rate(rate: float) -> float:
     """The probability with which Opacus's sampler takes a record, or ``rate`` if that is larger.
 
-    The sampler compares uniform numbers of 24 bits with ``rate``.
+    The sampler compares uniform numbers of 24 bits with ``rate``, if torch's default dtype is float32 or float64.
     """
     rate = real("sample_rate", rate, inclusive=True, high=1.0)
     compared = max(rate, float(np.float32(rate)))  # torch compares in single precision.
@@ -99,6 +105,8 @@ class PlateauAccountant(IAccountant):
         def hook(optimizer: Any) -> None:
             nonlocal seen, known, first
             count(optimizer)
+            if torch.get_default_dtype().itemsize < 4:
+                self._refuse(COARSE)
             if is_adaptive(optimizer):
                 self._refuse(ADAPTIVE)
             first = float(optimizer.max_grad_norm) if first is None else first
