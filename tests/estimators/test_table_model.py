@@ -208,6 +208,16 @@ def test_the_digests_tell_models_apart(saved):
         check_weights(certificate, wider)
 
 
+@pytest.mark.parametrize(
+    "option", [{"rows": "unit"}, {"feature_norm": 0.1}, {"fit_intercept": True}, {"classes": None}, {"target_range": (0.4, 0.5)}]
+)
+def test_what_the_schema_decides_is_no_option(saved, option):
+    """A model that was loaded would predict by other rules than the one that was trained."""
+    model, file, _ = saved
+    with pytest.raises(InputError, match="follows from the schema"):
+        TableModel.train(file, model.schema, epsilon=1.0, **option)
+
+
 def test_nothing_is_overwritten(saved):
     with pytest.raises(InputError, match="exists already"):
         saved[0].save(saved[2])

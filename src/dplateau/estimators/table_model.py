@@ -144,7 +144,7 @@ class TableModel:
                 raise InputError("class_weight is for classes, and the target is a number: leave it out.")
             options["class_weight"] = numbered("class_weight", class_weight, public)
         charged = None if ledger is None or not (cluster is None or cluster.first) else Charged(ledger)
-        estimator = estimator_for(model, public).set_params(epsilon=epsilon, delta=delta, ledger=charged, **options)
+        estimator = estimator_for(model, public, epsilon=epsilon, delta=delta, ledger=charged, **options)
         data: Dataset | None = None
         if cluster is not None:
             how: Any = {"stream": stream, "n": n, "person": person, "private_test": private_test, "ledger": ledger}

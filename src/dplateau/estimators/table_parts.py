@@ -29,6 +29,10 @@ OLDEST: Final = 1
 """Models of this format may have a certificate that does not say which weights it is about."""
 
 
+OF_THE_SCHEMA: Final = frozenset({"feature_norm", "rows", "fit_intercept", "classes", "target_range"})
+"""Arguments that follow from the schema: a model that is loaded has no others."""
+
+
 class Charged:
     """An account whose reservation is committed with the certificate that names the schema, too."""
 
@@ -47,8 +51,10 @@ class Charged:
         self.reserved.commit(certificate)
 
 
-def estimator_for(model: str, schema: Schema) -> Estimator:
-    """The estimator for a schema, not fitted yet."""
+def estimator_for(model: str, schema: Schema, **options: Any) -> Estimator:
+    """The estimator for a schema, with further arguments, not fitted yet."""
+    if decided := sorted(OF_THE_SCHEMA & options.keys()):
+        raise InputError(f"{decided[0]} follows from the schema, for a model of a table: leave it out.")
     if model not in MODELS:
         raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
     target = schema.target
@@ -56,9 +62,9 @@ def estimator_for(model: str, schema: Schema) -> Estimator:
         what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"
         raise InputError(f"model {model} does not fit the target {target.name!r}, which has {what}.")
     if target.low is not None and target.high is not None:
-        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high))
+        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high)).set_params(**options)
     classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
-    return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False)
+    return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False).set_params(**options)
 
 
 def numbered(name: str, given: Mapping[str, float], schema: Schema) -> dict[int, float]:
