@@ -3,6 +3,7 @@
 import datetime
 import re
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,8 @@ ENTRIES = {
     "date": datetime.date(2012, 3, 4),
     "complex": SECRET + 1j,
     "bytes": b"secret",
+    "decimal": Decimal("NaN"),
+    "array": np.array([SECRET, 1.0]),
 }
 BAD_X = {
     "one-dimensional": np.full(N, SECRET),
@@ -75,6 +78,8 @@ BAD_Y = {
     "records": np.array([(SECRET, TEXT)] * N, dtype=[("a", float), ("b", "U9")]),
     "series of texts with missing": pd.Series([TEXT, None] * (N // 2)),
     "mixed": [TEXT, 1] * (N // 2),
+    "lists": pd.Series([[SECRET], [TEXT]] * (N // 2)),
+    "lists of numbers": pd.Series([[SECRET], [1.0]] * (N // 2)),
     **{f"entry {name}": with_entry(LABELS, entry) for name, entry in ENTRIES.items()},
 }
 

@@ -60,7 +60,9 @@ def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
         raise InputError(f"Input y contains NaN or infinity, or nothing: {bad} of {n} labels. Repair or drop them.")
     try:
         np.unique(labels)
-    except TypeError:
+        if labels.dtype.kind == "O":
+            set(labels.tolist())
+    except (TypeError, ValueError, ArithmeticError):  # arrays as labels; numbers of ``decimal`` that are not numbers
         raise InputError("the labels have several types, which cannot be compared: expected texts only, or numbers only.") from None
     return labels
 
