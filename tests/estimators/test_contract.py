@@ -140,6 +140,15 @@ def test_wrong_arguments_are_refused(make, data, changes):
         make(**changes).fit(*data)
 
 
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was(make, data):
+    X, y = data
+    model = make(delta=1e-6, max_iter=5).fit(X, y)
+    before = model.predict(X[:5]).tolist()
+    with pytest.raises(InputError):
+        model.fit(np.ones((10, 7)), np.full(9, 5))
+    assert (model.n_features_in_, model.predict(X[:5]).tolist()) == (3, before)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rows_that_are_not_finite_are_refused(make, data, value):
     X, y = data

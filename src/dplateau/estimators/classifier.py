@@ -94,7 +94,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit(X, y, groups) if cluster is None else fit_shared(self, X, y, groups, cluster)
+        with self._unchanged_if_refused():
+            return self._fit(X, y, groups) if cluster is None else fit_shared(self, X, y, groups, cluster)
 
     def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()
@@ -135,7 +136,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
+        with self._unchanged_if_refused():
+            return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
 
     def _stream_ready(self) -> ReadyStream:
         self._check_arguments()

@@ -160,7 +160,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
         TrainingInterrupted
             By the keyboard; nothing is released.
         """
-        return self._fit(X, y, groups) if cluster is None else fit_shared(self, X, y, groups, cluster)
+        with self._unchanged_if_refused():
+            return self._fit(X, y, groups) if cluster is None else fit_shared(self, X, y, groups, cluster)
 
     def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()
@@ -173,7 +174,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
 
     def fit_stream(self, stream: Stream, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
-        return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
+        with self._unchanged_if_refused():
+            return self._fit_stream(stream) if cluster is None else fit_stream_shared(self, stream, cluster)
 
     def _stream_ready(self) -> ReadyStream:
         self._check_arguments()
