@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.base
 
 import dplateau as dp
 from dplateau.certificate import create_key, read_certificate, signing_key
@@ -55,6 +56,26 @@ def test_it_comes_back_as_it_was(saved):
         assert again.classes_.tolist() == model.classes_.tolist() == again.classes
     again.set_params(insecure_seed=4242424242)
     assert (again.fit(X, target_of(model)).coef_ == model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("binary", {"feature_norm": 3.0}),
+        ("binary", {"rows": "unit"}),
+        ("binary", {"class_weight": {True: 2}}),
+        ("linear", {"target_range": (0, 1)}),
+    ],
+)
+def test_arguments_that_were_changed_after_the_fit_are_not_saved(name, change, tmp_path):
+    """Nobody could read the folder: the certificate contradicts it."""
+    model, y = MODELS[name]
+    model = sklearn.base.clone(model).fit(X, y)
+    before = {name: getattr(model, name) for name in change}
+    with pytest.raises(InputError, match="was changed after the fit"):
+        model.set_params(**change).save(tmp_path / "model")
+    model.set_params(**before).save(tmp_path / "model")
+    assert dp.load_estimator(tmp_path / "model").certificate_ == model.certificate_
 
 
 def target_of(model):

@@ -19,7 +19,7 @@ from dplateau.certificate.signed import signature_path
 from dplateau.data import Schema, load_schema
 from dplateau.files import new_folder, read_small
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
-from dplateau.spec.assumption import ClassWeights
+from dplateau.spec.assumption import ClassWeights, Rows
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -122,6 +122,13 @@ def read_arrays(folder: Path, outputs: tuple[int, ...], width: int | None = None
 def outputs_of(classes: int) -> tuple[int, ...]:
     """The shape of the intercepts: none for a number, one for two classes, else one a class."""
     return () if not classes else (1,) if classes == 2 else (classes,)
+
+
+def check_rows(certificate: Certificate, folder: Path, estimator: Any) -> None:
+    """Raise ``ContradictionError`` unless the certificate names the model's norm of rows; that of a search, among others."""
+    said = {(one.norm, one.scaled) for one in certificate.assumptions if isinstance(one, Rows)}
+    if said and (estimator.feature_norm, estimator.rows == "unit") not in said:
+        raise ContradictionError(f"{folder}: model.json and the certificate say different things about the norm of rows.")
 
 
 def check_class_weights(certificate: Certificate, folder: Path, found: str | None) -> None:

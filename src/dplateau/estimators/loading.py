@@ -13,14 +13,21 @@ from numpy.typing import NDArray
 from dplateau.certificate import Certificate
 from dplateau.certificate.beside import check_model
 from dplateau.estimators.costs import numbers_of_classes
-from dplateau.estimators.folder import check_class_weights, outputs_of, read_about, read_arrays, read_signed_certificate, restore
+from dplateau.estimators.folder import (
+    check_class_weights,
+    check_rows,
+    outputs_of,
+    read_about,
+    read_arrays,
+    read_signed_certificate,
+    restore,
+)
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.linear_svc import PrivateLinearSVC
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.saving import ADDED, FORMAT, KIND, LABELS, LEFT_OUT
 from dplateau.files import as_path
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
-from dplateau.spec.assumption import Rows
 from dplateau.spec.schedule import real
 
 Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
@@ -64,9 +71,7 @@ def load_estimator(folder: str | Path, *, signed_by: str | Iterable[str] | None 
     if certificate.weights_sha256 is None:
         raise ContradictionError(f"{folder}: the certificate names no weights, as that of an estimator does.")
     check_model(certificate, folder, arrays)
-    said = {(one.norm, one.scaled) for one in certificate.assumptions if isinstance(one, Rows)}
-    if said and (fitted.feature_norm, fitted.rows == "unit") not in said:
-        raise ContradictionError(f"{folder}: model.json and the certificate say different things about the norm of rows.")
+    check_rows(certificate, folder, fitted)
     restore(fitted, arrays, certificate, run, classes)
     if classes is not None:
         check_class_weights(certificate, folder, fitted.weights_in_words())

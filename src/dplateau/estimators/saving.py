@@ -1,5 +1,6 @@
 """What ``save`` of an estimator writes."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dplateau.certificate import Certificate
 from dplateau.estimators.costs import numbers_of_classes
-from dplateau.estimators.folder import coefficients_of, write_model
-from dplateau.spec import InputError, Selection
+from dplateau.estimators.folder import check_class_weights, check_rows, coefficients_of, write_model
+from dplateau.spec import ContradictionError, InputError, Selection
+from dplateau.spec.assumption import Target
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,6 +33,7 @@ def save_estimator(estimator: Any, folder: str | Path, sign: Ed25519PrivateKey |
     """Write a fitted estimator; see ``PrivateLinearModel.save``."""
     check_is_fitted(estimator)
     certificate = estimator.certificate_  # first: without one there is nothing to be bound to
+    _check_unchanged(estimator, certificate, Path(folder))
     classes = _classes_to_json(estimator.classes_) if hasattr(estimator, "classes_") else None
     names = getattr(estimator, "feature_names_in_", None)
     parameters = {name: value for name, value in estimator.get_params().items() if name not in LEFT_OUT}
@@ -46,6 +50,23 @@ def save_estimator(estimator: Any, folder: str | Path, sign: Ed25519PrivateKey |
         "run": estimator.run_.to_dict() if isinstance(certificate.run, Selection) else None,
     }
     write_model(folder, about, certificate, coefficients_of(estimator), sign=sign)
+
+
+def _check_unchanged(estimator: Any, certificate: Certificate, folder: Path) -> None:
+    """Raise ``InputError`` where arguments that the certificate names were changed after the fit: nobody could read the folder."""
+    said = {(one.low, one.high) for one in certificate.assumptions if isinstance(one, Target)}
+    try:
+        check_rows(certificate, folder, estimator)
+        if hasattr(estimator, "classes_"):
+            check_class_weights(certificate, folder, estimator.weights_in_words())
+        elif said and estimator._range() not in said:
+            raise ContradictionError("target_range")
+    except ContradictionError:
+        names = ["feature_norm", "rows", "class_weight" if hasattr(estimator, "classes_") else "target_range"]
+        raise InputError(
+            f"{', '.join(names[:-1])} or {names[-1]} was changed after the fit, and the certificate says what it was: set it back, "
+            "or fit anew."
+        ) from None
 
 
 def _plain(name: str, value: Any) -> Any:
