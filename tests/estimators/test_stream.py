@@ -183,7 +183,14 @@ REFUSED = {
     "NaN class, own": ("logistic", lambda: Blocks([(ROWS, np.where(LATE > 1, np.nan, LABELS))], N, D), "not among the declared"),
     "NaN target": ("huber", lambda: array_stream(ROWS, MISSING, block_rows=500), "1 rows are NaN"),
     "NaN target, own": ("huber", lambda: Blocks([(ROWS, MISSING)], N, D), "1 targets of a block are not finite"),
-    "another width": ("logistic", lambda: Blocks([*PARTS[:1], (ROWS[2_000:, :3], LABELS[2_000:])], N, D), "expected one width"),
+    "another width": (
+        "logistic",
+        lambda: Blocks([*PARTS[:1], (ROWS[2_000:, :3], LABELS[2_000:])], N, D),
+        "a block has 3 features, and",
+    ),
+    "another width than said": ("logistic", lambda: Blocks(PARTS, N, D + 1), "a block has 4 features, and the stream says 5"),
+    "no target": ("logistic", lambda: Blocks([*PARTS[:1], (ROWS[2_000:],)], N, D), "is not \\(features, target\\)"),
+    "no block": ("huber", lambda: Blocks([None], N, D), "is not \\(features, target\\)"),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from dplateau.data.row_stream import RowStream
@@ -22,5 +23,16 @@ def blocks_of(stream: Stream, norm: float, *, once: bool) -> tuple[bool, Callabl
     Where it has, and rows are used ``once``, plain numbers come as ``Columns``, which ``dplateau.training`` encodes.
     """
     if not (isinstance(stream, RowStream) and stream.bounded and stream.feature_norm and stream.feature_norm <= norm):
-        return False, stream.blocks
+        return False, partial(_whole_blocks, stream)
     return True, stream.unplaced if once else stream.blocks
+
+
+def _whole_blocks(stream: Stream) -> Iterator[tuple[Any, ...]]:
+    """The blocks of a stream; raises ``InputError`` where one lacks a part or has another width than the stream says."""
+    for block in stream.blocks():
+        if not isinstance(block, (tuple, list)) or len(block) < 2:
+            raise InputError("a block of the stream is not (features, target): expected two arrays. Nothing was released.")
+        shape = getattr(block[0], "shape", ())
+        if len(shape) == 2 and shape[1] != stream.d:
+            raise InputError(f"a block has {shape[1]} features, and the stream says {stream.d}. Nothing was released.")
+        yield tuple(block)
