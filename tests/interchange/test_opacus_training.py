@@ -179,6 +179,39 @@ def test_split_batches() -> None:
     assert certified(found.described(draws=draws)).certifies
 
 
+@pytest.mark.parametrize("made", [True, False], ids=["after its step", "before its step"])
+def test_a_split_batch_that_is_left_is_not_added_to_the_next_one(made: bool) -> None:
+    found = Training()
+    draws = found.draws()
+    with BatchMemoryManager(data_loader=found.loader, max_physical_batch_size=2, optimizer=found.optimizer) as batches:
+        for rows, target in batches:
+            found.optimizer.zero_grad()
+            found.loss(found.module(rows), target).backward()
+            if made:
+                found.optimizer.step()
+            break
+        with pytest.raises(dp.InputError, match="left before its last part"):
+            next(iter(batches))
+    assert (draws.steps, draws.batches) == (0, 1)
+
+
+def test_empty_batches_make_steps() -> None:
+    found = Training(n=60, batch=1)
+    draws = found.draws()
+    for rows, target in found.loader:
+        if len(rows):
+            found.optimizer.zero_grad()
+            found.loss(found.module(rows), target).backward()
+            found.optimizer.step()
+    assert draws.steps < draws.batches == draws.steps + draws.empty
+    with pytest.raises(dp.InputError, match="an empty batch has to make its step"):
+        found.described(draws=draws)
+    every = Training(n=60, batch=1)
+    draws = every.draws()
+    assert certified(every.epochs(1).described(draws=draws)).certifies
+    assert draws.empty
+
+
 def test_draws_that_are_not_all() -> None:
     late = Training().epochs(1)
     draws = late.draws()

@@ -1,4 +1,4 @@
-# pyright: reportMissingImports=false, reportUntypedBaseClass=false
+# pyright: reportMissingImports=false, reportPrivateUsage=false, reportUntypedBaseClass=false
 """What certifies a training with Opacus: its run, what that rests on, and batches and noise that nobody can recompute.
 
     draws = draw_securely(optimizer, batches)  # after make_private, before the first step
@@ -22,7 +22,7 @@ import torch
 from opacus import PrivacyEngine
 from opacus.data_loader import DPDataLoader
 from opacus.optimizers import DPOptimizer
-from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed  # pyright: ignore[reportPrivateUsage]
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 from dplateau.interchange.opacus import ADAPTIVE, LEFT_BEHIND, from_opacus, is_adaptive, is_left_behind
@@ -60,8 +60,8 @@ class SecureDraws:
         The rate at which Opacus counts the batches: the probability with which each record joins one, or slightly more.
     generator : SecureGenerator
         The source.
-    steps, batches : int
-        How many steps got their noise, and how many batches were drawn.
+    steps, batches, empty : int
+        How many steps got their noise, how many batches were drawn, and how many of these were empty.
     clip_norms : set of float
         The clip norms that scaled the noise.
     """
@@ -71,6 +71,7 @@ class SecureDraws:
     generator: SecureGenerator = field(default_factory=SecureGenerator)
     steps: int = 0
     batches: int = 0
+    empty: int = 0
     clip_norms: set[float] = field(default_factory=set[float])
 
 
@@ -82,9 +83,17 @@ class _SecureSampler(UniformWithReplacementSampler):
         self.draws = draws
 
     def __iter__(self) -> Iterator[list[int]]:
+        optimizer = self.draws.optimizer
+        if optimizer._is_last_step_skipped or optimizer._step_skip_queue:
+            raise InputError(
+                "a batch that BatchMemoryManager split was left before its last part: what was summed of it would be added to the "
+                "next one, and a record in both would count twice. Finish every batch that was begun."
+            )
         for _ in range(self.steps):
+            found = self.draws.generator.bernoulli_positions(self.num_samples, self.sample_rate).tolist()
             self.draws.batches += 1
-            yield self.draws.generator.bernoulli_positions(self.num_samples, self.sample_rate).tolist()
+            self.draws.empty += not found
+            yield found
 
 
 def _add_noise(optimizer: Any, draws: SecureDraws) -> None:
@@ -197,8 +206,8 @@ def opacus_training(
     Raises
     ------
     InputError
-        ``from_opacus`` has no run for it, the clip norm was adaptive or changed, or the accountant and ``draws`` counted other
-        steps.
+        ``from_opacus`` has no run for it, the clip norm was adaptive or changed, empty batches made no steps, or the accountant and
+        ``draws`` counted other ones.
     """
     if is_adaptive(optimizer):
         raise InputError(ADAPTIVE)
@@ -232,6 +241,11 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
         raise InputError(
             f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
             " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
+        )
+    if draws.empty and draws.batches > steps:
+        raise InputError(
+            f"{draws.batches} batches were drawn, of which {draws.empty} were empty, and {steps} steps made: an empty batch has to "
+            "make its step too, or the number of steps tells of the records."
         )
     if len(draws.clip_norms) > 1:
         raise InputError("max_grad_norm was changed in training: a certificate states one clip norm, and no schedule of it.")
