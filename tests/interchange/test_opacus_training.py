@@ -236,6 +236,15 @@ def test_draws_that_are_not_all() -> None:
         rate.described(draws=draws)
 
 
+def test_the_engine_of_another_training_is_refused() -> None:
+    cheap, found = Training(noise_multiplier=10.0).epochs(1), Training(noise_multiplier=0.3)
+    draws = found.draws()
+    found.epochs(1)
+    with pytest.raises(dp.InputError, match="counted other noise"):
+        opacus_training(cheap.engine, found.optimizer, draws=draws)
+    assert found.described(draws=draws).run.noise_multiplier == 0.3
+
+
 def test_a_rate_that_opacus_rounds() -> None:
     """Of 93 batches Opacus makes 92, draws each at the rate 1/93, and counts it at 1/92."""
     found = Training(batch=1, n=93)

@@ -13,6 +13,7 @@ bits of the seed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +63,8 @@ class SecureDraws:
         The source.
     steps, batches, empty : int
         How many steps got their noise, how many batches were drawn, and how many of these were empty.
+    noise : Counter of float
+        How many steps got noise of each multiplier.
     clip_norms : set of float
         The clip norms that scaled the noise.
     """
@@ -72,6 +75,7 @@ class SecureDraws:
     steps: int = 0
     batches: int = 0
     empty: int = 0
+    noise: Counter[float] = field(default_factory=Counter[float])
     clip_norms: set[float] = field(default_factory=set[float])
 
 
@@ -106,6 +110,7 @@ def _add_noise(optimizer: Any, draws: SecureDraws) -> None:
         weights.grad = (total.to(noise.dtype) + noise).to(total.dtype).view_as(weights)
         _mark_as_processed(total)
     draws.steps += 1
+    draws.noise[float(optimizer.noise_multiplier)] += 1
     draws.clip_norms.add(float(optimizer.max_grad_norm))
 
 
@@ -242,6 +247,11 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
             f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
             " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
         )
+    counted: Counter[float] = Counter()
+    for noise, _, count in engine.accountant.history:
+        counted[float(noise)] += count
+    if counted != draws.noise:
+        raise InputError("the accountant counted other noise than draws made: pass the engine of the same make_private.")
     if draws.empty and draws.batches > steps:
         raise InputError(
             f"{draws.batches} batches were drawn, of which {draws.empty} were empty, and {steps} steps made: an empty batch has to "
