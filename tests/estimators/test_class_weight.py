@@ -83,6 +83,8 @@ def test_several_classes_weigh_their_own():
         assert (heavy.predict(X) != "a").mean() > 1.5 * (plain.predict(X) != "a").mean()
     model = dp.PrivateLogisticRegression(classes=["a", "b", "c"], class_weight={"b": 20, "c": 20}, **BUDGET).fit(X, y)
     assert abs(model.predict_proba(X).mean(axis=0) - [(y == one).mean() for one in "abc"]).max() < 0.08
+    with pytest.raises(InputError, match="there are 3 classes: only two have a boundary"):
+        _ = model.boundary
 
 
 def test_costs_move_the_boundary_and_cost_nothing():

@@ -26,6 +26,12 @@ def test_it_finds_the_line(loss):
     assert fitted.score(X, y) > 0.95
 
 
+def test_a_range_near_the_largest_number():
+    X, y = line()
+    fitted = model(target_range=(1e308, 1.7e308)).fit(X, 1e308 + y * 5e305)
+    assert 1e308 < fitted.intercept_ < 1.7e308
+
+
 def test_targets_beyond_the_range_count_as_its_ends():
     X, y = line()
     y[:50] = 1e12

@@ -206,7 +206,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
     def _units(self) -> tuple[float, float]:
         """Centre and half width of the targets that are scaled to [-1, 1]."""
         low, high = self._range()
-        centre = (low + high) / 2 if self.fit_intercept else 0.0
+        centre = low / 2 + high / 2 if self.fit_intercept else 0.0
         return centre, max(high - centre, centre - low)
 
     def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:

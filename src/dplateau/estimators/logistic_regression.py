@@ -13,6 +13,7 @@ from dplateau.estimators.classifier import PrivateLinearClassifier
 from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.link import unclipped_probability
 from dplateau.losses.named import ChosenLoss, loss_named
+from dplateau.spec import InputError
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -140,6 +141,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     @property
     def boundary(self) -> float:
         """Of two classes: from which probability on ``predict`` names the second one; 0.5 without ``class_weight``."""
+        if len(self.classes_) != 2:
+            raise InputError(f"there are {len(self.classes_)} classes: only two have a boundary. Compare columns of predict_proba.")
         low, high = self._scaled_weights(self.classes_)
         return low / (low + high)
 
