@@ -40,12 +40,14 @@ def _own_warnings_only() -> Iterator[None]:
 class Training:
     """A linear model on 5 features, with noise 1.5 and clipping norm 0.8."""
 
-    def __init__(self, accountant: str = "dplateau", features: int = 5, n: int = N, batch: int = BATCH, **options: Any) -> None:
+    def __init__(
+        self, accountant: str = "dplateau", features: int = 5, n: int = N, batch: int = BATCH, engine: Any = None, **options: Any
+    ) -> None:
         torch.manual_seed(1)
         self.rows = torch.randn(n, features)
         data = torch.utils.data.TensorDataset(self.rows, (self.rows[:, 0] > 0).long())
         module = torch.nn.Linear(features, 2)
-        self.engine = opacus.PrivacyEngine(accountant=accountant)
+        self.engine = engine or opacus.PrivacyEngine(accountant=accountant)
         made = self.engine.make_private(
             module=module,
             optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
@@ -234,6 +236,15 @@ def test_draws_that_are_not_all() -> None:
     rate.epochs(1).engine.accountant.history[0] = (1.5, 0.01, 20)
     with pytest.raises(dp.InputError, match="drew at another rate"):
         rate.described(draws=draws)
+
+
+def test_an_engine_that_saw_another_data_set_first_is_refused() -> None:
+    """It keeps the first data set, whose number of records would be in the certificate."""
+    first = Training(n=50)
+    second = Training(engine=first.engine)
+    draws = second.draws()
+    with pytest.raises(dp.InputError, match="has 50 records, and batches were drawn from 500"):
+        second.epochs(1).described(draws=draws)
 
 
 def test_the_engine_of_another_training_is_refused() -> None:

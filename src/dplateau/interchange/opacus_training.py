@@ -57,6 +57,8 @@ class SecureDraws:
     ----------
     optimizer : DPOptimizer
         The optimizer whose noise is drawn.
+    records : int
+        How many records batches are drawn from.
     rate : float
         The rate at which Opacus counts the batches: the probability with which each record joins one, or slightly more.
     generator : SecureGenerator
@@ -70,6 +72,7 @@ class SecureDraws:
     """
 
     optimizer: Any
+    records: int
     rate: float
     generator: SecureGenerator = field(default_factory=SecureGenerator)
     steps: int = 0
@@ -149,7 +152,7 @@ def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDr
     if "add_noise" in vars(optimizer):
         raise InputError("the optimizer's steps are watched already (reserved_steps): call draw_securely first, and once.")
     # Opacus samples with rate 1/93 and makes int(1 / rate) = 92 batches of it, and then counts each at the rate 1/92.
-    draws = SecureDraws(optimizer, max(float(sampler.sample_rate), 1 / len(sampler)))
+    draws = SecureDraws(optimizer, sampler.num_samples, max(float(sampler.sample_rate), 1 / len(sampler)))
     optimizer.add_noise = partial(_add_noise, optimizer, draws)
     # A data loader lets nobody change its sampler, because it would not notice; this one has no state that it could miss.
     object.__setattr__(data_loader, "batch_sampler", _SecureSampler(sampler, draws))
@@ -246,6 +249,11 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
         raise InputError(
             f"the accountant counted {steps} steps, but draws made the noise of {draws.steps} and {draws.batches} batches, or"
             " drew at another rate. Call draw_securely before the first step, use its loader for all, or leave draws out."
+        )
+    if draws.records != (records := len(engine.dataset)):  # type: ignore[arg-type]
+        raise InputError(
+            f"the engine's data set, the first that make_private was given, has {records:,} records, and batches were drawn from "
+            f"{draws.records:,}: make a new PrivacyEngine for every data set."
         )
     counted: Counter[float] = Counter()
     for noise, _, count in engine.accountant.history:
