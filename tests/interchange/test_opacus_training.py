@@ -332,6 +332,18 @@ def test_clip_norms_that_change() -> None:
         flat.described(draws=draws)
 
 
+def test_a_divisor_that_follows_the_batches_is_refused() -> None:
+    found = Training()
+    draws = found.draws()
+    for rows, target in found.loader:
+        found.optimizer.expected_batch_size = len(rows)
+        found.optimizer.zero_grad()
+        found.loss(found.module(rows), target).backward()
+        found.optimizer.step()
+    with pytest.raises(dp.InputError, match="expected_batch_size was changed"):
+        found.described(draws=draws)
+
+
 def test_several_runs() -> None:
     """Long histories with changing noise become several runs."""
     found = Training().epochs(1)

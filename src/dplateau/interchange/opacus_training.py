@@ -67,8 +67,8 @@ class SecureDraws:
         How many steps got their noise, how many batches were drawn, and how many of these were empty.
     noise : Counter of float
         How many steps got noise of each multiplier.
-    clip_norms : set of float
-        The clip norms that scaled the noise.
+    clip_norms, divisors : set of float
+        The clip norms that scaled the noise, and what noisy sums were divided by.
     """
 
     optimizer: Any
@@ -80,6 +80,7 @@ class SecureDraws:
     empty: int = 0
     noise: Counter[float] = field(default_factory=Counter[float])
     clip_norms: set[float] = field(default_factory=set[float])
+    divisors: set[float] = field(default_factory=set[float])
 
 
 class _SecureSampler(UniformWithReplacementSampler):
@@ -115,6 +116,7 @@ def _add_noise(optimizer: Any, draws: SecureDraws) -> None:
     draws.steps += 1
     draws.noise[float(optimizer.noise_multiplier)] += 1
     draws.clip_norms.add(float(optimizer.max_grad_norm))
+    draws.divisors.add(1.0 if optimizer.loss_reduction == "sum" else float(optimizer.expected_batch_size))
 
 
 def draw_securely(optimizer: DPOptimizer, data_loader: DPDataLoader) -> SecureDraws:
@@ -267,6 +269,10 @@ def _generator(engine: PrivacyEngine, optimizer: DPOptimizer, draws: SecureDraws
         )
     if len(draws.clip_norms) > 1:
         raise InputError("max_grad_norm was changed in training: a certificate states one clip norm, and no schedule of it.")
+    if len(draws.divisors) > 1:
+        raise InputError(
+            "expected_batch_size was changed in training: sizes of batches are private, and nothing accounts for them."
+        )
     return draws.generator.source
 
 
