@@ -223,6 +223,18 @@ def test_ghost_clipping_that_adapts_is_refused(account: Any, monkeypatch: pytest
             opacus_training(other.engine, other.optimizer, sampling=dp.Shuffled(BATCH))
 
 
+def test_steps_of_another_optimizer_of_the_engine_are_told(account: Any) -> None:
+    training, options = Training(), {"noise_multiplier": 2.0, "max_grad_norm": 0.8}
+
+    def made_anew() -> None:
+        given = {"module": training.module, "optimizer": training.optimizer, "data_loader": training.loader}
+        _, training.optimizer, training.loader = training.engine.make_private(**given, **options)
+        training.epochs(1)
+
+    with pytest.raises(dp.InputError, match="counted 20 steps, of which 0 were reserved"), training.reserved(account):
+        made_anew()
+
+
 def test_draws_that_come_after_the_reservation_are_refused(account: Any) -> None:
     """They would take the guard off."""
     training = Training()

@@ -135,7 +135,8 @@ def reserved_steps(
         The budget does not cover the steps. Nothing is reserved.
     InputError
         The optimizer is not known to add its noise once, steps were made before, ``noise`` has another length, or ``delta`` or the
-        run is not as expected; in the block, a step was not reserved; after it, as ``opacus_training``.
+        run is not as expected; in the block, a step was not reserved; after it, as ``opacus_training``, and
+        where the engine counted steps of another optimizer.
     """
     if type(optimizer) not in COUNTED or optimizer.step_hook is None or engine.dataset is None:
         raise InputError(
@@ -164,6 +165,12 @@ def reserved_steps(
 
     optimizer.add_noise = guarded  # And it stays: what comes after the block was not reserved.
     yield reserved
+    counted = sum(entry[2] for entry in engine.accountant.history)
+    if counted > reserved.made:
+        raise InputError(
+            f"the engine counted {counted:,} steps, of which {reserved.made:,} were reserved: another optimizer made "
+            "some, of a second make_private perhaps. Reserve them too: they cost the same records."
+        )
     if reserved.left:
         reservation.commit()
         return
