@@ -132,6 +132,10 @@ def test_tables_keep_their_column_names(make, data):
         {"adjacency": "edit"},
         {"dtype": "float16"},
         {"insecure_seed": -1},
+        {"insecure_seed": "a"},
+        {"fit_intercept": "no"},
+        {"feature_norm": 1e-300},
+        {"feature_norm": 1e300},
     ],
     ids=str,
 )

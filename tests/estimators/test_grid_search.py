@@ -140,6 +140,9 @@ def test_a_real_ledger(tmp_path: Any) -> None:
         ({"estimator": PrivateLogisticRegression()}, "not declared"),
         ({"estimator": 3}, "estimator is int"),
         ({"validation": (X[:5, :2], Y[:5])}, "2 features"),
+        ({"validation": X[:5]}, "validation is no pair"),
+        ({"validation": (X[:5],)}, "validation is no pair"),
+        ({"param_grid": []}, "param_grid has no settings"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::dplateau.PrivacyWarning")

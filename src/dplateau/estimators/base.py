@@ -17,7 +17,7 @@ from dplateau._account import account
 from dplateau.algorithms import SOLVERS, Algorithm, Budget, Problem, Solver, solver_named
 from dplateau.algorithms.online_sgd import OnlineSGD, start_online_sgd
 from dplateau.certificate import Certificate, bound_to, make_certificate
-from dplateau.data.rows import bounded_rows
+from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows
 from dplateau.estimators.checks import checked_rows
 from dplateau.estimators.ready import Ready as Ready
 from dplateau.estimators.ready import ReadyStream as ReadyStream
@@ -88,8 +88,12 @@ class PrivateLinearModel(BaseEstimator):
 
     def _check_arguments(self) -> None:
         """Raise ``InputError`` on arguments that nothing later would check in time."""
-        real("feature_norm", self.feature_norm)
+        real("feature_norm", self.feature_norm, low=SMALLEST, inclusive=True, high=LARGEST)
         real("l2", self.l2, inclusive=True)
+        if self.insecure_seed is not None:
+            integer("insecure_seed", self.insecure_seed, low=0)
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept is {self.fit_intercept!r}: expected True or False.")
         for name, allowed in (("rows", ROWS), ("solver", ("auto", *SOLVERS))):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")

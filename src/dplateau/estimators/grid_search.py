@@ -256,6 +256,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
         check_account(self.ledger)
         if not isinstance(self.estimator, PrivateLinearModel):
             raise InputError(f"estimator is {type(self.estimator).__name__}: expected one of dplateau's own.")
+        if self.validation is not None and (not isinstance(self.validation, tuple | list) or len(self.validation) != 2):
+            raise InputError("validation is no pair: expected (X, y), public rows and their targets.")
         warn_if_weak(real("epsilon", self.epsilon))
 
     def _given(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> list[_Setting]:
@@ -264,6 +266,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):
             grid = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError) as error:
             raise InputError(f"param_grid is none: {error}") from None
+        if not grid:
+            raise InputError("param_grid has no settings: expected one at least.")
         found: list[_Setting] = []
         for settings in grid:
             if shared := [name for name in settings if name in SHARED]:
