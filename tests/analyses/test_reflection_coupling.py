@@ -272,3 +272,30 @@ def test_a_neighbour_with_one_record_more_must_contract_too():
         run = dp.Run(n=n, sampling=dp.FullBatch(), step_size=eta, **settings)
         assert starts(run, 0.0, both=True).contraction[0] == pytest.approx(eta * (n + 1) / n - 1)
         assert starts(run, 0.0).contraction[0] == pytest.approx(1.0)
+
+
+def test_in_a_fixed_order_the_first_place_is_the_worst_where_distances_grow():
+    """The other records' gradient is -theta, the record's is 1 or -1 and comes in the steps 0 and 5. No gradient is clipped."""
+    noise, b = (1e-3,) * 5 + (32.0,), 32
+    run = dp.Run(
+        n=5 * b,
+        sampling=dp.Cyclic(b),
+        steps=6,
+        noise_multiplier=noise,
+        step_size=1.0,
+        smoothness=1.0,
+        diameter=20.0,
+        adjacency="replace",
+        released="last",
+    )
+    far = variance = 0.0
+    for t, z in enumerate(noise):
+        used = t in (0, 5)
+        grown = 1 + (b - used) / b
+        far, variance = grown * far + used * 2 / b, grown**2 * variance + (z / b) ** 2
+    truth = GaussianDP(far / math.sqrt(variance)).delta(0.0).lower
+    assert truth > 0.6
+    back, apart = _look_backs(run, 0.0)
+    assert all(probability >= truth for probability in apart)
+    # Losses that are known to be convex bring the two together.
+    assert _look_backs(run.replace(strong_convexity=0.0), 0.0)[1][0] < 0.1 < apart[0]

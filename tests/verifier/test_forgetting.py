@@ -16,8 +16,10 @@ pytest.importorskip("flint")
 
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.batches import Move
+from dplateau.verifier.check import check
 from dplateau.verifier.forgetting import apart, forgetting, survival
 from dplateau.verifier.mechanism import composed
+from dplateau.verifier.outcome import Outcome, Part
 from dplateau.verifier.statement import Statement
 
 
@@ -139,3 +141,27 @@ def test_what_is_left_is_added_to_the_bound_of_the_window() -> None:
 def test_a_look_back_begins_with_an_epoch() -> None:
     with pytest.raises(ValueError, match="begin with an epoch"):
         forgetting(run("shuffled"), 3001, 1e-5, composed)
+
+
+def test_in_a_fixed_order_the_first_place_is_the_worst_where_distances_grow() -> None:
+    """The other records' gradient is -theta, the record's is 1 or -1 and comes in the steps 0 and 5. No gradient is clipped."""
+    one = Run(
+        n=160,
+        sampling=Cyclic(32),
+        steps=6,
+        noise_multiplier=(1e-3,) * 5 + (32.0,),
+        step_size=1.0,
+        smoothness=1.0,
+        diameter=20.0,
+        adjacency="replace",
+        released="last",
+    )
+    far = variance = 0.0
+    for t, z in enumerate((1e-3,) * 5 + (32.0,)):
+        grown = 1 + (32 - (t in (0, 5))) / 32
+        far, variance = grown * far + (t in (0, 5)) / 16, grown**2 * variance + (z / 32) ** 2
+    truth = math.erf(far / math.sqrt(8 * variance))
+    assert truth > 0.6
+    assert apart(one, 1, 0.1) >= exact(truth)
+    assert check([Part(one, "reflection-coupling", 1)], 1e-3, 0.1).outcome is Outcome.NOT_DECIDED
+    assert apart(one.replace(strong_convexity=0.0), 1, 0.1) < exact(0.1)
