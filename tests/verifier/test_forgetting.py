@@ -76,6 +76,12 @@ def test_without_a_set_the_walk_is_free() -> None:
     assert float(found(exact(0.7))) == pytest.approx(math.erf(reach / math.sqrt(8 * variance)), rel=1e-12)
 
 
+def test_noise_that_is_far_larger_than_the_set() -> None:
+    """Then every walk starts beyond the set, by what rounding may add."""
+    found = survival([move(1.0, 1.0, 1), move(1.0, 1e9, 1)], 1.0)
+    assert exact(0) < found(exact(1)) < exact(1e-6)
+
+
 RUNS = {
     "poisson": {"sampling": Poisson(256), "noise_multiplier": 3.0, "strong_convexity": 0.0},
     "decaying": {

@@ -199,7 +199,7 @@ def _walked(grid: list[arb], block: _Block) -> list[arb]:
     starts = [block.contraction * k / _CELLS + block.extra for k in range(_CELLS + 1)]
     places = [min(round(float(start) * _CELLS), 4 * _CELLS) for start in starts]
     away = [(start - exact(place) / _CELLS) / deviation for start, place in zip(starts, places, strict=True)]
-    far = largest(*(abs(x) for x, place in zip(away, places, strict=True) if place < 4 * _CELLS))
+    far = largest(exact(0), *(abs(x) for x, place in zip(away, places, strict=True) if place < 4 * _CELLS))
 
     order, top, last = 2, exact(22) / 100 * far**2, max(places)
     while top > 1e-13 and order < 60:
