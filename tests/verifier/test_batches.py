@@ -53,7 +53,13 @@ def test_tail_of_a_binomial(k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "q", "tail"), [(40, Fraction(1, 4), 1e-3), (30_000, Fraction(1, 100), 1e-12), (1000, Fraction(999, 1000), 1e-9)]
+    ("n", "q", "tail"),
+    [
+        (40, Fraction(1, 4), 1e-3),
+        (30_000, Fraction(1, 100), 1e-12),
+        (1000, Fraction(999, 1000), 1e-9),
+        (10**14, Fraction(1, 2), 1e-9),
+    ],
 )
 def test_quantile_is_the_least(n: int, q: Fraction, tail: float) -> None:
     k = most(n, q, tail)

@@ -78,11 +78,16 @@ def most(n: int, q: Fraction, tail: float) -> int:
         first = lgamma(n + 1) - lgamma(k + 2) - lgamma(n - k) + (k + 1) * log(q) + (n - k - 1) * log1p(-q)
         return first - log1p(-(n - k - 1) / (k + 2) * float(q / (1 - q))) <= log(tail)
 
-    low = min(floor((n + 1) * q), n)
+    def surely(k: int) -> bool:
+        return more_than(k, n, q) <= exact(tail)
+
+    low, step = min(floor((n + 1) * q), n), 1
     k = low + bisect_left(range(low, n), True, key=rare)
-    while k > low and more_than(k - 1, n, q) <= exact(tail):
-        k -= 1
-    return k
+    # Doubles say little of the tails of 10^12 records or more, so the rest is done in strides.
+    while k - step >= low and surely(k - step):
+        step *= 2
+    first, last = (max(k - step + 1, low), k - step // 2) if surely(k) else (k + 1, n)
+    return first + bisect_left(range(first, last), True, key=surely)
 
 
 def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) -> list[Move]:
