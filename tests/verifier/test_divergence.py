@@ -114,3 +114,11 @@ def test_budgets_are_what_epsilon_and_delta_allow(notion: str, epsilon: float, d
     one = dp.Filter(n=1000, epsilon=epsilon, delta=delta, notion=notion)
     assert check_budget(one.order, one.budget, epsilon, delta).outcome is Outcome.VERIFIED
     assert check_budget(one.order, one.budget * (1 + 1e-7), epsilon, delta).outcome is Outcome.NOT_DECIDED
+
+
+def test_orders_that_are_too_high_for_an_epoch_are_left_open_at_once() -> None:
+    run = dp.Run(n=100, sampling=dp.RandomAllocation(10), steps=20, noise_multiplier=20.0)
+    for order in (1e4, 1e300):
+        found = check_cost([Part(run, EXACT)], order, 1.0)
+        assert found.outcome is Outcome.NOT_DECIDED
+        assert found.seconds < 5

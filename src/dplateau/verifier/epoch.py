@@ -38,6 +38,8 @@ _FAR: Final = 60
 """Logarithm of how much smaller than what counts is what is not looked at."""
 _LONGEST: Final = 200_000
 """Most points of log s, times n."""
+_HIGHEST: Final = 2_000
+"""Largest n: with a larger one these are always too many."""
 _FINEST: Final = 2_000_000
 """Most points of all noise that goes with one of these, times n: that takes half a minute."""
 
@@ -59,6 +61,8 @@ class Grid:
         self.parts, self.batches = parts, batches
         self.n, self.rest = high + _MORE + int(omega / 3), Fraction(batches - sum(times for _, times in parts), batches)
         n, a = self.n, self.n - low
+        if n > _HIGHEST:
+            raise TooHardError
         # Where Gamma(n - t) is small errors grow.
         size += float(arb(n - high).lgamma().real - acb(n - high, omega).lgamma().real)
         self.bits = ctx.prec + int(1.5 * size)
