@@ -279,3 +279,12 @@ def test_what_is_known_elsewhere_changes_no_answer(sampling, adjacency):
     for epsilon, delta in ((0.05, 0.03), (0.0, 0.04), (0.2, 1e-2), (3.0, 1e-3), (30.0, 1e-5), (500.0, 1e-9), (0.01, 0.05)):
         alone = check([part], epsilon, delta)
         assert check([part], epsilon, delta, known=known).outcome is alone.outcome is not Outcome.NOT_DECIDED
+
+
+def test_what_is_not_known_beside_a_claim_leaves_it_verified() -> None:
+    run = dp.Run(
+        n=10, sampling=dp.FixedSize(5), steps=2, noise_multiplier=881758709.4335239, step_size=0.1, smoothness=1.0,
+        strong_convexity=0.0, diameter=1e-30, released="last",
+    )  # fmt: skip
+    found = check([Part(run, "sampled-last-iterate", 1)], 1e5, 0.9999999999999999)
+    assert (found.outcome, found.lower, found.upper) == (Outcome.VERIFIED, 0.0, 1e5)

@@ -211,7 +211,10 @@ def check(
             return found(Outcome.NOT_DECIDED, failed(error))
         if known is not None:
             known.append(whole)
-        lower, upper = (0.0, math.inf) if whole.on_lattices else _least(whole, claimed, target)
+        lower, upper = 0.0, math.inf
+        if not whole.on_lattices:
+            with suppress(ArithmeticError, ValueError):  # It may not be known at every other epsilon.
+                lower, upper = _least(whole, claimed, target)
         if ball <= target:
             return found(Outcome.VERIFIED, None, lower, min(upper, epsilon))
         if ball > target and all(map(is_sharp, parts)):
