@@ -83,6 +83,13 @@ def test_contraction_of_fixed_sizes() -> None:
     assert holds(the_move(run(Cyclic(30))).contraction, 1 - Fraction(1, 8) / 3)
 
 
+def test_one_last_step_has_the_size_of_its_batch() -> None:
+    one = run(FixedSize((2,) * 11 + (20,)))
+    (last,) = moves(one, steps(one)[-1:], 0.0)
+    assert holds(last.contraction, Fraction(7, 8))
+    assert holds(moves(one, steps(one), 0.0)[-1].contraction, Fraction(7, 8))
+
+
 def test_contraction_between_quantiles_costs_their_tails() -> None:
     q, tail = Fraction(1, 10), 1e-3 / 24
     high, more = most(100, q, tail), most(99, 1 - q, tail)

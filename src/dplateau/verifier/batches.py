@@ -120,7 +120,7 @@ def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) 
         c, s, deviation, used = map(exact, (c, gap * sensitivity(run), gap * row.noise, Fraction(1) if fixed else q))
         return Move(c, s, deviation, used, chance, row.count)
 
-    if len(rows) == 1:
+    if len(rows) == 1 < steps:
         listed = [float(run.sampling.batch_sizes(n, 0, run.sampling.epoch_length(n)).min())]
     else:
         listed = run.sampling.batch_sizes(n, run.steps - steps, run.steps).tolist()
