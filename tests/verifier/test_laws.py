@@ -133,3 +133,19 @@ def test_moments_beyond_the_largest_double():
         assert found.rad() < 1e-15
         assert found > least
         assert found > 1000
+
+
+@pytest.mark.parametrize("law", [laws.Amplified, laws.Present, laws.Empty])
+def test_branches_that_begin_beyond_the_cut(law):
+    """Such a stretch was integrated backwards, with an error below 0 that could be infinite."""
+    with precision():
+        mu, q = exact(1), exact(Fraction(1, 1000))
+        for shift in (20, 60):
+            found = nodes(law(Fraction(1, 1000), Fraction(1), Fraction(shift)), exact(0.1), exact(0), exact(1e-30))
+            # Nearly all of the moment is that of the two pairs told apart: that of squared mu is exp(c (c + 1) mu^2/2).
+            told = [(exact(0.1) * exact(1.1) / 2 * m**2).exp() for m in (exact(shift), shift + mu)]
+            moment = found.moment(exact(0.1))
+            assert found.error > 0
+            assert moment.rad() < moment * exact(1e-25)
+            assert moment > (1 - q) * told[0]
+            assert moment < 1 + ((1 - q) * told[0] + q * told[1]) * exact(1.001)

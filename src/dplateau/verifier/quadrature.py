@@ -85,7 +85,9 @@ def end_of(branch: Branch, c: arb, tolerance: arb, sign: int) -> tuple[arb, arb]
         return float((far if start is None else far.max(sign * start)).upper()) + 1e-6
 
     tails = [min((branch.tail(x, sign, second=second) for second in (False, True)), key=place) for x in (exact(0), c)]
-    cut = exact(max(map(place, tails)))
+    cut, other = exact(max(map(place, tails))), branch.low if sign > 0 else branch.high
+    if other is not None:  # A branch that begins where hardly anything is left is short, and not turned round.
+        cut = cut.max((sign * other).upper() + exact(1e-6))
     lost = sum(((constant + slope**2 / 2).exp() * above(cut - sign * slope) for _, constant, slope in tails), exact(0))
     return sign * cut, lost
 
