@@ -295,7 +295,7 @@ def test_in_a_fixed_order_the_first_place_is_the_worst_where_distances_grow():
         far, variance = grown * far + used * 2 / b, grown**2 * variance + (z / b) ** 2
     truth = GaussianDP(far / math.sqrt(variance)).delta(0.0).lower
     assert truth > 0.6
-    back, apart = _look_backs(run, 0.0)
+    _, apart = _look_backs(run, 0.0)
     assert all(probability >= truth for probability in apart)
     # Losses that are known to be convex bring the two together.
     assert _look_backs(run.replace(strong_convexity=0.0), 0.0)[1][0] < 0.1 < apart[0]
