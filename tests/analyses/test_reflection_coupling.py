@@ -288,14 +288,17 @@ def test_in_a_fixed_order_the_first_place_is_the_worst_where_distances_grow():
         adjacency="replace",
         released="last",
     )
-    far = variance = 0.0
+    far = before = variance = 0.0
     for t, z in enumerate(noise):
         used = t in (0, 5)
         grown = 1 + (b - used) / b
-        far, variance = grown * far + used * 2 / b, grown**2 * variance + (z / b) ** 2
-    truth = GaussianDP(far / math.sqrt(variance)).delta(0.0).lower
-    assert truth > 0.6
+        far, before = grown * far + used * 2 / b, grown * before + (t == 0) * 2 / b
+        variance = grown**2 * variance + (z / b) ** 2
+    deviation = math.sqrt(variance)
     _, apart = _look_backs(run, 0.0)
-    assert all(probability >= truth for probability in apart)
+    truth = GaussianDP(before / deviation).delta(0.0).lower  # of what the first use moves
+    assert 0.6 < truth <= apart[0]
+    for delta in (0.1, 0.3, 0.6):
+        assert GaussianDP(far / deviation).epsilon(delta).lower <= epsilon(run, delta)
     # Losses that are known to be convex bring the two together.
     assert _look_backs(run.replace(strong_convexity=0.0), 0.0)[1][0] < 0.1 < apart[0]
