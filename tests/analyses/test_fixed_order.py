@@ -71,6 +71,14 @@ def slow_mu(run):
     return math.sqrt(worst)
 
 
+def test_of_few_look_backs_all_are_tried():
+    """The best is the fifth of six, and its neighbours are worse than the second."""
+    sizes = [1.5, 1, 1, 1, 1, 1.5, 1.75, 1, 1, 1, 0.5, *[1.0] * 15]
+    run = run_of(n=10, sampling=dp.Cyclic(2), steps=26, noise_multiplier=1.0, step_size=sizes, strong_convexity=0.0, diameter=1.0)
+    run = run.replace(adjacency="add-remove")
+    assert mu(run) == pytest.approx(slow_mu(run), rel=1e-5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_agrees_with_the_slow_account(data):

@@ -44,7 +44,7 @@ def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tupl
     """
     best, place = np.asarray(np.inf), 0
     wide = count if count <= _WIDE else wide
-    tried = np.unique(np.geomspace(1, count, min(count, wide)).round().astype(np.int64)) - 1 if count else np.zeros(0, np.int64)
+    tried = np.arange(count) if count <= _WIDE else np.unique(np.geomspace(1, count, wide).round().astype(np.int64)) - 1
     while tried.size:
         costs = cost(tried)
         best = np.minimum(best, costs.min(axis=-1))
