@@ -13,6 +13,7 @@ from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator, train
 from dplateau.training.integers import BLOCK, bits_of, cut, encode, integer_sum, noise_bits_of, unpacked
+from dplateau.training.loop import _in_blocks
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 
@@ -57,6 +58,11 @@ def whole_sum(run, loss, rows, target, weights, order, trailing=False):
     return np.asarray(compiled_sum(loss, whole, unit, data, per_unit, bits)).swapaxes(1, -1)
 
 
+def joined(parts, bits):
+    """Leading and trailing integers as one, of any length, in units of the last trailing bit."""
+    return sum(np.asarray(part).astype(object) << (bits.trailing * (1 - k)) for k, part in enumerate(parts))
+
+
 def hostile(loss, seed, n=60, d=4):
     """Rows, targets and weights of all sizes: denormals, tiny, huge, zeros, and nearly cancelling scores."""
     rng = np.random.default_rng(seed)
@@ -91,8 +97,24 @@ def test_a_record_adds_at_most_the_clip_norm_and_always_the_same(loss, trailing)
         rng = np.random.default_rng(seed)
         for order in (np.arange(60), np.arange(60)[::-1], rng.permutation(60), rng.permutation(60)[:37]):
             found = whole_sum(run, loss, rows, target, weights, order, trailing)
-            np.testing.assert_array_equal(found, each[order].sum(axis=0))
+            np.testing.assert_array_equal(joined(found, bits), joined(each[order].sum(axis=0), bits))
     assert clipped > 20
+
+
+@pytest.mark.parametrize("loss", [Squared(), Softmax(3)], ids=repr)
+@pytest.mark.usefixtures("double")
+def test_the_trailing_bits_of_millions_of_records_do_not_overflow(loss):
+    """From 2^22 records on their sum may have more than 64 bits: one record moved a sum of 4,394,304 by 3.5 clip norms."""
+    n = 1 << 24
+    bits = bits_of(run_of(n, noise_multiplier=100.0, released="last"), 2, trailing=True)
+    rows = unpacked(encode(np.full((BLOCK, 2), 0.7), np.ones(BLOCK), bits, 1.0, BLOCK, together=True)[0])
+    weights = np.pi / 7 * np.ones(loss.weights_shape(2)) / np.arange(1, loss.outputs + 1)
+
+    def summed(first, whole, unit):
+        return integer_sum(loss, whole, unit, rows, 2.0**bits.gradient, bits), 0.0
+
+    one, all_ = (joined(_in_blocks(weights, np.int64(count), summed, bits, BLOCK)[0], bits) for count in (BLOCK, n))
+    np.testing.assert_array_equal(all_, one * (n // BLOCK))
 
 
 def order_attack(n, copies=0):

@@ -308,7 +308,10 @@ def integer_sum(
     if bits.trailing:
         fine = (steps - leading) * 2.0**bits.trailing
         parts.append(jnp.rint(fine) if residual.ndim == 1 else jnp.trunc(fine))
-    return jnp.stack([_sum(part, features, columns) for part in parts])
+    sums = jnp.stack([_sums(part, features, columns) for part in parts])
+    if bits.trailing:  # those of millions of records have more than 64 bits: of each block, what is above the last bit is carried
+        sums = jnp.stack([sums[0] + (sums[1] >> bits.trailing), sums[1] & ((1 << bits.trailing) - 1)])
+    return sums.sum(axis=1)
 
 
 def _scores(features: Array, whole: Array, bits: Bits, columns: bool) -> Array:
@@ -335,16 +338,18 @@ def _shortened(residual: Array, scale: Array, limit: Array, trailing: int) -> Ar
     return jnp.trunc(whole * factor[:, None] * 2.0**trailing) * 2.0**-trailing
 
 
-def _sum(steps: Array, features: Array, columns: bool) -> Array:
-    """``sum_i steps[i] features[i]``, of shape (d,) or (K, d); every partial sum is a whole number."""
+def _sums(steps: Array, features: Array, columns: bool) -> Array:
+    """``sum_i steps[i] features[i]`` of each so many records, of shape (parts, d) or (parts, K, d); every partial sum is a whole
+    number.
+    """
     if columns:
-        return product(features, steps).T.astype(jnp.int64)
+        return product(features, steps).T.astype(jnp.int64)[None]
     if len(steps) <= BLOCK:
-        return product(steps.T, features).astype(jnp.int64)
+        return product(steps.T, features).astype(jnp.int64)[None]
     size = _SHORT if steps.ndim == 1 else BLOCK
     parts = -(-len(steps) // size)
     steps, features = (_padded(one, parts * size).reshape(parts, size, *one.shape[1:]) for one in (steps, features))
-    return jax.vmap(lambda k, m: product(k.T, m).astype(jnp.int64))(steps, features).sum(axis=0)
+    return jax.vmap(lambda k, m: product(k.T, m).astype(jnp.int64))(steps, features)
 
 
 def _padded(values: Array, size: int) -> Array:
