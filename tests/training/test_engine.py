@@ -252,6 +252,27 @@ def test_a_row_as_long_as_numbers_get_is_a_record_like_any_other():
     assert "7.7" not in str(error.value)
 
 
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i2", np.longdouble])
+@pytest.mark.parametrize("sampling", [Poisson(10.0), OnePass(10)], ids=lambda s: s.kind)
+def test_numbers_of_any_type_are_numbers(kind, sampling):
+    """Of other byte orders, and of more than 64 bits, the compiled loop has none: they ended in an error of JAX's."""
+    rows, target = problem()
+    rows = (10 * rows).astype(kind)
+    run = run_of(sampling=sampling, steps=2)
+    usual = rows.astype(np.float32 if kind == ">f4" else np.float64)
+    found, wanted = (train(run, Logistic(), one, target, generator=SecureGenerator(insecure_seed=0)) for one in (rows, usual))
+    np.testing.assert_array_equal(found.weights, wanted.weights)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_beyond_double_precision_is_told_in_an_error_and_no_warning():
+    rows, target = problem()
+    huge = np.full(30, np.longdouble("1e400"))
+    for some, labels in ((rows, huge), (rows * huge[:, None], target)):
+        with pytest.raises(InputError, match="finite"):
+            train(run_of(), Squared(), some, labels)
+
+
 def test_shapes_and_types_of_the_data_are_checked():
     rows, target = problem()
     for bad_rows, bad_target in (

@@ -58,7 +58,10 @@ def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) ->
     if labels.shape != (len(rows),):
         raise InputError(f"target has shape {labels.shape}: expected one entry for each of the {len(rows)} rows of features.")
     loss.check_target(labels)
-    return rows, labels.astype(np.float64)
+    with np.errstate(over="ignore"):  # a warning would tell of a row
+        if not isinstance(rows, Columns) and (rows.dtype.itemsize > 8 or not rows.dtype.isnative):  # the compiled loop has no such
+            rows = rows.astype(np.float64 if rows.dtype.itemsize > 8 else rows.dtype.newbyteorder("="))
+        return rows, labels.astype(np.float64)
 
 
 def checked_data(
