@@ -3,7 +3,9 @@
 import copy
 import os
 import pickle
+from typing import ClassVar
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -111,6 +113,25 @@ def test_coins_fall_with_their_probability(probability):
     if probability == 0.03:
         assert stats.binomtest(len(heads), count, 0.9 * probability).pvalue < FALSE_ALARM
         assert stats.binomtest(len(heads), count, 1.1 * probability).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("rate", [2.0**-10, 2.0**-20, 2.0**-30])
+@pytest.mark.parametrize("means", [0.0, 0.5, 5.0, 15.0, 25.0, 35.0, 60.0])
+def test_a_gap_between_heads_may_have_any_length(means, rate):
+    """With uniform numbers of 52 bits there were lengths from 15 times the mean on that no gap had, and none of 37 times."""
+    wanted = int(means / rate)
+    with mpmath.workdps(60):
+        place = (1 - mpmath.mpf(rate)) ** (wanted + 0.5) * 2**64  # the middle of the gap's part of the unit interval
+        word = int(place)
+        fraction = int((place - word) * 2**52) << 12
+
+    class Same(SecureGenerator):
+        digits: ClassVar[list[int]] = [word, fraction]
+
+        def _words(self, count, memory=None):
+            return np.full(count, self.digits.pop(0), np.uint64)
+
+    assert Same(insecure_seed=0).bernoulli_positions(wanted + 2, rate)[0] == wanted
 
 
 def test_certain_coins_and_impossible_probabilities():

@@ -18,6 +18,7 @@ from dplateau.training.normals import WORDS
 
 _SIGN: Final = np.uint64(1 << 63)
 _RARE: Final = np.uint64(1 << 43)
+_NOT_EXACT: Final = np.uint64(1 << 53)
 _SKIPPED: Final = 1 << 20
 _ZEROS: Final = memoryview(bytes(1 << 18))
 """What is encrypted, a part at a time: it stays in the cache."""
@@ -122,16 +123,20 @@ class SecureGenerator:
         no holes: with 53 bits alone whole intervals beyond 6.5 standard deviations are never hit, and a run draws millions.
         """
         words = self._words(int(np.prod(shape)))
-        half = words & ~_SIGN
-        rare = np.flatnonzero(half < _RARE)
-        tail = half.astype(np.float64)
-        tail += 0.5
-        tail[rare] = half[rare] + self.uniform(rare.size)
-        tail *= 2.0**-64
+        tail = self._small(words & ~_SIGN, _RARE)
         values = ndtri(tail, out=tail)
         bits = values.view(np.uint64)
         bits ^= words & _SIGN
         return values.reshape(shape)
+
+    def _small(self, words: NDArray[np.uint64], rare: np.uint64) -> NDArray[np.float64]:
+        """The numbers ``(word + 1/2) 2^-64``; words below ``rare`` have 52 further random bits in place of the half."""
+        few = np.flatnonzero(words < rare)
+        values = words.astype(np.float64)
+        values += 0.5
+        values[few] = words[few] + self.uniform(few.size)
+        values *= 2.0**-64
+        return values
 
     def normal_words(self, count: int, memory: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
         """The words of ``count`` normal numbers, one more if it is odd, as ``normals`` takes them: shape (3, pairs).
@@ -195,7 +200,8 @@ class SecureGenerator:
     def bernoulli_positions(self, count: int, probability: float) -> NDArray[np.int64]:
         """Positions of the heads among ``count`` independent coins, ascending; the cost grows with the heads, not the coins.
 
-        The gaps between heads are geometric. They come from 52-bit uniform numbers, so a coin's probability is right to 2^-52.
+        The gaps between heads are geometric. They come from uniform numbers of 53 bits however small these are, so that long gaps
+        have no holes: after k tails, a coin's probability is right to ``2^-50 (1 + k probability)``.
         """
         if not 0 < probability <= 1:
             raise InputError(f"probability is {probability}: expected a number > 0 and <= 1.")
@@ -204,7 +210,7 @@ class SecureGenerator:
         mean = count * probability
         found, parts = -1, []
         while found < count:
-            gaps = np.log(self.uniform(int(mean + 4 * math.sqrt(mean)) + 16))
+            gaps = np.log(self._small(self._words(int(mean + 4 * math.sqrt(mean)) + 16), _NOT_EXACT))
             gaps /= math.log1p(-probability)
             np.minimum(gaps, count, out=gaps)
             steps = gaps.astype(np.int64)
