@@ -6,6 +6,7 @@ import jax
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 
 import dplateau as dp
 from dplateau._account import account
@@ -14,6 +15,7 @@ from dplateau.losses import Absolute, Logistic, Softmax, Squared
 from dplateau.planning import passes_once
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
+from dplateau.training.chunks import noise_of
 from dplateau.training.errors import TooCoarse
 from dplateau.training.integers import bits_of
 from dplateau.training.last_iterate import lattice_of, round_off
@@ -156,6 +158,21 @@ def test_one_record_moves_the_rounded_iterate_by_no_more_than_the_noise_counts_o
         assert square <= clip**2
         largest = max(largest, square / clip**2)
     assert largest > 0.99
+
+
+def test_noise_that_grows_has_no_holes():
+    """A normal number of 2^49 units lacks the last digits: beyond two deviations, three numbers of eight were odd, and no shift by
+    one unit was hidden."""
+    run = run_of(
+        n=16, steps=2, noise_multiplier=1.0, clip_norm=1.0, step_size=(2.0**-19, 1.0), smoothness=None, strong_convexity=None
+    )
+    arithmetic = arithmetic_of(run, Logistic(), np.zeros(1), 0.0, np.zeros(1))
+    noise = noise_of(run, arithmetic, SecureGenerator(insecure_seed=0), 0, 2, (400_000,))
+    assert stats.kstest(noise[0] * 2.0**-30, "norm").pvalue > 1e-9
+    assert stats.kstest(noise[1] * 2.0**-49, "norm").pvalue > 1e-9
+    assert (np.rint(noise) == noise).all()
+    for few in (noise[1][abs(noise[1]) > 2.0**50], noise[1]):
+        assert stats.binomtest(int((few % 2).sum()), len(few)).pvalue > 1e-9
 
 
 def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():

@@ -24,6 +24,8 @@ _STEPS: Final = 1024
 _NUMBERS: Final = 1 << 22
 _PRODUCTS: Final = 1 << 30
 _ACCELERATED: Final = 1 << 36
+_FINEST: Final = 2.0**32
+"""Noise of more units than this has digits that a normal number in double precision lacks: its law would show them."""
 
 
 def chunks(
@@ -60,10 +62,23 @@ def noise_of(
     run: Run, arithmetic: Arithmetic, generator: SecureGenerator, begin: int, end: int, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """The noise of weights of this shape in steps ``begin`` to ``end``, in whole units, of shape (end - begin, *shape)."""
+    scale = _deviations(run, arithmetic, begin, end)[:, None]
     noise = generator.normal((end - begin, math.prod(shape)))
-    step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
-    noise *= arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)[:, None]
+    # The digits that it lacks do not show where the noise of the last step comes after it, and has all of its own.
+    if (scale <= _FINEST).all() or _deviations(run, arithmetic, run.steps - 1, run.steps) <= _FINEST:
+        noise *= scale
+    else:
+        noise *= np.sqrt(np.maximum(scale**2 - _FINEST**2, 0))
+        rest = noise - np.rint(noise)
+        rest += np.minimum(scale, _FINEST) * generator.normal(noise.shape)
+        noise = np.rint(noise) + np.rint(rest)
     return np.rint(noise, out=noise).reshape(-1, *shape)
+
+
+def _deviations(run: Run, arithmetic: Arithmetic, begin: int, end: int) -> NDArray[np.float64]:
+    """Standard deviations of the noise of steps ``begin`` to ``end``, in whole units."""
+    step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
+    return arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)  # type: ignore[return-value]
 
 
 def in_arrays(
