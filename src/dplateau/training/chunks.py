@@ -78,7 +78,7 @@ def noise_of(
 def _deviations(run: Run, arithmetic: Arithmetic, begin: int, end: int) -> NDArray[np.float64]:
     """Standard deviations of the noise of steps ``begin`` to ``end``, in whole units."""
     step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
-    return arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)  # type: ignore[return-value]
+    return arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)
 
 
 def in_arrays(
