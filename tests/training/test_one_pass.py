@@ -176,6 +176,16 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(bad, place):
         weights(cut(rows, target, [10, 40]))
 
 
+def test_a_row_as_long_as_numbers_get_is_a_record_like_any_other():
+    """Its norm is beyond double precision: it was said to have features that are not finite."""
+    rows, target = problem()
+    rows[31] = 1.7e308
+    run = run_of(released="all", smoothness=None, strong_convexity=None)
+    trained = train(run, Logistic(), rows, target, generator=SecureGenerator(insecure_seed=1), dtype="float64").weights
+    assert np.array_equal(weights([(rows, target)], run), trained)
+    assert np.isfinite(trained).all()
+
+
 def test_a_short_count_is_found_where_the_steps_have_enough():
     rows, target = problem(N + 5)
     with pytest.raises(InputError, match="65 records but the run has n = 70"):

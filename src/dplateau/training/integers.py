@@ -59,6 +59,7 @@ _SMALLEST: Final = 1e-100
 _NOISE_BITS: Final = 28
 """The noise is at most 2 to this power of its units: the law of finer digits would show how normal numbers are computed."""
 _LARGEST_MARGIN: Final = 0.1
+_LONGEST: Final = float(np.finfo(np.float64).max)
 _FACTS: Final = 8
 """Columns of a stored row that are no features: four doubles."""
 _PART, _FAR_PART = 1 << 19, 1 << 24
@@ -237,7 +238,8 @@ def encoded(
     norm = jnp.sqrt(squares)
     limit = jnp.where(squares > 0, jnp.floor(2.0**bits.gradient * share * weight / norm * _LOWER), 0)
     scale = power_of_two(exponent - kept)
-    return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit, weight), norm * scale
+    norm = jnp.where(jnp.isfinite(norm), jnp.minimum(norm * scale, _LONGEST), norm)  # that of finite numbers is one
+    return Rows(whole, jnp.asarray(target).astype(jnp.float64), scale, limit, weight), norm
 
 
 def unpacked(records: tuple[Array, ...]) -> Rows:
