@@ -436,3 +436,15 @@ def test_labels_have_one_number_each_whoever_holds_them(labels, text):
 def test_labels_that_have_no_numbers_are_refused(labels, words):
     with pytest.raises(InputError, match=words):
         names_of(checked_groups(labels, len(labels)), bytes(16))
+
+
+def test_progress_does_not_tell_how_many_rows_there_are():
+    """A person of 100,000 rows made chunks shorter, and steps were told after each of them."""
+    rng, told = np.random.default_rng(0), []
+    run = Run(n=100, sampling=Poisson(50.0), steps=2000, noise_multiplier=5.0, step_size=0.1, unit="person")
+    for more in (0, 100_000):
+        whose, calls = np.r_[np.arange(100), np.zeros(more, int)], []
+        rows, target = rng.normal(size=(len(whose), 2)), rng.integers(0, 2, len(whose))
+        train(run, Logistic(), rows, target, groups=whose, progress=lambda *said, calls=calls: calls.append(said))
+        told.append(calls)
+    assert told[0] == told[1] == [(0, 2000), (1024, 2000), (2000, 2000)]

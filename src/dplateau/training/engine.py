@@ -14,7 +14,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_is_run, checked_data, records_of
-from dplateau.training.chunks import chunks
+from dplateau.training.chunks import chunk_length, chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
@@ -156,12 +156,14 @@ def _run_chunks(
     records, constants = jax.device_put(data), arithmetic.constants
     start = arithmetic.started(first)
     state, done, kept = State(start, np.zeros_like(first), start), 0, [first[None]]
+    told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     try:
         for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
             jax.block_until_ready(state)
-            if progress is not None:
-                progress(done, run.steps)
+            if progress is not None and done >= told:
+                progress(told, run.steps)
+                told += public
             state, iterates = run_chunk(state, records, chunk, constants, capacity=capacity, **how)
             done += chunk.steps
             if iterates is not None:

@@ -314,11 +314,13 @@ def _run_chunks(
     state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     kept = [first[None]]
+    told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have
     try:
         for part in drawn(run, length, width, arithmetic, data[1], begun.generator, key):  # while the chunk before it runs
             jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
-            if progress is not None:
-                progress(part.begin, run.steps)
+            if progress is not None and part.begin >= told:
+                progress(told, run.steps)
+                told += public
             capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
             state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
             if iterates is not None:
