@@ -48,9 +48,22 @@ def test_epsilon_and_mu_are_inverse(mu: float, delta: float) -> None:
     assert math.log(gdp_delta(mu, epsilon)) == pytest.approx(math.log(delta), rel=1e-12, abs=1e-11)
     enclosure = GaussianDP(mu).epsilon(delta)
     with mp.workdps(400):
-        assert reference.gdp_delta(mu, enclosure.upper) <= mp.mpf(delta) * (1 + mp.mpf(1e-14))
-        assert reference.gdp_delta(mu, enclosure.lower) >= mp.mpf(delta) * (1 - mp.mpf(1e-14))
-    assert enclosure.width <= 2.1 * SLACK * epsilon
+        assert reference.gdp_delta(mu, enclosure.upper) <= mp.mpf(delta)
+        assert reference.gdp_delta(mu, enclosure.lower) >= mp.mpf(delta)
+    assert enclosure.width <= 3 * SLACK * (epsilon + mu)
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 2.0])
+def test_an_epsilon_next_to_zero_is_rounded_up(mu: float) -> None:
+    for share in (1e-16, 1e-15, 1e-14, 1e-10):
+        delta = gdp_delta(mu, 0.0) * (1 - share)
+        with mp.workdps(60):
+            assert reference.gdp_delta(mu, GaussianDP(mu).epsilon(delta).upper) <= mp.mpf(delta)
+
+
+def test_no_delta_of_noise_is_zero() -> None:
+    assert GaussianDP(1.0).delta(1e3).upper > 0
+    assert GaussianDP(0.0).delta(1e3).upper == 0
 
 
 def test_known_values() -> None:

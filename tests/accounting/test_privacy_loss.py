@@ -12,6 +12,7 @@ import dplateau as dp
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
+from dplateau.accounting.terms import Composition, Repeated
 
 from . import reference
 
@@ -183,3 +184,41 @@ def test_one_step_with_hardly_any_noise_is_not_cut_off() -> None:
         run = dp.Run(n=10_000, sampling=sampling, steps=1, noise_multiplier=0.01, adjacency="add-remove")
         assert dp.account(run, 1e-5).epsilon == pytest.approx(5369, abs=3)
         assert dp.account(run.replace(adjacency="replace"), 1e-5).epsilon > 5368
+
+
+@pytest.mark.parametrize(
+    ("law", "epsilon"),
+    [
+        (PoissonAdd(0.9999999996891281, 2.512604600239639), 18.97179739515606),
+        (PoissonAdd(1 - 1e-12, 3.5), 26.5),
+        (PoissonReplace(0.9951299400307478, 0.0002565918218490265), 0.017153021465916664),
+        (PoissonReplace(0.12148621867237008, 0.0018199290577443387), 0.013238833570638875),
+    ],
+)
+def test_the_closed_form_errs_by_no_more_than_it_says_near_rate_one_and_far_out(law: StepLaw, epsilon: float) -> None:
+    value, room = law.closed(epsilon)
+    with mp.workdps(700):
+        q, mu, y = mp.mpf(law.q), mp.mpf(law.mu), mp.exp(mp.mpf(epsilon))
+        if isinstance(law, PoissonAdd):
+            h = (mp.log((1 / y - 1 + q) / q) + mu**2 / 2) / mu
+            exact = mp.ncdf(h) - y * ((1 - q) * mp.ncdf(h) + q * mp.ncdf(h - mu))
+        else:
+            a, b = q * mp.exp(-(mu**2) / 2), (1 - q) * (1 - y)
+            h = mp.log((mp.sqrt(b * b + 4 * a * a * y) - b) / (2 * a)) / mu
+            drawn = mp.ncdf(mu - h) - y * mp.ncdf(-mu - h)
+            exact = (1 - q) * (1 - y) * mp.ncdf(-h) + q * drawn
+        assert abs(value - exact) <= room
+    assert room < 1e-8 * value
+
+
+def test_one_step_whose_delta_hardly_falls_is_rounded_up() -> None:
+    """Between the losses of an absent and of a drawn record delta is next to the rate."""
+    q, mu = 0.5, 300.0
+    delta = q * (1 - 1e-13)
+    found = dp.accounting.ExactComposition((Composition((Repeated(PoissonRemove(q, mu), 1),)),)).epsilon(delta)
+    with mp.workdps(60):
+
+        def exact(epsilon: float) -> mp.mpf:
+            return q * reference.gdp_delta(mu, mp.log((mp.exp(epsilon) - 1 + q) / q))
+
+        assert exact(found.upper) <= delta <= exact(found.lower)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dplateau.accounting.contour import WIDTH, at_most, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK, gdp_delta, gdp_epsilon
+from dplateau.accounting.gaussian import LEAST, SLACK, gdp_delta, gdp_delta_above, gdp_epsilon
 from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
 from dplateau.accounting.privacy_loss import CLOSED, StepLaw
 from dplateau.accounting.reading import Reading
@@ -109,15 +109,13 @@ class GaussianDP(Guarantee):
         return self.parameter if self.below is None else self.below
 
     def epsilon(self, delta: float) -> Enclosure:
-        value = gdp_epsilon(self.parameter, delta)
-        least = value if self.below is None else gdp_epsilon(self.below, delta)
+        # Where delta hardly falls, or epsilon is next to 0, a rounding of delta is more than a share of epsilon.
+        least, value = gdp_epsilon(self.lower_mu, delta * (1 + SLACK)), gdp_epsilon(self.parameter, delta * (1 - SLACK))
         return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
 
     def delta(self, epsilon: float) -> Enclosure:
-        value = gdp_delta(self.parameter, epsilon)
-        least = value if self.below is None else gdp_delta(self.below, epsilon)
-        slack = SLACK * (1 + self.parameter)  # epsilon / mu and mu / 2 nearly agree.
-        return Enclosure(least * (1 - slack), min(value * (1 + slack), 1.0))
+        least = gdp_delta(self.lower_mu, epsilon) * (1 - SLACK * (1 + self.lower_mu))
+        return Enclosure(max(least - 2 * LEAST, 0.0), gdp_delta_above(self.parameter, epsilon))
 
     def divergence(self, order: float) -> float:
         return order * self.parameter**2 / 2 * (1 + SLACK)
@@ -130,21 +128,24 @@ class GaussianDP(Guarantee):
 
 def _single(law: StepLaw, delta: float) -> Enclosure:
     """One step: its profile is known in closed form."""
-    target = math.log(delta)
 
-    def excess(epsilon: float) -> float:
-        return float(law.log_delta(np.array(epsilon))) - target
+    def end(sign: float) -> float:
+        """The epsilon at which delta, rounded up or down, is the one wanted: where it hardly falls, the two are far apart."""
 
-    if sum(law.closed(0.0)) <= delta:
-        return Enclosure(0.0, 0.0)
-    if excess(0.0) <= 0:
-        return Enclosure(0.0, CLOSED)
-    high = 1.0
-    while excess(high) > 0:
-        high *= 2
-    value = root(lambda e: max(excess(e), -1e3), 0.0, high, xtol=1e-15)
-    room = CLOSED * (1 + value)
-    return Enclosure(max(value - room, 0.0), min(value + room, law.greatest))
+        def excess(epsilon: float) -> float:
+            value, room = law.closed(epsilon)
+            return math.log(max(value + sign * room, LEAST) / delta)
+
+        if excess(0.0) <= 0:
+            return 0.0
+        high = 1.0
+        while excess(high) > 0:
+            high *= 2
+        value = root(excess, 0.0, high, xtol=1e-15)
+        return max(value + sign * CLOSED * (1 + value), 0.0)
+
+    upper = min(end(1.0), law.greatest)
+    return Enclosure(min(end(-1.0), upper), upper)
 
 
 def _step_by_step(composition: Composition, delta: float) -> Enclosure:

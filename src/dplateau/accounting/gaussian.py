@@ -21,6 +21,8 @@ _SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)
 _UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(8)[0] + 1) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
 """On an interval of length 1 or less from -1/2 on, 8 points integrate a Mills ratio's slope to 1.4e-15 of it."""
 
+LEAST: Final = 5e-324
+"""The least double above 0: no delta that is not 0 is rounded down to it."""
 _LARGEST_MU: Final = 1e100
 SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
@@ -73,10 +75,15 @@ def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """``delta`` of mu-GDP at ``epsilon``; 1 where mu exceeds double precision."""
+    """``delta`` of mu-GDP at ``epsilon``; 1 where mu exceeds double precision, and the least double where delta falls below it."""
     if not mu < _LARGEST_MU:
         return 1.0
-    return math.exp(min(float(log_gdp_delta(mu, epsilon)), 0.0))
+    return math.exp(min(float(log_gdp_delta(mu, epsilon)), 0.0)) + (LEAST if mu else 0.0)
+
+
+def gdp_delta_above(mu: float, epsilon: float) -> float:
+    """``delta`` of mu-GDP at ``epsilon``, rounded up."""
+    return min(gdp_delta(mu, epsilon) * (1 + SLACK * (1 + mu)), 1.0)  # epsilon / mu and mu / 2 nearly agree.
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -115,7 +122,9 @@ def magnified(epsilon: Array, q: float) -> Array:
     """``log(1 + (e^epsilon - 1) / q)``, ``-inf`` where that is no number: what a step that is drawn with probability q reaches."""
     with np.errstate(divide="ignore"):
         small = np.log1p(np.maximum(np.expm1(np.minimum(epsilon, 700.0)) / q, -1.0))
-    return np.where(epsilon < 700, small, epsilon - math.log(q))
+        # Of rates near 1 the two parts of a small ratio nearly cancel.
+        far = np.log(np.maximum((np.exp(np.minimum(epsilon, 0.0)) - (1 - q)) / q, 0.0))
+    return np.where(epsilon < -0.5, far, np.where(epsilon < 700, small, epsilon - math.log(q)))
 
 
 def log_subtract(log_a: Array, factor: Array | float, log_b: Array) -> Array:

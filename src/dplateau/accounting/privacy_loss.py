@@ -34,6 +34,7 @@ from scipy.special import log_ndtr
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import (
+    LEAST,
     ULP,
     Array,
     log_expm1,
@@ -46,16 +47,15 @@ from dplateau.accounting.gaussian import (
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.roots import crossing
 
-CLOSED: Final = 1e-10
-"""Relative room for the closed form of one step: differences of normal tails lose up to five digits."""
+CLOSED, _FAR = 1e-10, -150.0
+"""Relative room for a step's closed form: differences of tails lose five digits, below that log delta more, by its square."""
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
 _HIGHEST: Final = 2.2
 """Largest angle of a bent path; at pi the factors of the integrand vanish."""
 _FARTHEST: Final = 5.0
 """Largest distance of a bent path from the line, since the Gaussian grows by ``exp(a^2/2)``."""
-MOST: Final = 100_000  # quadrature nodes of one step
-_MANY: Final = 2_000_000  # where only m(c) itself is wanted
+MOST, _MANY = 100_000, 2_000_000  # quadrature nodes of one step; where only m(c) itself is wanted
 
 
 class TooSlowError(ArithmeticError):
@@ -120,11 +120,13 @@ class StepLaw(ABC):
 
     def closed(self, epsilon: float) -> tuple[float, float]:
         """delta at an ``epsilon`` >= 0, and a bound on its rounding: with a shift it is a difference of masses that may be near."""
-        value = math.exp(float(self.log_delta(np.array(epsilon))))
+        log_value = max(float(self.log_delta(np.array(epsilon))), -1e3)
+        value = math.exp(log_value)
+        room = CLOSED * value * max(1.0, log_value / _FAR) ** 2 + LEAST
         if not self.shift:
-            return value, CLOSED * value
+            return value, room
         log_whole = min(math.log(value + math.exp(epsilon + float(self.log_above(np.array(epsilon))))), 0.0)
-        return value, CLOSED * value + 16 * ULP * (2 - log_whole) * math.exp(log_whole)
+        return value, room + 16 * ULP * (2 - log_whole) * math.exp(log_whole)
 
     @abstractmethod
     def log_above(self, epsilon: Array) -> Array:
@@ -331,7 +333,7 @@ class PoissonAdd(_OnTheLine):
 
     @property
     def greatest(self) -> float:
-        return math.inf if self.shift else -math.log1p(-self.q)
+        return math.inf if self.shift else -math.log1p(-self.q) * (1 + 4 * ULP)
 
 
 class PoissonReplace(_OnTheLine):

@@ -239,7 +239,7 @@ class Composition:
     @property
     def greatest(self) -> float:
         """The supremum of the total loss."""
-        return math.inf if self.gaussian else sum(term.greatest for term in self.terms)
+        return math.inf if self.gaussian else math.fsum(term.greatest for term in self.terms) * (1 + 4 * ULP)
 
     @property
     def unsampled(self) -> float:
