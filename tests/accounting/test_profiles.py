@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import pytest
 
 import dplateau as dp
+from dplateau.accounting import ExactComposition
+from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses import ANALYSES, ExactCompositionBound, RenyiCompositionBound
 
 RUNS = {
@@ -97,3 +101,21 @@ def test_a_profile_that_overflows_is_trivial_and_no_error(adjacency) -> None:
     found = ExactCompositionBound().guarantee(run).delta(1.0)
     assert 0 <= found.lower <= found.upper <= 1
     assert found.upper >= 0.05
+
+
+def test_what_sampling_never_exceeds_is_rounded_up_for_any_mu() -> None:
+    """A record that is nearly always drawn: the two runs differ by no less than a Gaussian does, but for that share."""
+    q, mu = 1 - 2.0**-53, 757613.4051751833 * math.sqrt(2)
+    composition = Composition((Repeated(PoissonRemove(q, mu / math.sqrt(2)), 2),))
+    epsilon = mu * mu / 2 + 17.0 * mu
+    with mp.workdps(60):
+        x = mp.mpf(epsilon) / mp.mpf(mu) - mp.mpf(mu) / 2
+        y = x + mp.mpf(mu)
+        least = mp.mpf(q) ** 2 * (mp.ncdf(-x) - mp.npdf(x) * (1 / y - 1 / y**3 + 3 / y**5))
+        assert ExactComposition((composition,)).delta(epsilon).upper >= least
+
+
+def test_no_delta_of_a_run_with_noise_is_zero() -> None:
+    for sampling in (dp.FullBatch(), dp.Poisson(100)):
+        run = dp.Run(n=10_000, sampling=sampling, steps=20, noise_multiplier=8.0)
+        assert ExactCompositionBound().guarantee(run).delta(1e4).upper > 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from dplateau.accounting.contour import WIDTH, at_most, line_at
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK, gdp_delta
+from dplateau.accounting.gaussian import SLACK, gdp_delta_above
 from dplateau.accounting.lattice import tails_at
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.sparse import NARROW, RARE, sparse_tails_at
@@ -63,7 +63,7 @@ class Reading:
         """delta at ``epsilon`` >= 0, enclosed, or that it is at most ``other``."""
         composition = self.composition
         # Sampling never costs privacy.
-        found = Enclosure(0.0, min(gdp_delta(composition.unsampled, epsilon) * (1 + SLACK), 1.0))
+        found = Enclosure(0.0, gdp_delta_above(composition.unsampled, epsilon))
         if composition.alone is not None:
             with suppress(ArithmeticError, ValueError):
                 return found.meet(self._closed(composition.alone, epsilon), rounded=self.rounded)
