@@ -7,6 +7,7 @@ import logging
 import math
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -154,3 +155,22 @@ def test_laws_with_an_empty_place_form_no_families() -> None:
         run = dp.Run(n=100, sampling=sampling, steps=40, noise_multiplier=list(noise), adjacency="add-remove")
         terms = [term for direction in compositions(run)[0] for term in direction.terms]
         assert any(isinstance(term, Family) for term in terms) is families
+
+
+@pytest.mark.parametrize(
+    ("n", "left", "delta"), [(105_335_883_769_542, 3, 1e-30), (2_084_933_074_471, 4, 0.6), (50_046_767_972, 4, 1e-12)]
+)
+def test_a_rate_next_to_one_is_rounded_up(n: int, left: int, delta: float) -> None:
+    """What is left to 1 bounds what an absence may lose, and a double knows little of it."""
+    run = dp.Run(n=n, sampling=dp.Poisson(n - left), steps=1, noise_multiplier=0.09, adjacency="replace")
+    found = ExactCompositionBound().guarantee(run).epsilon(delta)
+    with mp.workdps(600):
+
+        def exact(epsilon: float) -> mp.mpf:
+            q, mu, y = mp.mpf(n - left) / n, 1 / mp.mpf(0.09), mp.exp(mp.mpf(epsilon))
+            a, b = q * mp.exp(-(mu**2) / 2), (1 - q) * (1 - y)
+            h = mp.log((mp.sqrt(b * b + 4 * a * a * y) - b) / (2 * a)) / mu
+            return (1 - q) * (1 - y) * mp.ncdf(-h) + q * (mp.ncdf(mu - h) - y * mp.ncdf(-mu - h))
+
+        assert exact(found.upper) <= delta <= exact(found.lower)
+    assert found.width < 1.0

@@ -128,7 +128,8 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     if not run.sampling.drawn:
         return (Composition((), _fixed_order_mu(run)),), False
     kinds, shift = step_kinds(run)
-    rate, noise, counts = run.table.draws()
+    rate, noise, counts = run.table.draws(up=safe)
+    moved = run.sampling.random_size and bool((rate != run.table.draws(up=not safe)[0]).any())
     alone = PresentOrEmpty in kinds and rate.size > _FEW
     if alone:
         # These laws form no families: their levels are few. Rates up and noise down are safe.
@@ -142,4 +143,4 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
         found = [_terms(kind, rate, noise, counts, shift) for kind in kinds]
     whole = rate == 1
     gaussian = sensitivity(run) * math.sqrt(float((counts[whole] / noise[whole] ** 2).sum()))
-    return tuple(Composition(terms, gaussian) for terms in found), rounded or alone
+    return tuple(Composition(terms, gaussian) for terms in found), rounded or alone or moved

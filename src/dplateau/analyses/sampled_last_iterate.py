@@ -220,7 +220,7 @@ def _shifted(run: Run, window: StepTable, contracted: Array, far: float, limit: 
     kinds, unit = step_kinds(run)
     if window.rate.size == 1 and contracted[0] == 1:
         shift = far / (window.steps * float(window.deviation[0])) + 2 * ROUND_OFF
-        blocks = [(float(window.rate[0]), float(window.noise[0]), shift, window.steps)]
+        blocks = [(float(window.rate_towards(True)[0]), float(window.noise[0]), shift, window.steps)]
     else:
         blocks = _blocks(window, contracted, far, unit, limit)
     whole = sum(count * (shift + sensitivity(run) / noise) ** 2 for rate, noise, shift, count in blocks if rate == 1)
@@ -237,7 +237,7 @@ def _blocks(window: StepTable, contracted: Array, far: float, unit: float, limit
     """Rate, noise multiplier, shift and number of steps of at most so many blocks, rates rounded up and noise down."""
     full = np.ones(window.steps)
     weight, before = _worth(window, contracted)
-    rate, noise = window.rate * full, window.noise * full
+    rate, noise = window.rate_towards(True) * full, window.noise * full
     shift = _spread(weight, rate * unit / noise, before * far)
     change = np.abs(np.diff(np.log(rate))) + np.abs(np.diff(np.log(noise)))
     change = change + 4 * np.abs(np.diff(shift)) / max(float(shift.max()), 1e-300) + 1e3 * (np.diff(shift > 0) != 0)

@@ -14,6 +14,8 @@ from dplateau.spec.schedule import Schedule, is_constant, per_step
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _COLUMNS: Final = ("step_size", "noise_multiplier", "batch_size")
+_NEARLY_ALL, _MOVED = 0.999, 2.0**-52
+"""A rate above which the rounding of ``size / n`` is seen in 1 - rate, and more than that rounding."""
 
 
 class Step(NamedTuple):
@@ -78,6 +80,12 @@ class StepTable:
         """Share of the records in a batch."""
         return self.size / self.n
 
+    def rate_towards(self, one: bool) -> Array:
+        """``rate``, where nearly all records are drawn moved past its rounding: what is left to 1 bounds the loss of an absence."""
+        rate = self.rate
+        near = (rate > _NEARLY_ALL) & (rate < 1)
+        return np.where(near, np.minimum(rate + (_MOVED if one else -_MOVED), 1.0), rate)
+
     @property
     def deviation(self) -> Array:
         """Standard deviation of the noise that a step adds to the iterate."""
@@ -112,9 +120,9 @@ class StepTable:
         rows = self.written()
         return replace(self, columns=rows.columns[:, -steps:], count=rows.count[-steps:])
 
-    def draws(self) -> tuple[Array, Array, Counts]:
-        """Distinct pairs of rate and noise multiplier in ascending order, and how many steps have each."""
-        return distinct(self.rate, self.noise, self.count)
+    def draws(self, *, up: bool = True) -> tuple[Array, Array, Counts]:
+        """Distinct pairs of rate and noise multiplier in ascending order, and how many steps have each; rates near 1 rounded up."""
+        return distinct(self.rate_towards(up), self.noise, self.count)
 
 
 def distinct(first: Array, second: Array, count: Counts) -> tuple[Array, Array, Counts]:
