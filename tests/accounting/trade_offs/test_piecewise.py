@@ -73,6 +73,19 @@ def test_group(p: np.ndarray, q: np.ndarray, r: np.ndarray) -> None:
     assert np.allclose(f.group(1)(alpha), f(alpha))
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 20.0, 40.0, 300.0])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_groups_keep_small_errors(epsilon: float, size: int) -> None:
+    # One less a small power is 1: that lost the corner at alpha = 1e-35, where a group of two rows of (40, 0) is told apart.
+    middle = 1 / (1 + math.exp(epsilon))
+    group = epsilon_delta(epsilon, 0.0).group(size)
+    for alpha in np.geomspace(1e-290, 1.0, 600).tolist():
+        power = alpha
+        for _ in range(size):
+            power = math.exp(epsilon) * power if power <= middle else 1 - (1 - power) * math.exp(-epsilon)
+        assert group(alpha) <= 1 - power + 1e-13
+
+
 def test_group_of_epsilon_and_gaussian() -> None:
     assert epsilon_delta(0.3, 0.0).group(4).delta(1.2) == pytest.approx(0.0, abs=1e-15)
     assert Gaussian(0.5).group(3) == Gaussian(1.5)

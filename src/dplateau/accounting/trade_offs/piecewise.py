@@ -21,6 +21,8 @@ _MOST: Final = 20_000
 """Most corners of an exact product."""
 _SAME: Final = 1e-12
 """Ratios whose logs are closer than this count as equal."""
+_TINY: Final = 1e-300
+"""Smaller type I errors of groups count as 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +97,17 @@ class Piecewise(TradeOff):
 
     def group(self, size: int) -> Piecewise:
         size = integer("size", size)
-        result = self
+        # The power for some rows is the type I error for one row more. Powers, not 1 less them: small ones keep their digits.
+        alpha, power, beta = self.alpha, 1 - self.beta, self.beta
         for _ in range(size - 1):
-            # f(u(alpha)) with u = 1 - result: corners of the result, and where u meets a corner of f.
-            meets = np.interp(1 - self.alpha, result.beta[::-1], result.alpha[::-1])
-            alpha = np.unique(np.concatenate([result.alpha, meets[self.alpha >= 1 - result.beta[0]]]))
-            result = corners(alpha, self.values(1 - result.values(alpha)))
-        return result
+            # Corners: those of the rows before, and where their power meets one of f.
+            met = self.alpha[self.alpha >= power[0]]
+            at = np.interp(met, power, alpha)
+            alpha, error = np.append(alpha, np.where(at < _TINY, 0.0, at)), np.append(power, met)
+            order = np.argsort(alpha, kind="stable")
+            alpha, error = alpha[order], np.maximum.accumulate(error[order])
+            power, beta = np.interp(error, self.alpha, 1 - self.beta), np.interp(error, self.alpha, self.beta)
+        return corners(alpha, beta)
 
 
 def times(f: Piecewise, g: Piecewise) -> Piecewise | None:
