@@ -7,8 +7,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dplateau.accounting import GaussianDP, gdp_delta, gdp_epsilon, gdp_mu
+from dplateau.accounting import ExactComposition, GaussianDP, gdp_delta, gdp_epsilon, gdp_mu
 from dplateau.accounting.gaussian import SLACK, log_gdp_delta
+from dplateau.accounting.mixture import MixtureOfGaussianDP
+from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.terms import Composition, Repeated
+from dplateau.accounting.zcdp import ZeroConcentratedDP
 
 from . import reference
 
@@ -91,3 +95,31 @@ def test_delta_at_large_mu() -> None:
             truth = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
             found = GaussianDP(mu).delta(epsilon)
             assert found.lower <= truth <= found.upper
+
+
+@pytest.mark.parametrize("mu", [300.0, 1e4, 1e6])
+def test_delta_of_mixtures_and_of_frequent_draws_at_large_mu(mu: float) -> None:
+    # Where mu is large, epsilon / mu and mu / 2 nearly agree: a relative room of 1e-12 is too little.
+    rate, steps = 1 - 2.0**-53, 100
+    drawn = ExactComposition((Composition((Repeated(PoissonRemove(rate, mu / 10), steps),)),))
+    for k in np.linspace(-2, 8, 30):
+        epsilon = mu * mu / 2 + k * mu
+        with mp.workdps(60):
+            exact = reference.gdp_delta(mu, epsilon)
+            assert MixtureOfGaussianDP((mu, mu), (0.5, 0.5)).delta(epsilon).upper >= exact
+            assert drawn.delta(epsilon).upper >= exact * mp.mpf(rate) ** steps
+
+
+def test_no_delta_is_zero_by_underflow() -> None:
+    drawn = [ExactComposition((Composition((Repeated(PoissonRemove(0.1, 1.0), steps),)),)) for steps in (1, 3)]
+    for guarantee in (GaussianDP(1.0), MixtureOfGaussianDP((1.0, 0.5), (0.5, 0.5)), ZeroConcentratedDP(0.5), *drawn):
+        found = guarantee.delta(90.0)
+        assert found.lower == 0
+        assert found.upper > 0
+    assert GaussianDP(0.0).delta(1.0).upper == 0
+
+
+@pytest.mark.parametrize("delta", [1e-299, 1e-305, 1e-310])
+def test_epsilon_of_mixtures_at_the_least_deltas(delta: float) -> None:
+    equal, alone = MixtureOfGaussianDP((1.0, 1.0), (0.5, 0.5)).epsilon(delta), GaussianDP(1.0).epsilon(delta)
+    assert equal.upper == pytest.approx(alone.upper, rel=1e-12)

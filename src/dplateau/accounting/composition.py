@@ -14,7 +14,7 @@ import numpy as np
 
 from dplateau.accounting.contour import WIDTH, at_most, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import LEAST, SLACK, gdp_delta, gdp_delta_above, gdp_epsilon
+from dplateau.accounting.gaussian import LEAST, SLACK, delta_slack, gdp_delta, gdp_delta_above, gdp_epsilon
 from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
 from dplateau.accounting.privacy_loss import CLOSED, StepLaw
 from dplateau.accounting.reading import Reading
@@ -114,7 +114,7 @@ class GaussianDP(Guarantee):
         return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
 
     def delta(self, epsilon: float) -> Enclosure:
-        least = gdp_delta(self.lower_mu, epsilon) * (1 - SLACK * (1 + self.lower_mu))
+        least = gdp_delta(self.lower_mu, epsilon) * (1 - delta_slack(self.lower_mu))
         return Enclosure(max(least - 2 * LEAST, 0.0), gdp_delta_above(self.parameter, epsilon))
 
     def divergence(self, order: float) -> float:

@@ -83,7 +83,12 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 def gdp_delta_above(mu: float, epsilon: float) -> float:
     """``delta`` of mu-GDP at ``epsilon``, rounded up."""
-    return min(gdp_delta(mu, epsilon) * (1 + SLACK * (1 + mu)), 1.0)  # epsilon / mu and mu / 2 nearly agree.
+    return min(gdp_delta(mu, epsilon) * (1 + delta_slack(mu)), 1.0)
+
+
+def delta_slack(mu: float) -> float:
+    """Relative room for rounding in delta: epsilon / mu and mu / 2 nearly agree."""
+    return SLACK * (1 + mu)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:

@@ -10,10 +10,9 @@ import numpy as np
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import SLACK, gdp_epsilon, log_gdp_delta
+from dplateau.accounting.gaussian import LEAST, SLACK, delta_slack, gdp_epsilon, log_gdp_delta
 from dplateau.accounting.roots import root
 
-_LEAST: Final = 1e-300
 _LARGE: Final = 700.0
 """Exponents whose powers of e are no larger than any double."""
 
@@ -35,14 +34,17 @@ class MixtureOfGaussianDP(Guarantee):
         """The mus, rounded down."""
         return self.below or self.mus
 
-    def _delta(self, mus: tuple[float, ...], epsilon: float) -> float:
-        return float(np.array(self.weights) @ np.exp(np.minimum(log_gdp_delta(np.array(mus), epsilon), 0.0)))
+    def _log_delta(self, mus: tuple[float, ...], epsilon: float) -> float:
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights) + np.minimum(log_gdp_delta(np.array(mus), epsilon), 0.0)
+        return float(np.logaddexp.reduce(logs))
 
     def _epsilon(self, mus: tuple[float, ...], delta: float) -> float:
-        if self._delta(mus, 0.0) <= delta:
+        target = math.log(delta)
+        if self._log_delta(mus, 0.0) <= target:
             return 0.0
         high = gdp_epsilon(max(mus), delta)
-        return root(lambda e: math.log(max(self._delta(mus, e), _LEAST) / delta), 0.0, high * (1 + 1e-9) + 1e-12)
+        return root(lambda e: max(self._log_delta(mus, e) - target, -1e3), 0.0, high * (1 + 1e-9) + 1e-12)
 
     def epsilon(self, delta: float) -> Enclosure:
         value = self._epsilon(self.mus, delta)
@@ -53,7 +55,9 @@ class MixtureOfGaussianDP(Guarantee):
         return self._epsilon(self.mus, delta) * (1 + SLACK)
 
     def delta(self, epsilon: float) -> Enclosure:
-        return Enclosure(self._delta(self.lower_mus, epsilon) * (1 - SLACK), min(self._delta(self.mus, epsilon) * (1 + SLACK), 1.0))
+        least, most = (math.exp(self._log_delta(mus, epsilon)) for mus in (self.lower_mus, self.mus))
+        slack = delta_slack(max(self.mus))
+        return Enclosure(max(least * (1 - slack) - LEAST, 0.0), min(most * (1 + slack) + LEAST, 1.0))
 
     def divergence(self, order: float) -> float:
         """The component is revealed, so powers of the likelihood ratio have the mean of the components'."""

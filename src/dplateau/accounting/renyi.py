@@ -19,6 +19,7 @@ import numpy as np
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.contour import RealAxis, rough_epsilon
 from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import LEAST
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import minimum
 from dplateau.accounting.terms import Composition, renyi_divergence
@@ -70,7 +71,7 @@ class RenyiDP(Guarantee):
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)
             return min((order - 1) * (divergence - epsilon) + constant, _LARGEST)
 
-        return Enclosure(0.0, math.exp(min(self._least(log_delta), 0.0)))
+        return Enclosure(0.0, min(math.exp(min(self._least(log_delta), 0.0)) + LEAST, 1.0))
 
     def _least(self, f: Callable[[float, float], float]) -> float:
         """The least ``f(order, divergence)`` that a short search finds: every order is a bound.

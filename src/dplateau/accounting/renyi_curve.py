@@ -14,6 +14,7 @@ import numpy as np
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
+from dplateau.accounting.gaussian import LEAST
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum
 
@@ -63,7 +64,7 @@ class RenyiCurve(Guarantee):
 
             value = min(value, math.exp(min(self._least(at), 0.0)))
             allowed = value
-        return Enclosure(0.0, min(value * (1 + _ROUNDING), 1.0))
+        return Enclosure(0.0, min(value * (1 + _ROUNDING) + LEAST, 1.0))
 
     def _least(self, f: Callable[[float], float]) -> float:
         """The least value of f over the orders: a coarse grid, then a search around its best point."""
