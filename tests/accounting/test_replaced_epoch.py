@@ -294,3 +294,16 @@ def test_an_epoch_that_is_cut_short_beside_many_whole_ones() -> None:
         run = dp.Run(n=70, sampling=dp.RandomAllocation(10), steps=steps, noise_multiplier=20.0, adjacency="replace")
         ends.append(ExactComposition(compositions(run)[0]).upper(1e-6))
     assert ends[0] < ends[1] < ends[2]
+
+
+@pytest.mark.parametrize(("mu", "batches"), [(1 / 30, 2), (0.6, 10**6)])
+def test_chords_from_below_end_below_the_truth(mu: float, batches: int) -> None:
+    # The last chord went from a point that was lowered to one that should have been lowered below 0 and was not.
+    epsilon, log_delta = replaced_below(((mu, 1),), batches, MOST)
+    asked = np.concatenate([np.linspace(start, end, 20, endpoint=False) for start, end in pairwise(epsilon[-20:])])
+    exact = [float(above(mu, s, np.array(2 * (batches - 1) * math.sinh(s)))) for s in (asked / 2).tolist()]
+    truth = np.exp(asked / 2) / batches * np.array(exact)
+    told = np.interp(np.exp(asked), np.exp(epsilon), np.exp(log_delta))
+    seen = truth > 1e-60
+    assert seen.any()
+    assert (told[seen] <= truth[seen] * (1 + 1e-6)).all()

@@ -267,7 +267,10 @@ def replaced_below(parts: Parts, batches: int, points: int) -> tuple[Array, Arra
     chord, left, right = np.diff(below) / np.diff(y), steep[:-1], flat[1:]
     share = np.clip((chord - left) * (right - chord) / np.maximum(right - left, 1e-300), 0.0, None)
     gap = 1.001 * np.diff(y) * np.where((left < chord) & (chord < right), share, 0.0)
-    lowered = np.maximum(below * (1 - _CLOSED) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap)), 0.0)
+    lowered = below * (1 - _CLOSED) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
+    # A chord may end at 0 instead of lower only if its other end is 0, too.
+    negative = lowered < 0
+    lowered[negative | np.append(negative[1:], False) | np.append(False, negative[:-1])] = 0.0
     lowered[-1] = 0.0
     # By symmetry the slope at 0 is -(1 - delta)/2 at most: a line that is steeper would bend the wrong way there.
     lowered[0] = min(lowered[0], float(((lowered[1:] + y[1:] / 2) / (1 + y[1:] / 2)).min()) * (1 - _CLOSED))
