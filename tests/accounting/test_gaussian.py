@@ -123,3 +123,9 @@ def test_no_delta_is_zero_by_underflow() -> None:
 def test_epsilon_of_mixtures_at_the_least_deltas(delta: float) -> None:
     equal, alone = MixtureOfGaussianDP((1.0, 1.0), (0.5, 0.5)).epsilon(delta), GaussianDP(1.0).epsilon(delta)
     assert equal.upper == pytest.approx(alone.upper, rel=1e-12)
+
+
+def test_mixtures_with_a_mu_beyond_double_precision() -> None:
+    for mu in (1e120, math.inf):
+        found = MixtureOfGaussianDP((mu, 1.0), (1e-9, 1 - 1e-9)).epsilon(1e-5)
+        assert (found.lower, found.upper) == (0, math.inf)

@@ -28,6 +28,12 @@ def test_the_printed_formula() -> None:
     assert delta == pytest.approx(1 - (1 - 1e-6) * (1 - 1e-3) + slack)
 
 
+@pytest.mark.parametrize("e", [1e-170, 1e-310])
+def test_squares_of_small_epsilons_are_not_lost(e: float) -> None:
+    epsilon, _ = advanced_composition([e] * 4, [0.0] * 4, 1e-5)
+    assert epsilon == pytest.approx(2 * e * math.sqrt(2 * math.log(1e5)), rel=1e-9)
+
+
 @pytest.mark.parametrize("count", [1, 10, 200])
 @pytest.mark.parametrize("e", [0.01, 0.5, 1.5, 4.0])
 @pytest.mark.parametrize("d", [0.0, 1e-4])

@@ -51,8 +51,9 @@ def advanced_composition(epsilons: Sequence[float] | Array, deltas: Sequence[flo
 
 
 def _epsilon(epsilon: Array, count: Array, slack: float) -> float:
-    squares, means = float(count @ epsilon**2), float(count @ (epsilon * np.tanh(epsilon / 2)))
-    return math.sqrt(2 * math.log(1 / slack) * squares) + means
+    unit = min(max(float(epsilon.max(initial=0.0)), 1e-300), 1.0)  # Squares of small epsilons are 0.
+    squares, means = float(count @ (epsilon / unit) ** 2), float(count @ (epsilon * np.tanh(epsilon / 2)))
+    return math.sqrt(2 * math.log(1 / slack) * squares) * unit + means
 
 
 @dataclass(frozen=True, eq=False)

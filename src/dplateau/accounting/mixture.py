@@ -41,13 +41,17 @@ class MixtureOfGaussianDP(Guarantee):
 
     def _epsilon(self, mus: tuple[float, ...], delta: float) -> float:
         target = math.log(delta)
-        if self._log_delta(mus, 0.0) <= target:
+        if max(mus) < math.inf and self._log_delta(mus, 0.0) <= target:
             return 0.0
         high = gdp_epsilon(max(mus), delta)
+        if not high < math.inf:
+            return math.inf
         return root(lambda e: max(self._log_delta(mus, e) - target, -1e3), 0.0, high * (1 + 1e-9) + 1e-12)
 
     def epsilon(self, delta: float) -> Enclosure:
         value = self._epsilon(self.mus, delta)
+        if not value < math.inf:
+            return Enclosure(0.0, math.inf)
         least = self._epsilon(self.below, delta) if self.below else value
         return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
 

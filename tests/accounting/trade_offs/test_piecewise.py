@@ -86,6 +86,13 @@ def test_groups_keep_small_errors(epsilon: float, size: int) -> None:
         assert group(alpha) <= 1 - power + 1e-13
 
 
+def test_epsilon_and_delta_at_the_ends_of_double_precision() -> None:
+    assert epsilon_delta(800.0, 0.0)(1e-300) == 0
+    # 1 - 1e-17 rounds to 1: 10^10 such steps have delta = 1e-7 together.
+    assert (epsilon_delta(0.0, 1e-17) ** 10**10)(0.0) <= 1 - 1e-7
+    assert epsilon_delta(0.0, 0.25)(0.5) == 0.25
+
+
 def test_group_of_epsilon_and_gaussian() -> None:
     assert epsilon_delta(0.3, 0.0).group(4).delta(1.2) == pytest.approx(0.0, abs=1e-15)
     assert Gaussian(0.5).group(3) == Gaussian(1.5)

@@ -21,6 +21,8 @@ _MOST: Final = 20_000
 """Most corners of an exact product."""
 _SAME: Final = 1e-12
 """Ratios whose logs are closer than this count as equal."""
+_GREATEST: Final = 700.0
+"""Beyond this epsilon exp overflows: it says nothing."""
 _TINY: Final = 1e-300
 """Smaller type I errors of groups count as 0."""
 
@@ -242,10 +244,15 @@ def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta, inclusive=True)
     if delta > 1:
         raise InputError(f"delta is {delta:g}: expected a number in [0, 1].")
-    middle = (1 - delta) / (1 + math.exp(epsilon))
-    if delta == 1 or epsilon == 0:
-        return Piecewise(*((np.unique([0.0, 1 - delta])), np.unique([0.0, 1 - delta])[::-1]))
-    return Piecewise(np.array([0.0, middle, 1 - delta]), np.array([1 - delta, middle, 0.0]))
+    left = 1 - delta
+    if 1 - left < delta:  # Rounded down: many such steps must not lose delta.
+        left = math.nextafter(left, 0.0)
+    if delta == 1 or epsilon > _GREATEST:
+        return Piecewise(*np.zeros((2, 1)))
+    if epsilon == 0:
+        return Piecewise(np.array([0.0, left]), np.array([left, 0.0]))
+    middle = left / (1 + math.exp(epsilon))
+    return Piecewise(np.array([0.0, middle, left]), np.array([left, middle, 0.0]))
 
 
 def of_table(epsilons: Array, deltas: Array) -> Piecewise:
