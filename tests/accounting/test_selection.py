@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -183,3 +184,15 @@ def test_what_has_no_divergence_is_not_selected_from() -> None:
     assert row.epsilon is None
     assert "candidate 1" in str(row.why_not)
     assert math.isfinite(report.epsilon)  # by composition
+
+
+@pytest.mark.parametrize("mu", [1e-6, 1e-3])
+@pytest.mark.parametrize("probability", [1e-9, 1e-4, 1e-3])
+def test_a_rank_that_tells_little_keeps_its_digits(mu: float, probability: float) -> None:
+    # 1 - p + p beta is nearly 1: its logarithm lost a rounding of 1, times the order and the number of candidates.
+    f, order = trade_off(GaussianDP(mu), points=60, least=1e-6), 1.6e5
+    polygon = f.polygon()
+    with mp.workdps(40):
+        corners = ((mp.mpf(a), mp.mpf(b)) for a, b in zip(polygon.alpha.tolist(), polygon.beta.tolist(), strict=True))
+        exact = max(order * mp.log1p(-probability * a) + (1 - order) * mp.log1p(-probability * (1 - b)) for a, b in corners)
+        assert log_rank_factor(f, probability, order, 2 * order, math.inf) >= exact * (1 - 1e-11)

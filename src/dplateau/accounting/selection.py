@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dplateau.accounting.composition import Guarantee
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.trade_offs import TradeOff, trade_off
@@ -88,7 +88,8 @@ class Selected(RenyiCurve):
             return math.inf
         tried = -math.expm1(len(terms) * math.log1p(-p)) if p < 1 else 1.0
         total = math.log(p) - math.log(tried) + ranked + float(logsumexp(terms))
-        return (total + _ROUNDING * (1 + abs(total) + ranked)) / (order - 1)
+        # A corner is good to a rounding of 1.
+        return (total + _ROUNDING * (1 + abs(total) + ranked) + 8 * ULP * order * p * len(terms)) / (order - 1)
 
     def _least(self, f: Callable[[float], float]) -> float:
         """The least value of f over orders that all readings share: coarsely, then around the best one."""
@@ -132,14 +133,14 @@ def log_rank_factor(f: TradeOff, probability: float, order: float, further: floa
     inner = np.clip(np.where(np.isfinite(inner), inner, left), left, right)
     edges = np.array([left, inner, right])
     heights = np.array([beta[:-1], beta[:-1] + slope * (inner - left), beta[1:]])
-    values = _log_ratio(p * edges, p * heights + (1 - p), order).max(axis=0)
+    values = _log_ratio(p * edges, p * (1 - heights), order).max(axis=0)
     # c' >= c^(further / (further - 1)) exp(-divergence): what that allows rises with c, so falls with alpha.
     tail = (order - 1) * divergence + (1 - (order - 1) / (further - 1)) * np.log1p(-p * left)
     return float(np.minimum(values, tail).max(initial=0.0))
 
 
-def _log_ratio(before: Array, after: Array, order: float) -> Array:
-    """``order log(1 - before) + (1 - order) log(after)``; infinite where ``after`` is 0."""
+def _log_ratio(before: Array, other: Array, order: float) -> Array:
+    """``order log(1 - before) + (1 - order) log(1 - other)``; infinite where ``other`` is 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = order * np.log1p(-before) + (1 - order) * np.log(after)
-    return np.where(after > 0, found, math.inf)
+        found = order * np.log1p(-before) + (1 - order) * np.log1p(-other)
+    return np.where(other < 1, found, math.inf)
