@@ -16,7 +16,7 @@ from dplateau.accounting.contour import WIDTH, at_most, contour_epsilon
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import LEAST, SLACK, delta_slack, gdp_delta, gdp_delta_above, gdp_epsilon
 from dplateau.accounting.lattice import lattice_at_most, lattice_epsilon
-from dplateau.accounting.privacy_loss import CLOSED, StepLaw
+from dplateau.accounting.privacy_loss import CLOSED, StepLaw, TooSlowError
 from dplateau.accounting.reading import Reading
 from dplateau.accounting.roots import root
 from dplateau.accounting.sparse import NARROW, RARE, sparse_epsilon, sparse_upper
@@ -141,6 +141,8 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
         high = 1.0
         while excess(high) > 0:
             high *= 2
+            if not high < math.inf:  # A law that was rounded upwards may fall no further.
+                raise TooSlowError
         value = root(excess, 0.0, high, xtol=1e-15)
         return max(value + sign * CLOSED * (1 + value), 0.0)
 
