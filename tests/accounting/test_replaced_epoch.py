@@ -14,6 +14,7 @@ from scipy.special import ndtr
 import dplateau as dp
 from dplateau.accounting import ExactComposition, GaussianDP, compositions, replaced_epoch
 from dplateau.accounting.gaussian import log_gdp_delta
+from dplateau.accounting.random_allocation import AllocationReplace
 from dplateau.accounting.replaced_epoch import MOST, gaussian_part, replaced, replaced_below
 
 GRID = np.linspace(-13.0, 13.0, 4001)
@@ -307,3 +308,21 @@ def test_chords_from_below_end_below_the_truth(mu: float, batches: int) -> None:
     seen = truth > 1e-60
     assert seen.any()
     assert (told[seen] <= truth[seen] * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("delta", [1e-40, 1e-300])
+def test_a_profile_that_falls_no_further_ends_the_search(delta: float) -> None:
+    # The chords of a replacement end at about 1e-30; the search for a single epoch's epsilon doubled its end for ever.
+    run = dp.Run(
+        n=2, sampling=dp.RandomAllocation(1), steps=6, noise_multiplier=(0.4, 3.0, 0.5, 1.0, 0.4, 2.0), adjacency="replace"
+    )
+    found = dp.account(run, delta=delta)
+    assert found.epsilon > 20
+
+
+def test_chords_keep_the_digits_of_their_smaller_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Just before the smaller end the share of the cell rounds to 1: 1e-3 less 1e-3 is 0, and no delta.
+    table = np.array([0.08263817764264547, 2.288102025574225, 3.0]), np.log([1e-3, 1e-25, 1e-30])
+    monkeypatch.setattr(AllocationReplace, "_table", table)
+    law = AllocationReplace(0.5, 1.0, 0.0, ((1.0, 2),), 2)
+    assert law.log_delta(np.nextafter(table[0][1], 0.0)) >= table[1][1]

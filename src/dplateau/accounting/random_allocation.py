@@ -266,9 +266,10 @@ class AllocationReplace(_Allocated):
         j = np.searchsorted(epsilon, size, side="right") - 1
         k = np.minimum(j, epsilon.size - 2)
         slope = (delta[k] - delta[k + 1]) / (y[k + 1] - y[k])
-        share = np.expm1(size - epsilon[k]) / np.expm1(epsilon[k + 1] - epsilon[k])
+        # From the smaller end: a difference to the larger one may lose all digits.
+        share = np.expm1(size - epsilon[k + 1]) / np.expm1(epsilon[k] - epsilon[k + 1])
         beyond = j > k
-        return np.where(beyond, delta[-1], delta[k] + share * (delta[k + 1] - delta[k])), np.where(beyond, 0.0, slope)
+        return np.where(beyond, delta[-1], delta[k + 1] + share * (delta[k] - delta[k + 1])), np.where(beyond, 0.0, slope)
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)
