@@ -230,3 +230,16 @@ def test_json_without_optional_fields_has_the_defaults() -> None:
     data = {key: value for key, value in Run(**BASE).to_dict().items() if key in ("format", *BASE)}
     assert Run.from_dict(data) == Run(**BASE)
     assert "NaN" not in json.dumps(Run(**BASE).to_dict())
+
+
+@pytest.mark.parametrize("name", ["n", "steps"])
+def test_numbers_beyond_double_precision(name: str) -> None:
+    values = {"n": 10, "steps": 1, name: 10**400}
+    with pytest.raises(InputError, match=f"{name} is larger than any floating-point number"):
+        Run(sampling=FullBatch(), noise_multiplier=1.0, **values)
+
+
+@pytest.mark.parametrize("text", ['{"n": ' + "9" * 5000 + "}", "[" * 100_000])
+def test_json_that_python_refuses(text: str) -> None:
+    with pytest.raises(InputError, match="the run is not JSON"):
+        Run.from_json(text)

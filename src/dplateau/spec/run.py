@@ -208,9 +208,10 @@ class Run:
     def from_json(cls, text: str) -> Run:
         """The run that ``to_json`` wrote."""
         try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:  # Numbers of thousands of digits, and deep nests, too.
             raise InputError(f"the run is not JSON: {error}.") from None
+        return cls.from_dict(data)
 
     @property
     def digest(self) -> str:

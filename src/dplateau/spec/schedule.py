@@ -7,6 +7,7 @@ a constant stays one number so that a run of ten million steps costs nothing to 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeGuard
 
@@ -35,6 +36,8 @@ def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False,
 
 def integer(name: str, value: object, *, low: int = 1) -> int:
     """``value`` as an integer of at least ``low``; a float is accepted only if it is a whole number."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise InputError(f"{name} is larger than any floating-point number: expected a whole number >= {low}.")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or value != value // 1:
         raise InputError(f"{name} is {value!r}: expected a whole number >= {low}.")
     if value < low:
