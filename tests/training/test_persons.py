@@ -448,3 +448,16 @@ def test_progress_does_not_tell_how_many_rows_there_are():
         train(run, Logistic(), rows, target, groups=whose, progress=lambda *said, calls=calls: calls.append(said))
         told.append(calls)
     assert told[0] == told[1] == [(0, 2000), (1024, 2000), (2000, 2000)]
+
+
+def test_progress_of_a_stream_does_not_tell_how_many_rows_there_are():
+    """Steps that are made at once depend on how many rows fit the memory, and so on those of persons."""
+    rng, told = np.random.default_rng(0), []
+    run = Run(n=100, sampling=RandomAllocation(10), steps=25, noise_multiplier=5.0, step_size=0.1, unit="person")
+    for more in (0, 500):
+        whose, calls = np.r_[np.zeros(more, int), np.arange(100)], []
+        rows, target = rng.normal(size=(len(whose), 2)), rng.integers(0, 2, len(whose))
+        read = lambda rows=rows, target=target, whose=whose: [(rows, target, whose)]  # noqa: E731
+        train_stream(run, Logistic(), read, rows=60, progress=lambda *said, calls=calls: calls.append(said))
+        told.append(calls)
+    assert told[0] == told[1] == [(0, 250), (100, 250), (200, 250), (250, 250)]

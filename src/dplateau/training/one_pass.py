@@ -106,7 +106,7 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
     run, records, constants = steps.run, steps.records, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     start = arithmetic.started(first)
-    state, longest, kept = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]]
+    state, longest, kept, told = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]], -1
 
     try:
         for capacity, counts, chunk in steps.chunks():
@@ -119,8 +119,8 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             del taken
             begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(before)} some")
-            if progress is not None:
-                progress(before, records.total)
+            if progress is not None and before > told:
+                progress(told := before, records.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
             del block  # the loop frees it when it has done with it
             if iterates is not None:

@@ -140,7 +140,7 @@ def _pass(
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
     start = arithmetic.started(first)
     state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
-    longest, kept = cluster.put(np.zeros(())), [first[None]]
+    longest, kept, told = cluster.put(np.zeros(())), [first[None]], -1
     steps.idle = lambda: jax.block_until_ready(state)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
 
@@ -164,8 +164,8 @@ def _pass(
             jax.block_until_ready(state)
             capacity, chunk, block = cluster.together(taken)
             begun.check_rows(run, loss, records.d, float(longest), "some records")
-            if progress is not None:
-                progress(steps.begun, steps.total)
+            if progress is not None and steps.begun > told:
+                progress(told := steps.begun, steps.total)
             if block.sizes is not None:
                 capacity, block = _of_one_size(cluster, capacity, block)
             part: Block = jax.tree.map(lambda one: cluster.put(one[None], _APART), block)

@@ -186,7 +186,9 @@ class _Allocated(Records):
             place = free[batch] + np.arange(len(batch)) - np.searchsorted(batch, batch)
             features[place], target[place], sizes[place] = rows[here], labels[here], many[here]
             free += np.bincount(batch, minlength=len(free))
-        self.given = self._expected(self._end)
+        # How many steps are made at once depends on the rows of persons, which are private: of these whole epochs are told.
+        told = 1 if self.sizes is None else self._run.sampling.epoch_length(self._run.n)
+        self.given = self._expected(self._end // told * told)
         return capacity, chunk, Block(features, target, None if self.sizes is None else sizes)
 
     def finish(self) -> None:
