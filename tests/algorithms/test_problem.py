@@ -27,7 +27,7 @@ def test_what_follows_from_a_budget():
     budget = Budget(1.0, 1e-5)
     run = budget.calibrated(Run(n=1, sampling=FullBatch(), steps=1, noise_multiplier=1.0))
     assert run.noise_multiplier == budget.least_multiplier
-    assert budget.mu * budget.least_multiplier == 1
+    assert budget.mu * budget.least_multiplier == pytest.approx(1, rel=1e-15)
     assert Budget(1.0, 1e-5, "replace").mu == pytest.approx(budget.mu)
 
 
