@@ -23,7 +23,7 @@ N, ROWS, SEVERAL = 64, 20, 3
 
 def examined(trained, run, adjacency="add-remove"):
     neighbours = one_record(N, target=FAR, adjacency=adjacency)
-    return examine(Case("persons", neighbours, run, trained), 1000, error=1e-9, generator=SecureGenerator(insecure_seed=0))
+    return examine(Case("persons", neighbours, run, trained), 2000, error=1e-9, generator=SecureGenerator(insecure_seed=0))
 
 
 def run_of(sampling, adjacency="add-remove"):

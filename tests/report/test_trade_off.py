@@ -50,7 +50,7 @@ def test_the_curves_are_what_the_bounds_say(sgd) -> None:
     epsilon = rows["moments-accountant"].epsilon.upper
     assert accountant.delta(epsilon) == pytest.approx(1e-5, rel=0.1)
     assert point(0.0) == pytest.approx(1 - 1e-5, rel=1e-12)
-    assert point.epsilon(1e-5) == pytest.approx(report.epsilon, rel=1e-9)
+    assert point.epsilon(1e-5 * (1 + 1e-10)) == pytest.approx(report.epsilon, rel=1e-9)  # delta is rounded up
     # Every one follows from the certified curve, which is therefore nowhere below; but for what a table of deltas leaves out.
     for weaker in (accountant, point):
         assert (certified(ALPHAS) >= weaker(ALPHAS) - 1e-4).all()
