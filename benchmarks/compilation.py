@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from common import about, median_ratio, seconds, table
 from network_step import BATCHES, SETTINGS, data, network, ours
@@ -61,7 +60,7 @@ def compared(name: str, repeats: int) -> list[str]:
     batch = BATCHES.get(name, (256,))[0]
     times: dict[str, list[float]] = {what: [] for what in (*WHAT, "cached")}
     with tempfile.TemporaryDirectory() as folder:
-        fresh("first", name, batch, str(Path(folder)))
+        fresh("first", name, batch, folder)
         for _ in range(repeats):
             for what in WHAT:
                 times[what].append(fresh(what, name, batch))
