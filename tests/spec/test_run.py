@@ -226,6 +226,12 @@ def test_what_is_no_run_is_refused(text: str) -> None:
         Run.from_json(text)
 
 
+def test_a_run_with_a_field_twice_is_refused() -> None:
+    text = Run(**BASE).to_json()
+    with pytest.raises(InputError, match="the same key twice"):
+        Run.from_json(text[:-1] + ', "noise_multiplier": 5.0}')
+
+
 def test_json_without_optional_fields_has_the_defaults() -> None:
     data = {key: value for key, value in Run(**BASE).to_dict().items() if key in ("format", *BASE)}
     assert Run.from_dict(data) == Run(**BASE)

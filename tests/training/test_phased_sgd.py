@@ -3,12 +3,13 @@
 import math
 import traceback
 
+import jax
 import numpy as np
 import pytest
 
 from dplateau.losses import Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import InputError, OnePass, Run
-from dplateau.training import SecureGenerator, TrainingInterrupted
+from dplateau.training import SecureGenerator, TrainingInterrupted, exact_products
 from dplateau.training.phased_sgd import _round_off, phase_noise, train_phased_sgd
 from dplateau.training.phases import phases_of
 
@@ -232,3 +233,17 @@ def test_the_result_says_what_was_enforced():
     assert np.linalg.norm(result.weights) <= 3 * (1 + 1e-12)
     seeded = train_phased_sgd(run, Logistic(), rows, target, generator=SecureGenerator(insecure_seed=1))
     assert {one.name: one.how for one in seeded.assumptions}["noise"] == "declared"
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)])
+def test_an_accelerator_whose_products_are_coarser_is_refused(loss, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(exact_products, "product", lambda left, right: left @ right * (1 + 2.0**-40))
+    exact_products._exact.cache_clear()
+    exact_products._equal.clear_cache()
+    try:
+        with pytest.raises(InputError, match="does not add up whole numbers exactly"):
+            fit(phased((20, 10), (0.5, 0.5)), loss, *records(30, 4), batch_size=5)
+    finally:
+        exact_products._exact.cache_clear()
+        exact_products._equal.clear_cache()

@@ -15,13 +15,13 @@ from dplateau.certificate.format_1 import Stated
 from dplateau.certificate.label import Label
 from dplateau.certificate.parts import pair
 from dplateau.certificate.plain import columns, paragraph
-from dplateau.certificate.strict_json import same, strict_json
 from dplateau.certificate.words import by_whom, run_facts, statement, statement_of_format_1, void_statement
 from dplateau.files import write_file
 from dplateau.spec import Assumption, ContradictionError, Estimator, Generator, InputError, Run, Runs, Training
 from dplateau.spec.facts import VOID, Key
 from dplateau.spec.promise import weakness
 from dplateau.spec.required import problems_of
+from dplateau.spec.strict_json import same, strict_json
 
 OLD: Final = (
     "This certificate has format 1. It was made before the sums of a training were exact: what it says of clipping held up to the"

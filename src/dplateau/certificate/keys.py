@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from dplateau.certificate.parts import keys, list_of, text_of
 from dplateau.certificate.signature import fingerprint, public_key_of
-from dplateau.certificate.strict_json import strict_json
 from dplateau.files import locked, read_small, write_file
 from dplateau.spec import InputError
 from dplateau.spec.missing import explained
+from dplateau.spec.strict_json import strict_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

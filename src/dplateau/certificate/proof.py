@@ -27,12 +27,12 @@ from dplateau.certificate.attacks import attack_claims
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.parts import keys, list_of, object_of, text_of
 from dplateau.certificate.signature import TIME
-from dplateau.certificate.strict_json import strict_json
 from dplateau.files import read_small
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.schedule import real
+from dplateau.spec.strict_json import strict_json
 from dplateau.verifier.outcome import Checked, Outcome, Part
 from dplateau.verifier.steps import too_long
 

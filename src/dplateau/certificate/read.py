@@ -12,10 +12,10 @@ from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
 from dplateau.certificate.signed import Signed, who_signed
-from dplateau.certificate.strict_json import strict_json
 from dplateau.files import reading
 from dplateau.spec import ContradictionError, InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
+from dplateau.spec.strict_json import strict_json
 
 T = TypeVar("T")
 LONGEST: Final = 600

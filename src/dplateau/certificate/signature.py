@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from dplateau.certificate.parts import keys, text_of
-from dplateau.certificate.strict_json import strict_json
 from dplateau.spec import InputError
 from dplateau.spec.missing import explained
+from dplateau.spec.strict_json import strict_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -11,7 +11,7 @@ from dplateau._account import Report, account
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.make import claim_of
 from dplateau.certificate.outward import confirms_lower, confirms_upper
-from dplateau.certificate.strict_json import same
+from dplateau.spec.strict_json import same
 
 TOLERANCE: Final = 1e-6
 """How far numbers of format 1 may be from those that are recomputed."""

@@ -13,6 +13,7 @@ from dplateau.spec.names import ADJACENCIES, RELEASED, UNITS
 from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
 from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, smallest
 from dplateau.spec.steps import StepTable
+from dplateau.spec.strict_json import strict_json
 
 UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
 PHASED: Final = ("phased-sgd", "phased-erm")
@@ -208,9 +209,9 @@ class Run:
     def from_json(cls, text: str) -> Run:
         """The run that ``to_json`` wrote."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:  # Numbers of thousands of digits, and deep nests, too.
-            raise InputError(f"the run is not JSON: {error}.") from None
+            data = strict_json(text)
+        except InputError as error:
+            raise InputError(f"the run is not JSON as expected: {error}") from None
         return cls.from_dict(data)
 
     @property

@@ -26,6 +26,7 @@ from dplateau.spec.assumption import InnerSteps
 from dplateau.spec.schedule import integer
 from dplateau.training.checks import check_curvature, check_helpers, check_is_run, check_loss, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
+from dplateau.training.exact_products import check_products
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
 from dplateau.training.persons import MOST_ROWS, check_most_rows
@@ -128,6 +129,7 @@ def train_phased_sgd(
     first = checked_start(run, start, shape)
     outputs = [phase_noise(run, loss, phase, b, shape) for phase in phases]
     clips = [clip for clip, _ in outputs]
+    check_products(_products(shape[0], math.prod(shape[1:]), b, records.share is not None))
     check_curvature(run, loss, min(clips), longest, checked_l2(run.l2, shape[0]))
     _check_contraction(run, loss, phases, longest)
     generator = SecureGenerator() if generator is None else generator
@@ -187,6 +189,12 @@ def _round_off(run: Run, loss: GeneralisedLinearLoss, step_size: float, batch_si
     gradient = gradient_round_off(loss, smoothness, run.clip_norm, radius=radius, features=shape[0], terms=terms)
     units = (math.prod(shape) + 24) * radius + 4 * step_size * (run.clip_norm + run.l2 * radius)
     return step_size * gradient + EPS * units
+
+
+def _products(features: int, outputs: int, batch_size: int, persons: bool) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shapes of the matrices of a step: ``_round_off`` holds where their products are those of double precision."""
+    rows = _BLOCK if persons else batch_size
+    return {((rows, features), (features, outputs)), ((outputs, rows), (rows, features))}
 
 
 def _check_plan(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase], batch_size: int, weighting: str) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, Final
 
-from dplateau.spec import InputError
+from dplateau.spec.errors import InputError
 from dplateau.spec.facts import LONGEST, is_printable
 
 DIGITS: Final = 18
