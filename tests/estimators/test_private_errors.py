@@ -130,9 +130,8 @@ def test_bad_targets(make, fitted, name):
     refused(lambda: make().partial_fit(ROWS, y))
     if name not in ("mixed", "entry text", "entry bytes", "entry date", "entry dictionary", "entry list"):
         refused(lambda: fitted[type(make())].score(ROWS, y))
-    weights = {"sample_weight": y} if y is not None else {"sample_weight": np.zeros(N)}
-    if type(make()) is not PrivateLinearRegression or y is not None:
-        refused(lambda: fitted[type(make())].score(ROWS, LABELS, **weights))
+    for weights in (y,) if y is not None else (np.zeros(N), -np.arange(N), np.ones(N) - 2 * (np.arange(N) == 3)):
+        refused(lambda weights=weights: fitted[type(make())].score(ROWS, LABELS, sample_weight=weights))
 
 
 @pytest.mark.parametrize("taken", [False, True])

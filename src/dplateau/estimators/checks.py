@@ -44,6 +44,14 @@ def checked_target(y: ArrayLike, n: int, name: str = "targets") -> NDArray[Any]:
     return values
 
 
+def checked_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    """``n`` weights of rows: finite numbers, none negative and one positive, divided by the largest."""
+    weights = checked_target(sample_weight, n, "weights").astype(float)
+    if (weights < 0).any() or not (weights > 0).any():
+        raise InputError("sample_weight has negative numbers, or no positive one: expected numbers >= 0, and one above 0.")
+    return weights / weights.max()
+
+
 def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """``n`` labels that can be told apart: texts, numbers or truth values."""
     labels = _entries(_array(y, "labels"), n, "labels")

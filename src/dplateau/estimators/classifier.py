@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dplateau.data.rows import scores_by_row
 from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
-from dplateau.estimators.checks import checked_data, checked_labels, checked_target
+from dplateau.estimators.checks import checked_data, checked_labels, checked_weights
 from dplateau.estimators.costs import numbers_of_classes
 from dplateau.estimators.shared import fit_shared, fit_stream_shared
 from dplateau.losses import class_weighted, scaled_weights
@@ -296,10 +296,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         right = found == _places(checked_labels(y, len(found)), self.classes_)
         if sample_weight is None:
             return float(right.mean())
-        weights = checked_target(sample_weight, len(found), "weights")
-        if not weights.sum():
-            raise InputError("the weights sum to zero: expected some of them to be positive.")
-        return float(np.average(right, weights=weights))
+        return float(np.average(right, weights=checked_weights(sample_weight, len(found))))
 
 
 def likeliest(scores: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dplateau.data.rows import count_not_finite, scores_by_row
 from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
-from dplateau.estimators.checks import checked_data, checked_target, numbers
+from dplateau.estimators.checks import checked_data, checked_target, checked_weights, numbers
 from dplateau.estimators.shared import fit_shared, fit_stream_shared
 from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
@@ -272,7 +272,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
             Weights of the rows.
         """
         found = self.predict(X)
-        weights = None if sample_weight is None else checked_target(sample_weight, len(found), "weights")
+        weights = None if sample_weight is None else checked_weights(sample_weight, len(found))
         return float(r2_score(checked_target(y, len(found)), found, sample_weight=weights))
 
 
