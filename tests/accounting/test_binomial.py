@@ -33,3 +33,9 @@ def test_sizes_are_the_closest_that_are_safe(tail):
     assert (binomial.fewer_than(low + 1, 1000, rates) > tail).all()
     assert (binomial.more_than(high, 1000, rates) <= tail).all()
     assert (binomial.more_than(high - 1, 1000, rates) > tail).all()
+
+
+def test_sizes_beyond_whole_numbers_of_double_precision_are_found():
+    for n in (2**53 + 2, 10**17, 10**30):
+        assert float(binomial.fewest(n, 0.5, 1e-6)) == pytest.approx(n / 2, rel=1e-6)
+        assert float(binomial.most(n, 0.5, 1e-6)) == pytest.approx(n / 2, rel=1e-6)

@@ -109,16 +109,26 @@ def test_without_a_set_one_normal_step_says_all():
     assert back == 500
 
 
-def test_a_steady_shape_is_a_theorem_not_a_guess(monkeypatch):
-    steps = alike(2000, 0.003, 0.999)
-    quick = {back: apart(0.7) for back, apart in still_apart(steps, 1.0)}
-    monkeypatch.setattr(reflection, "_STEADY", -1.0)
-    slow = {back: apart(0.7) for back, apart in still_apart(steps, 1.0)}
+@pytest.mark.parametrize(("variance", "contraction"), [(0.003, 0.999), (4e-4, 1.02), (1e-3, 1.2)])
+def test_a_steady_shape_is_a_theorem_not_a_guess(monkeypatch, variance, contraction):
+    steps = alike(2000, variance, contraction)
+    quick = {back: (apart(0.7), apart(0.01)) for back, apart in still_apart(steps, 1.0)}
+    monkeypatch.setattr(reflection, "_STEADY", 0.0)
+    monkeypatch.setattr(reflection, "_ENOUGH", -1.0)
+    monkeypatch.setattr(reflection, "_EQUAL", -1.0)
+    slow = {back: (apart(0.7), apart(0.01)) for back, apart in still_apart(steps, 1.0)}
     assert len(slow) > 2 * len(quick)
     common = sorted(slow.keys() & quick.keys())
     assert common[-1] == 2000
     for back in common:
-        assert slow[back] * (1 - 1e-9) <= quick[back] <= slow[back] * 1.02
+        for right, said in zip(slow[back], quick[back], strict=True):
+            assert right * (1 - 1e-9) <= said <= right * 1.02
+
+
+def test_any_number_of_steps_that_forget_nothing_takes_a_moment():
+    found = [(back, apart(1.0)) for back, apart in still_apart(alike(10**16, 1e-4, 1.2), 1.0)]
+    assert found[-1] == (10**16, 1.0)
+    assert len(found) < 5000
 
 
 def test_steps_of_many_kinds_lie_between_their_extremes():

@@ -102,3 +102,21 @@ def test_forgotten_epochs():
     long_epochs = run_of(n=4000, sampling=dp.Shuffled(1), strong_convexity=0.9, step_size=1.0, steps=4000)
     listed = long_epochs.replace(noise_multiplier=[3.0] * 4000)
     assert guarantee(listed).epsilon(1e-5).upper >= guarantee(long_epochs).epsilon(1e-5).upper * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("sampling", "bound"), [(dp.Shuffled(10), ShuffledBound()), (dp.Cyclic(10), FixedOrderBound())])
+def test_of_many_equal_steps_only_those_that_count_are_written_out(sampling, bound):
+    """The last batch of an epoch has one record, and contracts less."""
+    short, long = (
+        run_of(n=101, sampling=sampling, steps=steps, strong_convexity=0.3, diameter=None) for steps in (11 * 10**4, 11 * 10**9)
+    )
+    assert bound.guarantee(long).epsilon(1e-5).upper == pytest.approx(bound.guarantee(short).epsilon(1e-5).upper, rel=0.1)
+    slow = run_of(n=101, sampling=sampling, steps=10**10, strong_convexity=1e-9, diameter=None)
+    assert "10,000,000,000 steps would have to be looked at" in bound.why_not(slow)
+
+
+def test_places_of_long_epochs_are_not_written_out():
+    places, weights = _places(run_of(n=10**15, sampling=dp.Shuffled(10), steps=10**14 - 5))
+    assert len(places) < 1500
+    assert weights[0] == pytest.approx(5e-14, rel=1e-9)
+    assert sum(weights) == pytest.approx(1)

@@ -43,8 +43,7 @@ def most(n: int, rate: Array | float, tail: float) -> Array:
 def _last(holds: Callable[[Array], Array], n: int, shape: tuple[int, ...]) -> Array:
     """The last of 0, ..., n for which a condition holds that holds from 0 on up to somewhere."""
     low, high = np.zeros(shape), np.full(shape, n + 1.0)
-    while (high - low).max() > 1:
-        middle = np.floor((low + high) / 2)
+    while (((middle := np.floor((low + high) / 2)) > low) & (middle < high)).any():  # neighbours beyond 2^53 are not 1 apart
         good = holds(middle)
         low, high = np.where(good, middle, low), np.where(good, high, middle)
     return low

@@ -29,6 +29,8 @@ _LEVELS: Final = 50.0
 """Variances and contractions of these blocks are rounded to so many values per factor e."""
 _STEADY: Final = 1e-3
 """A block changes the bound by one factor where the factors' range is this part of the change."""
+_ENOUGH, _EQUAL = 1e-3, 1e-12
+"""So it does where the range, over all steps that are left, comes to no more; or is that of rounding."""
 _FURTHER: Final = 0.01
 """From then on look-backs grow by this part of themselves."""
 _UP: Final = 1 + 1e-9
@@ -102,17 +104,20 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
     # Where a block moves less than a cell, contraction is so strong that the set does not matter.
     bounded = 2 * math.sqrt(together(size)[2]) * _CELLS > diameter
     while taken < left:
-        blocks = max(1, int(taken * _FURTHER / size)) if factor < 1 or not bounded else 1
+        blocks = max(1, int(taken * _FURTHER / size)) if factor < math.inf or not bounded else 1
         count = min(blocks * size, left - taken)
         taken += count
         if bounded:
-            if factor < 1:
-                grid, count = grid * (factor ** (count // size) * _UP), count % size
+            if factor < math.inf:
+                with np.errstate(over="ignore"):
+                    grid = np.minimum(grid * (np.power(factor, count // size) * _UP), 1.0)
+                count %= size
             if count:
                 before, grid = grid, _moved(grid, *_scaled(together(count), diameter))
                 change = grid / before
-                most, least = float(change.max()) * _UP, float(change.min())
-                factor = most if count == size and most - least <= _STEADY * (1 - most) else math.inf
+                most, spread = float(change.max()) * _UP, float(np.ptp(change))
+                steady = spread <= max(_STEADY * (1 - most), _ENOUGH * size / max(left - taken, 1), _EQUAL)
+                factor = most if count == size and steady else math.inf
         yield taken, _apart(_Free(*together(taken)), grid, diameter)
 
 

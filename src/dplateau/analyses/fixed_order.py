@@ -8,7 +8,7 @@ import numpy as np
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, gaussian, is_constant, varying_steps
+from dplateau.analyses.last_uses import constant_steps, gaussian, is_constant, too_many, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
@@ -29,7 +29,7 @@ class FixedOrderBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        return missing(run, samplings=(Cyclic, OnePass, FullBatch))
+        return missing(run, samplings=(Cyclic, OnePass, FullBatch)) or too_many(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         return gaussian(run, _worst_place(run))

@@ -32,6 +32,8 @@ _WIDE: Final = 128
 """So many look-backs are tried side by side; where there are no more, all of them."""
 _NARROW: Final = 8
 """The same where every look-back costs a whole string."""
+_MOST: Final = 1 << 27
+"""Steps that are looked at one by one."""
 _FORGOTTEN: Final = -300.0
 """Steps that the later ones contract by exp(-300) are left out; the distance that they may leave behind is kept."""
 
@@ -229,8 +231,9 @@ def constant_steps(run: Run) -> ConstantSteps:
 
 def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     """The steps of ``run`` that are not forgotten, and the number of those that are."""
-    steps = run.table.written()
-    share = run.sampling.batch_sizes(run.n, 0, run.steps) / steps.size
+    count = _counted(run)
+    earlier, steps = run.steps - count, run.table.last(count).written()
+    share = run.sampling.batch_sizes(run.n, earlier, run.steps) / steps.size
     with np.errstate(divide="ignore"):
         logs = np.log(contraction(run, steps.step_size, least=share))
     after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
@@ -238,5 +241,25 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     first = int(np.searchsorted(after, _FORGOTTEN)) if after[0] < _FORGOTTEN else 0
     weight = np.exp(after[first:])
     far = math.inf if run.diameter is None else run.diameter
-    before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum())) if first else 0.0
-    return VaryingSteps(weight, weight * gap[first:], (weight * steps.deviation[first:]) ** 2, before, far), first
+    before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum()) + earlier * float(gap[0])) if first else 0.0
+    assert first or not earlier
+    return VaryingSteps(weight, weight * gap[first:], (weight * steps.deviation[first:]) ** 2, before, far), earlier + first
+
+
+def too_many(run: Run) -> str | None:
+    """Why the steps of ``run`` cannot be looked at one by one, where that is needed; None where they can."""
+    if is_constant(run) or (count := _counted(run)) <= _MOST:
+        return None
+    return f"{count:,} steps would have to be looked at one by one, as an epoch's last batch is smaller: the most is {_MOST:,}."
+
+
+def _counted(run: Run) -> int:
+    """So many of the last steps, at least, are not forgotten; all where they are given one by one. Of equal steps the last one of
+    each epoch may contract less, and is not counted on.
+    """
+    c = float(contraction(run, run.table.step_size[0]))
+    if not run.table.alike or c >= 1:
+        return run.steps
+    length = run.sampling.epoch_length(run.n)
+    epochs = math.ceil(_FORGOTTEN / math.log(max(c, 1e-300)) / max(length - 1, 1)) + 2
+    return min(run.steps, epochs * length)

@@ -39,6 +39,8 @@ _NEARER: Final = 0.999
 """A start is told by what the record has done if that is nearer than so much of the diameter."""
 _NOTHING: Final = 12.0
 """A distance below exp(-12) of the noise is nothing."""
+_LONGEST: Final = 1 << 22
+"""Longest look-back whose steps are written out, one by one."""
 _LARGE: Final = 100.0
 _SMALLEST_SHARE: Final = 1e-3
 """Least share of the noise, in variance, of either of its parts."""
@@ -138,10 +140,10 @@ class _LookBack(Guarantee):
         run, last = self.run, self.run.table.last(1)
         c = float(contractions(run, last, _SMALL * delta / run.steps)[0][0])
         if c == 1 or "step_size" in run.table.changing:
-            return run.steps
+            return run.steps if run.table.alike and _unit(run) == 1 else min(run.steps, _LONGEST)
         far = min(run.diameter or math.inf, starts(run, _SMALL * delta).surely(run.steps))
         left = math.log1p(far / float(last.deviation[0])) + _NOTHING
-        return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))))
+        return min(run.steps, math.ceil(left / -math.log(max(c, 1e-9))), _LONGEST)
 
     def _member(self, steps: int, delta: float) -> Guarantee:
         parts, slack, note = self._parts(steps, delta, _BLOCKS, self.run)

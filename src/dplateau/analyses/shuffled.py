@@ -11,7 +11,7 @@ from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, is_constant, least, rounded_mu, varying_steps
+from dplateau.analyses.last_uses import constant_steps, is_constant, least, rounded_mu, too_many, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Run, Shuffled
 
@@ -37,7 +37,7 @@ class ShuffledBound(Analysis):
     status = Proved
 
     def why_not(self, run: Run) -> str | None:
-        return missing(run, samplings=(Shuffled,))
+        return missing(run, samplings=(Shuffled,)) or too_many(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         places, weights = _places(run)
@@ -50,15 +50,22 @@ class ShuffledBound(Analysis):
 def _places(run: Run) -> tuple[Array, Array]:
     """Places in the last epoch, -1 for a record that a shorter last epoch leaves out, and their probabilities."""
     length = run.sampling.epoch_length(run.n)
-    steps = run.steps - (math.ceil(run.steps / length) - 1) * length
-    sizes = run.sampling.batch_sizes(run.n, 0, length)
+    steps = run.steps - (-(-run.steps // length) - 1) * length
     # The last places count most: they are kept apart, earlier ones are gathered by the steps that follow them.
-    follow = np.arange(steps)[::-1]
-    group = np.where(follow < _APART, -follow, -_APART - np.floor(np.log(np.maximum(follow, _APART) / _APART) / _STRETCH))
-    last = np.flatnonzero(np.diff(group, append=np.inf))
-    weights = np.add.reduceat(sizes[:steps], np.append(0, last[:-1] + 1)) / run.n
-    left_out = float(sizes[steps:].sum()) / run.n
+    stretches = np.arange(math.ceil(math.log(max(steps / _APART, 1.0)) / _STRETCH))
+    follow = np.append(np.arange(min(_APART, steps)), np.ceil(_APART * np.exp(_STRETCH * stretches)).astype(int))
+    last = steps - 1 - np.unique(follow[follow < steps])[::-1]
+    used = _used(run, last + 1)
+    weights = np.diff(used, prepend=0) / run.n
+    left_out = (run.n - float(used[-1])) / run.n
     return (np.append(-1, last), np.append(left_out, weights)) if left_out else (last, weights)
+
+
+def _used(run: Run, steps: Array) -> Array:
+    """How many records the first steps of an epoch use."""
+    assert isinstance(run.sampling, Shuffled)
+    sizes = run.sampling.batch_size
+    return np.cumsum((0.0, *sizes))[steps] if isinstance(sizes, tuple) else np.minimum(steps * float(sizes), float(run.n))
 
 
 def _earlier(places: Array, squares: Array) -> Array:
