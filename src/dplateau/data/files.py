@@ -25,13 +25,12 @@ SUFFIXES: Final = {
     ".npy": "npy",
 }
 TEXTS: Final = ("csv", "jsonl")
-IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def existing_file(path: str | Path) -> Path:
     """``path`` if it is a readable file with something in it; raises ``InputError`` otherwise."""
-    path = as_path(path, "the file of rows", IN_MEMORY)
+    path = as_path(path, "the file of rows", " Write rows in memory with to_parquet first.")
     try:
         if path.is_dir():
             raise InputError(f"{path} is a directory: expected a file.")

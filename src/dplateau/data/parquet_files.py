@@ -10,7 +10,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.data.files import IN_MEMORY, existing_file
+from dplateau.data.files import existing_file
 from dplateau.data.read_csv import used_names
 from dplateau.data.schema import Schema
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".parquet", ".pq")
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 HIDDEN: Final = ("_", ".")
+_IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
 """What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
 
 
@@ -94,7 +95,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     InputError
         There is nothing, or pyarrow cannot open it; a folder holds no Parquet file, or others beside them.
     """
-    given = path if isinstance(path, str) else fspath(as_path(path, "the file of rows", IN_MEMORY))
+    given = path if isinstance(path, str) else fspath(as_path(path, "the file of rows", _IN_MEMORY))
     if not ADDRESS.match(given):
         return _in_folder(given, Path(given)) if Path(given).is_dir() else existing_file(given)
     import pyarrow as pa
