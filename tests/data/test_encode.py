@@ -1,4 +1,5 @@
 import math
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dplateau.data import Category, Number, Schema, Target, Vector, encode, feature_names
+from dplateau.data import Category, Number, Schema, Target, Vector, encode, feature_names, load_dataset
 from dplateau.spec import InputError
 
 AGE = Number("age", 0, 100)
@@ -212,6 +213,27 @@ def test_regression_targets_may_not_be_missing():
     schema = Schema(columns=(AGE, Target("wage", low=0, high=50)))
     with pytest.raises(InputError, match="missing in 1 rows"):
         encode(pa.table({"age": [1.0, 2.0], "wage": [None, 1.0]}), schema)
+
+
+def test_the_digits_of_a_decimal_do_not_change_other_rows():
+    columns = (
+        Category("c", ("0.07", "0.19")),
+        Number("e", 0, 1, bins=(0.07, 0.19)),
+        Vector("v", 1, 0, 3),
+        Target("y", low=0, high=1),
+    )
+    schema = Schema(columns=columns)
+
+    def encoded(last):  # Arrow gives the column the scale of the entry with the most digits
+        rate = [Decimal("0.07"), Decimal("0.19"), Decimal(last)]
+        found = load_dataset({"c": rate, "e": rate, "v": [[one] for one in rate], "y": rate}, schema)
+        return found.features[:-1].tolist(), found.target[:-1].tolist()
+
+    features, target = encoded("0.5")
+    assert target == [0.07, 0.19]
+    assert features[0][:3] == [pytest.approx(0.5, abs=0.1), 0, 0]
+    for digits in (6, 7, 11, 12, 16, 19, 40):
+        assert encoded("0." + "5" * digits) == (features, target)
 
 
 @pytest.mark.parametrize("options", [{"feature_norm": 0}, {"rows": "clip"}, {"dtype": np.int64}, {"intercept": -1}])

@@ -145,6 +145,7 @@ BAD = {
     "no rows in a dict": ({name: [] for name in GOOD}, "the table has no rows"),
     "text in a number": ({**GOOD, "age": ["x", "y"]}, "the table, rows 1 to 2: column 'age' holds something that is not a number"),
     "several types": ({**GOOD, "job": ["clerk", 7]}, "column 'job' has values of several types"),
+    "a list among texts": ({**GOOD, "job": ["clerk", ["clerk"]]}, "column 'job' has values of several types"),
     "dates": (
         pd.DataFrame({**GOOD, "age": pd.to_datetime(["2020-01-01"] * 2)}),
         "column 'age' holds something that is not a number",

@@ -77,7 +77,7 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
             values = compute.utf8_ltrim(values, "+")
         elif not _is_numeric(values):
             raise pa.ArrowInvalid
-        array = values.cast(pa.float64(), safe=False).to_numpy()
+        array = _doubles(values).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         other = "classes for the target" if schema.targets and name == schema.target.name else 'the column as type = "category"'
         raise InputError(
@@ -143,6 +143,18 @@ def _is_numeric(values: pa.ChunkedArray) -> bool:
     return pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
 
 
+def _doubles(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The nearest double of each entry.
+
+    Decimals have a scale in common, that of the one with the most digits. Arrow divides by it and rounds more than once, so one
+    entry would change the last bits of the others. Their digits are read one by one.
+    """
+    import pyarrow as pa
+
+    exact = values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+    return exact.cast(pa.float64(), safe=False)
+
+
 def codes(values: pa.ChunkedArray, column: Category | Target) -> NDArray[np.int64]:
     """Index of each value among the declared ones, -1 where it is missing or none of them. An alias counts as what it stands for.
 
@@ -164,7 +176,7 @@ def _codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDA
         found = compute.index_in(values, value_set=pa.array(declared, pa.string()))
     elif _is_numeric(values):
         spelt = pa.array([_number(text) for text in declared], pa.float64())
-        found = compute.index_in(values.cast(pa.float64(), safe=False), value_set=spelt, skip_nulls=True)
+        found = compute.index_in(_doubles(values), value_set=spelt, skip_nulls=True)
     else:
         raise InputError(f"column {name!r} has type {values.type}: expected text or numbers, to compare with the declared values.")
     return compute.fill_null(found, -1).to_numpy().astype(np.int64)
@@ -192,7 +204,7 @@ def vectors(values: pa.ChunkedArray, column: Vector) -> NDArray[np.float64]:
         raise InputError(f"column {column.name!r} is missing in {values.null_count} rows: {wanted}.")
     flat = pa.chunked_array([chunk.flatten() for chunk in values.chunks], type=values.type.value_type)
     try:
-        array = flat.cast(pa.float64(), safe=False).to_numpy()
+        array = _doubles(flat).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"column {column.name!r} holds {values.type.value_type}: {wanted}.") from None
     if (

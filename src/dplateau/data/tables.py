@@ -108,4 +108,6 @@ def _of_dict(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def _is_single(value: Any) -> bool:
+    if isinstance(value, list | tuple):  # NumPy would make an array of it, and fails where only some entries are lists
+        return False
     return value is None or isinstance(value, str | bytes) or np.ndim(value) == 0
