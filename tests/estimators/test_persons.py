@@ -12,6 +12,7 @@ import dplateau as dp
 from dplateau.certificate import Certificate, verify
 from dplateau.data import block_stream
 from dplateau.estimators import PrivateGridSearch, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dplateau.spec import InputError
 
 RNG = np.random.default_rng(0)
 N = 500
@@ -77,6 +78,22 @@ def test_a_stream_of_persons(solver):
         model.fit_stream(block_stream(((X, Y),), N, 3, unit="person"))
     with pytest.raises(dp.InputError, match="expected a pair"):
         model.fit_stream(block_stream(((X, Y, GROUPS),), len(X), 3))
+
+
+@pytest.mark.parametrize("solver", ["pnsgd", "phased-erm"])
+def test_persons_in_a_fixed_order_follow_one_another(solver):
+    """Else a row less of a person could move all others, and every step would tell of it. Nothing is spent."""
+
+    class Account:
+        def reserve(self, run, **_):
+            raise AssertionError(f"reserved for {run}")
+
+    model = PrivateLogisticRegression(5.0, delta=1e-4, classes=[0, 1], solver=solver)
+    for other in (model, PrivateGridSearch(model, {"rows": ["clip", "unit"]}, delta=1e-4)):
+        with pytest.raises(InputError, match="do not follow one another"):
+            sklearn.clone(other).set_params(ledger=Account()).fit(X, Y, groups=GROUPS)
+    order = np.argsort(GROUPS, kind="stable")
+    assert sklearn.clone(model).fit(X[order], Y[order], groups=GROUPS[order]).run_.n == N
 
 
 def test_cross_validation_by_groups():

@@ -236,11 +236,39 @@ def test_a_pass_over_persons_is_the_same_however_blocks_are_cut(size):
     rows, target, groups = people()
     order = np.argsort(codes_of(groups, len(groups)), kind="stable")
     run = run_of(23, sampling=OnePass(4), steps=5, step_size=0.5, update="post-processed")
+    rows, target, groups = rows[order], target[order], groups[order]
     want = train(run, Logistic(), rows, target, groups=groups, generator=SecureGenerator(insecure_seed=1), dtype="float64").weights
-    for labels in (groups[order], groups[order].astype(str)):
-        given = blocks_of(rows[order], target[order], labels, size)
+    for labels in (groups, groups.astype(str)):
+        given = blocks_of(rows, target, labels, size)
         found = train_one_pass(run, Logistic(), given, generator=SecureGenerator(insecure_seed=1)).weights
         np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("sampling", [OnePass(1), Cyclic(1)], ids=lambda one: one.kind)
+def test_a_row_more_of_a_person_moves_no_other_person(sampling):
+    """Among rows of others it would: by the order of first rows, all persons in between would come one step earlier."""
+    groups = np.array([0, 1, 1, 2, 3, 0])
+    run = run_of(4, sampling=sampling, steps=4, step_size=1.0, update="post-processed", released="all")
+
+    def steps(kept):
+        rows, target, labels = np.eye(4)[groups[kept]], np.zeros(len(kept)), groups[kept]
+        given = {"groups": labels, "generator": Noiseless(insecure_seed=0), "keep_iterates": True}
+        return np.diff(train(run, Logistic(), rows, target, **given).iterates, axis=0)
+
+    with pytest.raises(InputError, match="do not follow one another"):
+        steps([0, 1, 2, 3, 4, 5])
+    for fewer in ([0, 1, 3, 4], [0, 2, 3, 4]):
+        np.testing.assert_array_equal(steps([0, 1, 2, 3, 4]), steps(fewer))
+
+
+def test_persons_in_phases_follow_one_another():
+    rows, target, groups = people(n=30)
+    run = Run(
+        n=30, sampling=OnePass(15), steps=2, noise_multiplier=1.0, clip_norm=1.0, step_size=0.4, strong_convexity=0.0,
+        released="last", update="phased-erm", unit="person",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="do not follow one another"):
+        train_phased_erm(run, Logistic(), rows, target, groups=groups)
 
 
 def test_a_stream_of_persons_is_the_same_however_it_is_read():
@@ -374,6 +402,8 @@ def test_phased_erm_minimises_the_mean_over_persons(loss):
     from scipy.optimize import minimize
 
     rows, target, groups = people(n=30)
+    order = np.argsort(groups, kind="stable")
+    rows, target, groups = rows[order], target[order], groups[order]
     run = Run(
         n=30, sampling=OnePass(30), steps=1, noise_multiplier=1e-6, clip_norm=1.0, step_size=0.4, strong_convexity=0.0,
         released="last", update="phased-erm", unit="person",

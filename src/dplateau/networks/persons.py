@@ -40,7 +40,8 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
     examples : tree of arrays
         The rows, each array with their number in front; private.
     groups : array of shape (rows,)
-        Whose each row is: texts or whole numbers, in any order; private. Persons are numbered by their first rows.
+        Whose each row is: texts or whole numbers, in any order; private. Persons are numbered by their first rows. For a run that
+        takes them in a fixed order (``Cyclic``) sort the rows by person before: else a row less of one could move the others.
     most : int
         Rows of a person that are used, the first ones. Public: choose it without looking at the rows. Memory and time grow with it,
         for every person.

@@ -68,7 +68,7 @@ def train(
     groups : array of shape (rows,), optional
         For a run with ``unit="person"``: whose each row is, a text or a whole number. A record is then a person, of whom there are
         ``run.n``, with any number of rows in any places: a person's loss is the mean of the losses of these rows, each clipped.
-        Where the order of records counts, persons come in the order of their first rows.
+        Where the order of records counts, the rows of a person must follow one another, in an order of persons that is public.
     l2 : float or sequence of d floats, default 0.0
         Coefficient of ``|weights|^2 / 2``, one for all features or one each (0 for an intercept that is not to be shrunk).
     generator : SecureGenerator, optional

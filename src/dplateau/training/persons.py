@@ -107,7 +107,7 @@ def persons_of(run: Run, groups: ArrayLike | None, rows: int, *, part: bool = Fa
     Raises
     ------
     InputError
-        See ``check_unit`` and ``codes_of``; or there are more or fewer persons than ``run.n``, or too many rows.
+        See ``check_unit``, ``codes_of``, ``check_followed``; or there are more or fewer persons than ``run.n``, or too many rows.
     """
     check_unit(run, groups)
     if groups is None:
@@ -118,6 +118,7 @@ def persons_of(run: Run, groups: ArrayLike | None, rows: int, *, part: bool = Fa
     counts = np.bincount(codes)
     if len(counts) != run.n and not part:
         raise InputError(f"groups name {len(counts)} persons but the run has n = {run.n}: the run must describe this data set.")
+    check_followed(run, codes)
     return Persons(np.argsort(codes, kind="stable").astype(np.int32), np.concatenate([[0], np.cumsum(counts)]))
 
 
@@ -145,6 +146,20 @@ def codes_of(groups: ArrayLike, rows: int) -> NDArray[np.int64]:
     number = np.empty(len(first), np.int64)
     number[np.argsort(first)] = np.arange(len(first))
     return number[codes.reshape(-1)]
+
+
+def check_followed(run: Run, codes: NDArray[np.int64]) -> None:
+    """Raise ``InputError`` where persons are taken in a fixed order, and rows of one do not follow one another by ``codes_of``.
+
+    Persons come in the order of their first rows. Among rows of others, a row less of a person could move that person, and with it
+    all persons in between: every batch would tell of it, and bounds for a fixed order count one.
+    """
+    if run.sampling.ordered and (codes[1:] < codes[:-1]).any():
+        raise InputError(
+            "some person's rows do not follow one another, and persons are taken in a fixed order, which may not depend on how "
+            "many rows a person has: sort the rows by person, in an order that does not depend on what they say, or choose solver "
+            "noisy-sgd or other batches that are drawn. Nothing was released."
+        )
 
 
 def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
