@@ -34,7 +34,7 @@ from dplateau.spec.schedule import integer, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.errors import TooCoarse
-from dplateau.training.persons import check_followed
+from dplateau.training.persons import check_followed, codes_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -175,8 +175,8 @@ class PrivateLinearModel(BaseEstimator):
         rows, delta, shared = ready.rows, self._delta(ready.n), ready.total is not None
         solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
-        if ready.persons is not None and not shared:
-            check_followed(made.run, ready.persons)
+        if ready.persons is not None:
+            check_followed(made.run, codes_of(ready.persons, len(rows)))
 
         def fit(**more: Any) -> TrainResult:
             return made.fit(self._features(rows), ready.target, groups=ready.persons, **more, **options)
