@@ -103,3 +103,16 @@ def test_what_is_wrong():
             by_person(rows, groups, most=most)
     with pytest.raises(dp.InputError, match="arrays of several lengths"):
         by_person((np.zeros(3), np.zeros(4)), GROUPS, most=2)
+
+
+def test_persons_in_a_fixed_order_are_sorted_by_the_caller():
+    rows, groups = rows_of(6), np.array(["b", "b", "a", "a", "c", "c"])
+    run = run_of(3, sampling=dp.Cyclic(1))
+    train_network(run, loss_of_person(loss), PARAMS, by_person(rows, groups, most=2))
+    moved = by_person(rows, groups[[0, 2, 3, 1, 4, 5]], most=2)
+    with pytest.raises(dp.InputError, match="do not follow one another"):
+        train_network(run, loss_of_person(loss), PARAMS, moved)
+    more = {"person": moved, "age": np.zeros(3, np.float32)}
+    with pytest.raises(dp.InputError, match="do not follow one another"):
+        train_network(run, lambda params, one: loss_of_person(loss)(params, one["person"]), PARAMS, more)
+    train_network(run_of(3), loss_of_person(loss), PARAMS, moved)

@@ -12,12 +12,14 @@ import optax
 
 from dplateau.networks.checkpoint import Checkpoint
 from dplateau.networks.jaxprs import equations, zero_outputs
+from dplateau.networks.persons import InterleavedPersons
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer
 from dplateau.training.checks import check_helpers, check_is_run
+from dplateau.training.persons import INTERLEAVED
 
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
@@ -160,6 +162,9 @@ def _paths(params: Tree) -> list[str]:
 def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
     """The examples as arrays; ``part`` of the run's, where other processes have the others."""
     leaves = jax.tree.leaves(examples)
+    interleaved = jax.tree.leaves(examples, is_leaf=lambda one: isinstance(one, InterleavedPersons))
+    if run.sampling.ordered and any(isinstance(one, InterleavedPersons) for one in interleaved):
+        raise InputError(INTERLEAVED)
     if any(map(is_key, leaves)):
         raise InputError("examples hold random keys: leave them out; with rng=True the loss gets one for each example and step.")
     columns = [np.asarray(column) for column in leaves]

@@ -32,6 +32,10 @@ class PersonExamples(NamedTuple):
     weight: NDArray[np.float32]
 
 
+class InterleavedPersons(PersonExamples):
+    """Persons of whom some have rows of others in between. A row less could move them, so no run takes them in a fixed order."""
+
+
 def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples:
     """The rows of each person as one example; a run on them has ``unit="person"``, and n is the number of persons.
 
@@ -41,7 +45,7 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
         The rows, each array with their number in front; private.
     groups : array of shape (rows,)
         Whose each row is: texts or whole numbers, in any order; private. Persons are numbered by their first rows. For a run that
-        takes them in a fixed order (``Cyclic``) sort the rows by person before: else a row less of one could move the others.
+        takes them in a fixed order (``Cyclic``) the rows of each must follow one another: sort them before, in a public order.
     most : int
         Rows of a person that are used, the first ones. Public: choose it without looking at the rows. Memory and time grow with it,
         for every person.
@@ -67,7 +71,8 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
     rows = order[(np.cumsum(counts) - counts)[:, None] + np.where(place < used, place, 0)]
     weight = np.where(place < used, 1 / used, 0).astype(np.float32)
     held = [column[rows] for column in columns]
-    return PersonExamples(jax.tree.unflatten(jax.tree.structure(examples), held), weight)
+    kind = InterleavedPersons if (codes[1:] < codes[:-1]).any() else PersonExamples
+    return kind(jax.tree.unflatten(jax.tree.structure(examples), held), weight)
 
 
 def loss_of_person(loss: Callable[[Tree, Tree], Any]) -> Callable[[Tree, PersonExamples], Any]:

@@ -13,6 +13,11 @@ from dplateau.training.batches import Batches
 
 MOST_ROWS: Final = 1 << 10
 """Of a person, where a bound counts on the rounding of each row."""
+INTERLEAVED: Final = (
+    "some person's rows do not follow one another, and persons are taken in a fixed order, which may not depend on how many rows a "
+    "person has: sort the rows by person, in an order that does not depend on what they say, or choose batches that are drawn "
+    "(solver noisy-sgd). Nothing was released."
+)
 _KINDS: Final = "biufUSTO"
 _LOWER: Final = 1 - 2.0**-50
 """A factor that pays for a quotient and three products, each right to 2^-53."""
@@ -155,11 +160,7 @@ def check_followed(run: Run, codes: NDArray[np.int64]) -> None:
     all persons in between: every batch would tell of it, and bounds for a fixed order count one.
     """
     if run.sampling.ordered and (codes[1:] < codes[:-1]).any():
-        raise InputError(
-            "some person's rows do not follow one another, and persons are taken in a fixed order, which may not depend on how "
-            "many rows a person has: sort the rows by person, in an order that does not depend on what they say, or choose solver "
-            "noisy-sgd or other batches that are drawn. Nothing was released."
-        )
+        raise InputError(INTERLEAVED)
 
 
 def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
