@@ -185,3 +185,21 @@ def test_slopes_that_hardly_differ_are_joined_below_the_product(mu: float) -> No
         product = times(f, f)
         assert product is None or product.delta(0.0) >= gdp_delta(mu * math.sqrt(2), 0.0) * (1 - 1e-9)
     assert times(of_masses((0.5, 0.5), (0.5 + mu, 0.5 - mu)), of_masses((0.5, 0.5), (0.5 + mu, 0.5 - mu))) is not None
+
+
+@pytest.mark.parametrize(
+    ("f", "delta"),
+    [
+        (of_masses(np.array([1e-30, 1.0]), np.array([1e-18, 1.0])), 1e-20),
+        (of_masses(np.array([1.0, 1e-18]), np.array([1.0, 1e-30])).inverse, 1e-20),
+        (of_table(np.array([0.1, 1.0]), np.array([1e-3, 1e-18])), 1e-20),
+        (epsilon_delta(1.0, 1e-3).subsampled(1e-6), 9.9999999e-10),
+        (epsilon_delta(1.0, 1e-16).subsampled(0.1), 1e-18),
+        (Gaussian(1.0).polygon(least=1e-20), 1e-19),
+    ],
+)
+def test_a_delta_that_one_less_it_does_not_show_is_not_lost(f: Piecewise, delta: float):
+    # What is known ends above this delta: at some outcome nothing is, and no epsilon is enough.
+    assert f.epsilon(delta) == math.inf
+    assert (f**2).epsilon(delta) == math.inf
+    assert f(0.0) < 1

@@ -27,6 +27,13 @@ _TINY: Final = 1e-300
 """Smaller type I errors of groups count as 0."""
 
 
+def rest(x: Array | float) -> Array:
+    """``1 - x``, elementwise, rounded down: a small delta is not lost, and many of them neither."""
+    x = np.asarray(x, dtype=float)
+    left = 1 - x
+    return np.where(1 - left < x, np.nextafter(left, 0.0), left)
+
+
 @dataclass(frozen=True, eq=False)
 class Piecewise(TradeOff):
     """The convex function through the corners ``(alpha_i, beta_i)``.
@@ -95,7 +102,9 @@ class Piecewise(TradeOff):
         # Id adds a last stretch where Q had no mass left.
         alpha = np.append(self.alpha, 1.0) if self.alpha[-1] < 1 else self.alpha
         beta = np.append(self.beta, 0.0) if self.alpha[-1] < 1 else self.beta
-        return Piecewise(alpha, p * beta + (1 - p) * (1 - alpha))
+        found = p * beta + (1 - p) * (1 - alpha)
+        found[0] = min(found[0], rest(p * self.certain))
+        return corners(alpha, found)
 
     def group(self, size: int) -> Piecewise:
         size = integer("size", size)
@@ -194,14 +203,14 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
                 break
             kept.pop()
         kept.append(j)
-    alphas, betas = [1 - reverse[kept[0]]], [0.0]
+    alphas, betas = [float(rest(reverse[kept[0]]))], [0.0]
     for i, j in pairwise(kept):
         alpha, beta = meets(i, j)
         alphas.append(alpha)
         betas.append(beta)
     if alphas[-1] > 0:
         alphas.append(0.0)
-        betas.append(1 - delta[kept[-1]])
+        betas.append(float(rest(delta[kept[-1]])))
     alpha, beta = np.clip(alphas[::-1], 0.0, 1.0), np.clip(betas[::-1], 0.0, 1.0)
     return corners(alpha, beta)
 
@@ -244,9 +253,7 @@ def epsilon_delta(epsilon: float, delta: float) -> Piecewise:
     epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta, inclusive=True)
     if delta > 1:
         raise InputError(f"delta is {delta:g}: expected a number in [0, 1].")
-    left = 1 - delta
-    if 1 - left < delta:  # Rounded down: many such steps must not lose delta.
-        left = math.nextafter(left, 0.0)
+    left = float(rest(delta))
     if delta == 1 or epsilon > _GREATEST:
         return Piecewise(*np.zeros((2, 1)))
     if epsilon == 0:
@@ -292,6 +299,7 @@ def of_masses(p: Array, q: Array) -> Piecewise:
         raise InputError("two laws need masses >= 0 on the same points, each summing to 1.")
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(-np.where(q > 0, q / np.where(p > 0, p, 1.0) + np.where(p > 0, 0.0, np.inf), -1.0), kind="stable")
-    alpha = np.append(0.0, np.cumsum(p[order]))
-    left = np.append(np.cumsum(q[order][::-1])[::-1], 0.0)
-    return corners(np.minimum(alpha, 1.0), np.minimum(left, 1.0))
+    # Of sums from both ends the one that is small keeps its digits.
+    first, last = (np.append(0.0, np.cumsum(mass)) for mass in (p[order], q[order][::-1]))
+    others, power = np.append(0.0, np.cumsum(p[order][::-1]))[::-1], np.append(0.0, np.cumsum(q[order]))
+    return corners(np.maximum(np.minimum(first, rest(others)), 0.0), np.maximum(np.minimum(last[::-1], rest(power)), 0.0))
