@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
+from dplateau.analyses.fixed_order import FixedOrderBound
 from dplateau.analyses.langevin import LangevinBound
 from dplateau.analyses.refuted import LangevinMinibatches
 
@@ -61,6 +62,18 @@ def test_decreasing_steps() -> None:
     front = 4 / (m * 2500 * 0.09)
     assert found == pytest.approx(front * (1 - math.exp(-m / 2 * sum(eta))), rel=1e-7)
     assert front * integral < found < front * (integral + m / 2 * eta[0])
+
+
+@pytest.mark.parametrize("steps", [1, 3, 30, 300])
+@pytest.mark.parametrize("m", [0.01, 0.3, 0.999])
+def test_the_factor_of_corollary_3_3_is_below_the_theorem_and_true(m: float, steps: int) -> None:
+    eta = [1 / (2 + m * k / 2) for k in range(steps)]
+    run = langevin(eta, 0.3, m=m, smoothness=1.0, steps=steps)
+    printed = 4 / (m * 2500 * 0.09) * m * steps / (4 + m * steps)
+    assert printed < rho_of(run) < 1.11 * printed
+    least = FixedOrderBound().guarantee(run).mu
+    assert least is not None
+    assert least**2 / 2 < printed
 
 
 @pytest.mark.parametrize("seed", range(25))
