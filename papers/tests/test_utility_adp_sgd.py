@@ -20,6 +20,7 @@ from dplateau_papers.utility import (
     polynomial_stationarity,
     printed_adagrad_stationarity,
     printed_adp_sgd_stationarity,
+    printed_constant_stationarity,
     printed_polynomial_stationarity,
 )
 
@@ -142,6 +143,20 @@ def test_the_proposition_prints_half_of_what_its_proof_gives_and_twice(adapted) 
     # The closed form bounds 1/sum eta_t by up to twice its value; with adapted noise the noise term is free of it.
     assert proved == pytest.approx(exact * (1 if adapted else 2), rel=0.01)
     assert printed / proved == pytest.approx(0.5 if adapted else 2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("steps", "eta", "batch"), [(400, 0.05, 1), (10_000, 0.01, 16)])
+def test_equal_steps_as_printed_are_twice_the_bound(steps, eta, batch) -> None:
+    budget = math.log(16 * steps * batch / (1000 * 1e-5)) * math.log(1.25e5) / (1000 * 2.0) ** 2
+    noise = 16 * PAPER["gradient_norm"] * math.sqrt(budget * steps)
+    printed = printed_constant_stationarity(steps, step_size=eta, batch_size=batch, **PAPER)
+    assert printed == pytest.approx(2 * adp_sgd_stationarity([eta] * steps, noise, **PROBLEM))
+    if eta * math.sqrt(steps) == 1:  # (17): the noise of one weight, where there are 20.
+        gap, smoothness, norm = PAPER["gap"], PAPER["smoothness"], PAPER["gradient_norm"]
+        front = (2 * gap + smoothness * norm**2) / math.sqrt(steps)
+        seventeen = front + smoothness * (16 * norm) ** 2 * budget * math.sqrt(steps)
+        assert printed - front == pytest.approx(20 * (seventeen - front))
+        assert seventeen < adp_sgd_stationarity([eta] * steps, noise, **PROBLEM)
 
 
 def test_theorem_4_2_as_printed_is_false() -> None:

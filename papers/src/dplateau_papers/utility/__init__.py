@@ -3,6 +3,7 @@
 from dplateau_papers.utility.adp_sgd import adp_sgd_stationarity as adp_sgd_stationarity
 from dplateau_papers.utility.adp_sgd import adp_sgd_stationarity_of as adp_sgd_stationarity_of
 from dplateau_papers.utility.adp_sgd import printed_adp_sgd_stationarity as printed_adp_sgd_stationarity
+from dplateau_papers.utility.adp_sgd import printed_constant_stationarity as printed_constant_stationarity
 from dplateau_papers.utility.adp_sgd_adagrad import adagrad_stationarity as adagrad_stationarity
 from dplateau_papers.utility.adp_sgd_adagrad import noisy_adagrad_stationarity as noisy_adagrad_stationarity
 from dplateau_papers.utility.adp_sgd_adagrad import printed_adagrad_stationarity as printed_adagrad_stationarity

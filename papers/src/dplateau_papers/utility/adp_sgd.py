@@ -1,6 +1,7 @@
 """SGD with any falling steps and any noise, on smooth losses that need not be convex: the mean squared gradient.
 
-Source: Wu, Wang, Cristali, Gu, Willett 2021, Theorems 4.2 and C.2, whose bounds are misprinted (``docs/explanation/adp-sgd.md``).
+Source: Wu, Wang, Cristali, Gu, Willett 2021, Theorems 4.2 and C.2, whose bounds are misprinted (``docs/explanation/adp-sgd.md``),
+and Proposition A.1.
 """
 
 from __future__ import annotations
@@ -190,3 +191,48 @@ def printed_adp_sgd_stationarity(
     logs = math.log(16 * sizes.size / (n * delta)) * math.log(1.25 / delta)
     m = float(np.sum((shares / sizes) ** 2) * np.sum(shares**-2.0))
     return (optimisation + d * (16 * norm) ** 2 * logs * m / (2 * (n * epsilon) ** 2)) / float(sizes.sum())
+
+
+def printed_constant_stationarity(
+    steps: int,
+    *,
+    n: int,
+    epsilon: float,
+    delta: float,
+    d: int,
+    gap: float,
+    smoothness: float,
+    gradient_norm: float,
+    step_size: float = 1.0,
+    batch_size: int = 1,
+) -> float:
+    """``2 gap/(eta T) + eta L G^2 (1 + 16^2 d B T/(n epsilon)^2)``, Proposition A.1 as printed (16). **Proved**, half of it.
+
+    ``B = log(16 T m/(n delta)) log(1.25/delta)``. It is twice ``adp_sgd_stationarity`` at T steps of size eta with the noise of
+    Theorem A.1, ``sigma^2 = (16 G)^2 B T/(n epsilon)^2``. For ``eta = T^(-1/2)`` equation (17) prints it without the d.
+
+    Parameters
+    ----------
+    steps : int
+        T.
+    n : int
+        Number of records.
+    epsilon, delta : float
+        What the noise is chosen for.
+    d : int
+        Number of weights.
+    gap, smoothness, gradient_norm : float
+        D_F, L and G.
+    step_size : float, default 1.0
+        eta.
+    batch_size : int, default 1
+        m.
+
+    Returns
+    -------
+    float
+        The printed value.
+    """
+    steps, eta, norm = integer("steps", steps), real("step_size", step_size), real("gradient_norm", gradient_norm)
+    logs = math.log(16 * steps * batch_size / (n * delta)) * math.log(1.25 / delta)
+    return 2 * gap / (eta * steps) + eta * smoothness * norm**2 * (1 + 256 * d * logs * steps / (n * epsilon) ** 2)
