@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dplateau.algorithms.localisation import convex_step, equal_count, halving_phases
 from dplateau.spec import InputError
 from dplateau_papers.utility import (
     Phases,
@@ -188,6 +189,30 @@ def test_strongly_convex_phases(n: int, d: int, rho: float, L: float, m: float) 
     assert base <= phased_sgd_strongly_convex_risk(n, d, rho, L, m, noise_factor=4.0)
     assert phased_sgd_strongly_convex_risk(n, d, rho, L, m, distance=L / m / 2) <= base
     assert phased_sgd_strongly_convex_risk(n, d + 1, rho, L, m) > base > phased_sgd_strongly_convex_risk(n, d, 1.1 * rho, L, m)
+
+
+def test_fewer_phases_than_the_rate_needs_may_be_better() -> None:
+    def bound(n: int, rho: float, phases: int | None) -> float:
+        return phased_sgd_strongly_convex_risk(n, 100, rho, 1.0, 0.1, phases=phases)
+
+    assert equal_count(32_561) == equal_count(10**6) == 3
+    assert len(phased_sgd_strongly_convex_phases(32_561, 1.0, 1.0, 0.1).counts) == 4
+    assert 0.07 < 1 - bound(32_561, 1.0, 3) / bound(32_561, 1.0, None) < 0.08
+    assert bound(10**6, 0.3, 3) / bound(10**6, 0.3, None) == pytest.approx(1.343, abs=1e-3)
+
+
+@pytest.mark.parametrize(("n", "d", "z"), [(4**6, 20, 0.3), (4**9, 100, 5.0), (4**9, 1, 0.01)])
+def test_the_risk_that_the_reduction_takes_for_granted(n: int, d: int, z: float) -> None:
+    """Theorem 4.4's constant 10, with z for 1/rho, at the steps of the plan: true of single records, not of large batches."""
+
+    def proved(batch: int) -> float:
+        plan = halving_phases(n, batch * convex_step(n, z, d, 1.0, 1.0))
+        counts = tuple(-(-size // batch) for size in plan.sizes)
+        return localised_risk(Phases(counts, plan.step_sizes, tuple(z * eta / batch for eta in plan.step_sizes)), d, 1.0, 1.0)
+
+    taken = 10 * (1 / math.sqrt(n) + z * math.sqrt(d) / n)
+    assert proved(1) < taken
+    assert z > 1 or proved(64) > taken
 
 
 def test_the_rate_of_theorem_5_3_lacks_a_factor() -> None:

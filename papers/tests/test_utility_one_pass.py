@@ -81,6 +81,15 @@ def test_monotone_in_records_dimension_and_privacy(n: int, d: int, rho: float) -
         assert risk(n, d, rho * 1.1) < base
 
 
+def test_the_smoothness_of_corollary_3_7() -> None:
+    # Printed: 2 D sqrt(2 T)/L. By eta_1 <= 2/beta, D and L change places.
+    T, L, D = 100, 1.0, 10.0
+    snowball_decaying_risk(T, L, D, smoothness=2 * L * math.sqrt(2 * T) / D * (1 - 1e-12))
+    for smoothness in (2 * L * math.sqrt(2 * T) / D * 1.001, 2 * D * math.sqrt(2 * T) / L):
+        with pytest.raises(InputError, match="exceeds 2/smoothness"):
+            snowball_decaying_risk(T, L, D, smoothness=smoothness)
+
+
 def test_smoothness_is_checked() -> None:
     eta = shamir_zhang_step_size(100, 3.0, 2 * math.sqrt(2))
     assert snowball_fixed_risk(100, 2.0, 3.0, smoothness=1.99 / eta) == snowball_fixed_risk(100, 2.0, 3.0)

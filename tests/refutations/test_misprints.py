@@ -13,6 +13,8 @@ from scipy.stats import norm
 
 import dplateau as dp
 from dplateau.accounting import GaussianDP
+from dplateau.accounting.trade_offs import Gaussian
+from dplateau.accounting.trade_offs.functionals import functionals
 from dplateau.analyses import ExactCompositionBound
 from dplateau.analyses.pnsgd import PNSGDBound
 
@@ -142,3 +144,25 @@ def test_the_limit_theorem_has_no_further_factor() -> None:
         assert printed > 100 * wanted
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
     assert gaps[-1] < 1e-3
+
+
+def test_both_divergences_of_the_limit_theorem_make_one() -> None:
+    """Bu, Dong, Long, Su 2020, proof of Theorem 6.
+
+    Printed: ``T kl(f_p) -> nu^2 chi^2(f)``. True, by their own (B.1): that is the limit of ``T (kl + kl~)``, of which kl is half.
+    """
+    z, nu, steps = 1.3, 0.5, 10**6
+    found = functionals(Gaussian(1 / z).subsampled(nu / math.sqrt(steps))) * steps
+    limit = nu**2 * math.expm1(1 / z**2)
+    assert found.kl + found.kl_tilde == pytest.approx(limit, rel=1e-3)
+    assert found.kl == pytest.approx(limit / 2, rel=1e-2)
+
+
+def test_the_last_step_of_the_lower_bound() -> None:
+    """Altschuler, Talwar 2022, appendix A.4.
+
+    Printed: ``P[N(0, 1) >= -0.1/sqrt(0.001)]`` is about 0.999993. True: 0.9992. What is needed of it still holds.
+    """
+    found = norm.cdf(0.1 / math.sqrt(0.001))
+    assert found == pytest.approx(0.99922, abs=1e-5)
+    assert found - 0.1 >= math.exp(0.1) / 2 + 0.01

@@ -36,7 +36,7 @@ def halving_phases(n: int, step_size: float, count: int | None = None) -> PhaseS
 
 
 def equal_count(n: int) -> int:
-    """Theorem 5.3's ``log log n``, rounded up."""
+    """Theorem 5.3's ``ln ln n``, rounded up; more phases have a smaller bound only where n is large and rho small."""
     return max(1, math.ceil(math.log(max(math.log(n), 1.0)))) if n > 1 else 1
 
 

@@ -79,7 +79,7 @@ def plan_phased_sgd(
     rho = 1 / z: the proof of Theorem 4.4 needs ``sqrt(d) z L eta <= D``. There are half as many phases as the paper's log2 n:
     later ones would be lost in the rounding of the weights.
 
-    Strongly convex losses (Theorem 5.3): k = log log n phases of equal size with steps eta / 2^(2^i),
+    Strongly convex losses (Theorem 5.3): k = ln ln n phases, rounded up, of equal size with steps eta / 2^(2^i),
 
         ``eta = 8 b k log(n) / (l2 n)``, at most ``2 / M``, and growing weights in the mean.
 

@@ -23,7 +23,7 @@ from dplateau.spec.schedule import integer, real
 from dplateau.utility.halving import halving_sizes
 
 _FACTOR: Final = 10.0
-"""The constant of Theorem 4.4's excess risk."""
+"""The constant of Theorem 4.4's excess risk, here with z for its 1/rho: proved for n a power of 4 and batches of single records."""
 _FEWEST: Final = 16
 
 
@@ -40,8 +40,10 @@ def plan_reduction(
     """Plan the reduction of Theorem 5.1. It uses no private data, and is deterministic.
 
     ``ceil(log2 log2 n)`` runs of the method, run i on ``2^(i-2) n / log2 n`` records, rounded down; the last one takes the rest as
-    well. The first takes the minimiser to be at most ``min(D, L / l2)`` away; a run from distance D_i has excess risk at most
-    ``10 L D_i (1 / sqrt(n_i) + z sqrt(d) / n_i)``, and strong convexity turns that into the next distance.
+    well. The first takes the minimiser to be at most ``min(D, L / l2)`` away; a run from distance D_i is taken to have an excess
+    risk of ``10 L D_i (1 / sqrt(n_i) + z sqrt(d) / n_i)``, which strong convexity turns into the next distance. That is a guess
+    from which the steps follow: it is proved for batches of single records and steps below ``2 / M``, not for larger batches.
+    No guarantee rests on it.
 
     Parameters
     ----------
