@@ -65,6 +65,16 @@ def test_adagrad_norm_is_its_formula(settings):
     np.testing.assert_allclose(steps_of(adagrad_norm(**settings)), wanted, rtol=1e-5)
 
 
+def test_adagrad_norm_with_the_papers_beta_of_every_step():
+    squared, wanted = 20.0, []
+    for t, g in enumerate(np.float64(GRADIENTS)):
+        squared += max(max(4 / (t % 5 + 1), 1) * g @ g, 1e-5)
+        wanted.append(-1 / np.sqrt(squared) * g)
+    found = steps_of(adagrad_norm(scale=lambda t: jnp.maximum(4 / (t % 5 + 1), 1)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert not np.allclose(found, steps_of(adagrad_norm(scale=4.0)))
+
+
 def test_noisy_sgd_has_heavy_ball_momentum():
     v, wanted = 0.0, []
     for g in np.float64(GRADIENTS):
@@ -78,6 +88,7 @@ def test_noisy_sgd_has_heavy_ball_momentum():
 OPTIMIZERS = {
     "noisy_adam": noisy_adam(0.05, u0=0.1),
     "adagrad_norm": adagrad_norm(0.5),
+    "adagrad_norm with a schedule": adagrad_norm(0.5, scale=lambda t: jnp.maximum(4 / (t % 5 + 1), 1)),
     "noisy_sgd": noisy_sgd(0.1, momentum=0.9),
     "adamw with a schedule": optax.adamw(optax.cosine_decay_schedule(0.1, 24), weight_decay=0.1),
     "chain": optax.chain(optax.clip_by_global_norm(0.5), optax.lion(0.01), optax.ema(0.9)),

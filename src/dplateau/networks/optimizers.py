@@ -113,9 +113,16 @@ class NormState(NamedTuple):
     squared: Any
 
 
+class CountedNormState(NamedTuple):
+    """Number of steps, and b_t^2."""
+
+    count: Any
+    squared: Any
+
+
 @_kept
 def adagrad_norm(
-    learning_rate: float = 1.0, *, b0_squared: float = 20.0, nu: float = 1e-5, scale: float = 1.0
+    learning_rate: float = 1.0, *, b0_squared: float = 20.0, nu: float = 1e-5, scale: Rate = 1.0
 ) -> optax.GradientTransformation:
     """AdaGrad-norm on noisy gradients: one step size for all weights, ``eta / b_t`` with ``b_t^2 = b_(t-1)^2 + max(s |g|^2, nu)``.
 
@@ -130,21 +137,26 @@ def adagrad_norm(
         eta.
     b0_squared, nu : float
         Above 0.
-    scale : float, default 1.0
-        s, the paper's beta, above 0.
+    scale : float or callable, default 1.0
+        s, above 0, or a function of the number of steps so far. The paper's beta_t (section 6.2) is
+        ``lambda t: jnp.maximum(beta / (t % 195 + 1), 1)``, with beta from 1 to 8192: large at the beginning of every epoch of 195
+        steps, because its gradients without noise are short.
     """
-    eta, start, nu, scale = (
-        real(name, value)
-        for name, value in (("learning_rate", learning_rate), ("b0_squared", b0_squared), ("nu", nu), ("scale", scale))
+    eta, start, nu = (
+        real(name, value) for name, value in (("learning_rate", learning_rate), ("b0_squared", b0_squared), ("nu", nu))
     )
+    factor = scale if callable(scale) else real("scale", scale)
 
-    def init(params: Tree) -> NormState:
-        return NormState(jnp.asarray(start, jax.tree.leaves(params)[0].dtype))
+    def init(params: Tree) -> NormState | CountedNormState:
+        squared = jnp.asarray(start, jax.tree.leaves(params)[0].dtype)
+        return CountedNormState(jnp.zeros([], jnp.int32), squared) if callable(factor) else NormState(squared)
 
-    def update(updates: Tree, state: Any, params: Tree | None = None) -> tuple[Tree, NormState]:
+    def update(updates: Tree, state: Any, params: Tree | None = None) -> tuple[Tree, NormState | CountedNormState]:
         del params
         norm = sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(updates))
-        squared = (state.squared + jnp.maximum(scale * norm, nu)).astype(state.squared.dtype)
-        return jax.tree.map(lambda g: (-eta / jnp.sqrt(squared)).astype(g.dtype) * g, updates), NormState(squared)
+        times = factor(state.count) if callable(factor) else factor
+        squared = (state.squared + jnp.maximum(times * norm, nu)).astype(state.squared.dtype)
+        found = CountedNormState(state.count + 1, squared) if callable(factor) else NormState(squared)
+        return jax.tree.map(lambda g: (-eta / jnp.sqrt(squared)).astype(g.dtype) * g, updates), found
 
     return optax.GradientTransformation(init, update)
