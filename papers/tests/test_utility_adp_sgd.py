@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dplateau as dp
+from dplateau.algorithms import adagrad_noise
 from dplateau.spec import InputError
 from dplateau_papers.utility import (
     adagrad_stationarity,
@@ -195,6 +196,15 @@ def test_adagrad_from_noisy_gradients_meets_its_bound(s, steps) -> None:
     if s == 1.0:
         assert found > 0.02 * bound
     assert adagrad(noise, 1.0, 1e-3, 1.0, noisy=False) < adagrad_stationarity(noise, **options, **problem)
+
+
+def test_what_adapted_noise_gains_in_the_bound_for_noisy_gradients() -> None:
+    steps, b0 = 11_760, math.sqrt(20)
+    setting = {"b0": b0, "floor": 1e-5, "d": 10**5, "gap": 1.0, "smoothness": 1.0, "gradient_norm": 1.0}
+    assert noisy_adagrad_stationarity([0.01] * steps, **setting) == pytest.approx(0.209, abs=5e-4)
+    growths = [10.0**k for k in range(-5, 1)]
+    adapted = [noisy_adagrad_stationarity(0.01 * np.array(adagrad_noise(steps, b0, c)), **setting) for c in growths]
+    assert min(adapted) == adapted[growths.index(0.01)] == pytest.approx(0.195, abs=5e-4)
 
 
 def test_adagrad_by_hand() -> None:

@@ -166,3 +166,32 @@ def test_the_last_step_of_the_lower_bound() -> None:
     found = norm.cdf(0.1 / math.sqrt(0.001))
     assert found == pytest.approx(0.99922, abs=1e-5)
     assert found - 0.1 >= math.exp(0.1) / 2 + 0.01
+
+
+def test_what_is_left_of_the_shifts_must_be_nothing() -> None:
+    """Feldman, Koren, Talwar 2020, Theorem 2.13.
+
+    Printed: ``z_t >= 0`` for all t suffices for ``D_a <= sum of R_a(a_t)``. True: ``z_T = 0`` as well, as in Altschuler, Talwar
+    2022, Proposition 2.17. One step from a common start whose maps differ by 1, with a_1 = 0: z_1 = 1, the printed bound is 0.
+    """
+    order, noise = 4.0, 1.0
+    shifted, still = norm(1, noise), norm(0, noise)
+    value, _ = quad(lambda x: math.exp(order * shifted.logpdf(x) + (1 - order) * still.logpdf(x)), -20, 30, limit=200)
+    assert math.log(value) / (order - 1) == pytest.approx(order / 2)
+
+
+@pytest.mark.parametrize("delta", [0.9, 0.1, 1e-5, 1e-12])
+def test_the_classical_gaussian_mechanism_needs_a_small_epsilon(delta: float) -> None:
+    """Wu et al. 2021, Lemma 2.1.
+
+    Printed: noise of ``sqrt(2 log(1.25/delta))/epsilon`` is enough for every epsilon above 0. True up to about 3.78.
+    """
+
+    def found(epsilon: float) -> float:
+        return gaussian_delta(1.0, math.sqrt(2 * math.log(1.25 / delta)) / epsilon, epsilon)
+
+    assert found(3.7) <= delta
+    assert found(20.0) > delta
+    if delta == 1e-5:
+        assert found(8.4) < delta < found(8.43)
+        assert found(20.0) == pytest.approx(1.5e-3, rel=0.02)
