@@ -121,6 +121,19 @@ def test_never_below_the_truth(diameter: float, adjacency: str) -> None:
     assert guarantee.point(2.0, 1e-5)[0] <= 60 * max(renyi(law, other, 2.0), renyi(other, law, 2.0))
 
 
+@pytest.mark.parametrize(("c", "steps"), [(0.25, 2000), (0.25, 32_000), (0.5, 64_000)])
+def test_falling_steps_have_the_power_of_example_5_9(c: float, steps: int) -> None:
+    """Altschuler, Talwar 2022, Example 5.9: for steps t^-c the divergence grows as T^c, after D n T^c/L steps."""
+
+    def divergence(steps: int) -> float:
+        step_size = tuple((np.arange(1.0, steps + 1) ** -c).tolist())
+        run = sampled(dp.FixedSize(100), steps=steps, noise_multiplier=400.0, step_size=step_size, diameter=0.05)
+        return NoisySGDScheduleBound().guarantee(run).point(2.0, 1e-5)[0]
+
+    assert steps > 2 * 0.05 * 1000 * steps**c
+    assert math.log(divergence(4 * steps) / divergence(steps)) / math.log(4) == pytest.approx(c, abs=0.02)
+
+
 def test_strongly_convex_never_below_the_truth() -> None:
     run = walk(8.0, adjacency="replace", c=0.8)
     law = final_law([(0.8, 0.0), (0.2, 0.5)], 0.75, run.steps, 4.0, factor=0.8)

@@ -85,6 +85,8 @@ class NoisySGDStronglyConvexBound(Analysis):
 class NoisySGDScheduleBound(Analysis):
     """``D_a <= min over R and the split of R S_a + a D^2/(2 sum of the last R eta_t^2 sigma_1^2)``. **Proved.**
 
+    Where steps fall as ``t^-c`` there is no plateau: after some ``D n T^c/L`` steps D_a grows as ``T^c``, not as T (Example 5.9).
+
     Setting: as for ``NoisySGDBound``, with step sizes that change from step to step. The distance is absorbed in proportion to the
     variance of each step, which is never worse than the printed choice, in proportion to the step size.
 
