@@ -1,18 +1,24 @@
 """Accounting needs few packages; what is missing for the rest is named, with what installs it."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 WITHOUT = """
 import sys
+import tomllib
+from pathlib import Path
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {missing!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 """
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 TRAINING = ["jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly", "pandas", "matplotlib"]
 
 
@@ -115,3 +121,23 @@ def test_a_star_import_gives_runs_and_loads_nothing_heavy():
     code = "import sys\nfrom dplateau import *\nprint(Run.__name__, Poisson.__name__, {'jax', 'scipy', 'rich'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split(maxsplit=2) == ["Run", "Poisson", "set()\n"]
+
+
+def test_the_planner_and_a_ledger_need_their_extras_only(tmp_path):
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    named = {re.split(r"[\[<>=]", one)[0] for one in (*extras["ui"], *extras["ledger"])}
+    missing = [package for package in (*TRAINING, "flint") if package not in named]
+    pages = f"""
+import dplateau as dp
+from dplateau.report.pages import render
+from dplateau.ui.answer import warm_up
+from dplateau.ui.app import application, plotly
+ledger = dp.Ledger("sqlite:///{tmp_path}/privacy.db")
+ledger.create("a", n=1000, epsilon=1.0, delta=1e-5)
+application(ledger)
+warm_up()
+print(len(plotly()) > 1000)
+"""
+    done = python(pages, missing)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
