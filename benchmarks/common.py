@@ -32,7 +32,7 @@ def peer(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        print(f'{module} is not installed, so it is left out: pip install "dplateau[peers]"')
+        print(f'{module} is not installed, so it is left out: pip install ".[peers]"')
         return None
 
 

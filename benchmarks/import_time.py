@@ -47,7 +47,7 @@ def main() -> None:
     for name in PEERS:
         statement = f"import {name}"
         if subprocess.run([sys.executable, "-c", statement], stderr=subprocess.DEVNULL).returncode:
-            print(f'{name} is not installed, or cannot be imported, so it is left out: pip install "dplateau[peers]"')
+            print(f'{name} is not installed, or cannot be imported, so it is left out: pip install ".[peers]"')
         else:
             statements.append(statement)
     processor: dict[str, list[float]] = defaultdict(list)
