@@ -11,7 +11,7 @@ from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate.words import run_facts
-from dplateau.report.text import as_text, certificate_text, report_text
+from dplateau.report.text import as_text, certificate_text, facts, report_text
 from dplateau.spec import By
 
 
@@ -151,3 +151,9 @@ def test_colour_only_where_there_is_any():
         shown[name] = buffer.getvalue()
     assert "\x1b[" in shown["colour"]
     assert "\x1b" not in shown["plain"]
+
+
+def test_a_long_name_leaves_room_for_what_stands_beside_it():
+    lines = as_text(facts(("budget", "epsilon 2"), ("c" * 100, "33.3% empty"))).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines[:2]] == ["epsilon 2", "33.3% empty"]
+    assert "".join(line.split()[0] for line in lines[1:]) == "c" * 100

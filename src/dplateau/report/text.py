@@ -36,9 +36,9 @@ def as_text(content: RenderableType, width: int = WIDTH) -> str:
 
 
 def facts(*rows: tuple[str, RenderableType], least: int = 12) -> Table:
-    """Names beside what they stand for; the column of names is at least so wide."""
+    """Names beside what they stand for; the column of names is at least so wide. Long names are folded, and leave room."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
-    grid.add_column(style="dim", no_wrap=True, min_width=least)
+    grid.add_column(style="dim", overflow="fold", min_width=least, max_width=30)
     grid.add_column(ratio=1, overflow="fold")
     for name, value in rows:
         grid.add_row(name, value)
