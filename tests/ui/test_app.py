@@ -98,6 +98,18 @@ def test_other_hosts_are_refused():
     assert TestClient(application(), base_url="http://localhost:1234").get("/").status_code == 200
 
 
+def test_what_another_website_asks_for_is_refused(client):
+    image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    frame = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+    for other in (image, frame, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+        for path in ("/", "/answer", "/planner.js"):
+            assert client.get(path, headers=other).status_code == 403
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+    for allowed in (link, own, {"Sec-Fetch-Site": "none"}, {"Origin": "http://127.0.0.1:8337"}):
+        assert client.get("/answer", headers=allowed).status_code == 200
+
+
 def test_headers_keep_other_pages_out(client):
     for path in ("/", "/answer", "/planner.js", "/nothing"):
         headers = client.get(path).headers

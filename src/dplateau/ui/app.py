@@ -2,6 +2,7 @@
 
 Nothing is read but the pages' own files and the ledger, nothing is stored, no data come in.
 Requests for another host's name are refused, so that no website can reach the page through a name that it points to this computer.
+So is what another page asks for other than by a link: an answer can take a minute, and websites could ask for many.
 """
 
 from __future__ import annotations
@@ -57,6 +58,25 @@ class _Headers:
             await send(message)
 
         await self.app(scope, receive, sending if scope["type"] == "http" else send)
+
+
+class _OwnRequests:
+    """Refuses what another origin asks for, unless a link was followed. Browsers say so, and other programs need not."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            said = Request(scope).headers
+            foreign = said.get("sec-fetch-site", "none") not in ("same-origin", "none")
+            link = (said.get("sec-fetch-mode"), said.get("sec-fetch-dest")) == ("navigate", "document")
+            if (foreign and not link) or said.get("origin", f"http://{said['host']}") != f"http://{said['host']}":
+                await Response("Asked for by another website: refused.\n", status_code=403, media_type="text/plain")(
+                    scope, receive, send
+                )
+                return
+        await self.app(scope, receive, send)
 
 
 def page(_: Request, ledger: LedgerPages | None = None) -> Response:
@@ -140,5 +160,6 @@ def application(ledger: Ledger | None = None) -> Starlette:
         middleware=[
             Middleware(_Headers),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
+            Middleware(_OwnRequests),
         ],
     )
