@@ -5,14 +5,15 @@ import io
 import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from dplateau.data import pieces
-from dplateau.estimators.table_model import load_model
+from dplateau.data import pieces, schema_from_toml
+from dplateau.estimators.table_model import TableModel, load_model
 
 AGE = '[columns.age]\ntype = "target"\nlow = 0\nhigh = 100\n[columns.colour]\ntype = "category"\nvalues = ["red", "blue"]\n'
 
@@ -212,3 +213,20 @@ def test_training_says_what_the_majority_is_worth(dplateau, table, tmp_path):
     labels = [line.rpartition(",")[2] for line in (table / "holdout.csv").read_text().splitlines()[1:]]
     most = max(set(labels), key=labels.count)
     assert f"always {most}: {labels.count(most) / 500:.2%}" in " ".join(out.split())
+
+
+def test_a_terminal_does_not_obey_the_names_of_classes(dplateau, tmp_path, monkeypatch):
+    red = "\x1b[31mred"
+    schema = schema_from_toml(
+        '[columns.a]\ntype = "number"\nlow = 0\nhigh = 1\n[columns.y]\ntype = "target"\nclasses = ["\\u001b[31mred", "b"]'
+    )
+    TableModel.train({"a": [0.5] * 50, "y": [red] * 50}, schema, epsilon=9.0, delta=1e-6, max_iter=9).save(tmp_path / "model")
+    (tmp_path / "new.csv").write_text("a\n0.5\n")
+    assert (
+        dplateau("predict", tmp_path / "model", tmp_path / "new.csv", "--proba")[1].splitlines()[0].split(",")[1]
+        == f"probability {red}"
+    )
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = dplateau("predict", tmp_path / "model", tmp_path / "new.csv", "--proba")[1]
+    assert shown.startswith("prediction,probability ?[31mred,probability b\n")
+    assert "\x1b" not in shown

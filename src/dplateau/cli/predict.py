@@ -59,7 +59,10 @@ def predict(
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
             _write_csv(held, pieces)
             held.seek(0)
-            shutil.copyfileobj(held, sys.stdout)
+            if sys.stdout.isatty():  # The model may be a stranger's, and terminals obey what is in the names of classes.
+                sys.stdout.writelines(printable(line.rstrip("\n")) + "\n" for line in held)
+            else:
+                shutil.copyfileobj(held, sys.stdout)
         return
     with new_file(to_file) as part:
         if kind == "csv":

@@ -161,8 +161,11 @@ def toml_key(name: str) -> str:
 def toml_value(value: Any) -> str:
     """A text, number, truth value, tuple, or tuple of pairs (a table) in TOML."""
     if isinstance(value, str):
-        # JSON's escapes are TOML's, except that TOML also wants DEL escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # JSON's escapes are TOML's. What cannot be seen is escaped, too: names come from files, and terminals and editors obey it.
+        plain = json.dumps(value, ensure_ascii=False)
+        return "".join(
+            one if one.isprintable() else f"\\u{ord(one):04x}" if one < "\U00010000" else f"\\U{ord(one):08x}" for one in plain
+        )
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
