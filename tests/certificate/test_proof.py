@@ -242,7 +242,7 @@ def test_a_file_that_is_no_proof(tmp_path, change):
     certificate.write(path)
     data = {**json.loads(prove(certificate).to_json(path.read_bytes())), **change}
     proof_path(path).write_text(json.dumps(data))
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"certificate\.proof\.json: .* Remove it, or verify the certificate again with --save\.$"):
         read_proof(path, path.read_bytes())
 
 

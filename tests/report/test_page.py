@@ -5,15 +5,18 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import dplateau as dp
 from dplateau.accounting.attack import accuracy
-from dplateau.accounting.enclosure import rounded_up
+from dplateau.accounting.enclosure import Enclosure, rounded_up
 from dplateau.certificate import Certificate, Label, prove, read_certificate, verify
 from dplateau.report import certificate_page, write_page
+from dplateau.report.page_figures import epsilon_curve, epsilon_figure
 from dplateau.report.page_words import FEW, compared, one_in, run_in_brief
 from dplateau.report.trade_off import read_attack
 from dplateau.report.words import percent
@@ -138,6 +141,34 @@ def test_figures_hold_the_certified_numbers(certificate):
     labels = [element["aria-label"] or "" for tag, element in Reader(page).elements if tag == "figure"]
     assert len(labels) == 2
     assert all(len(label) > 60 for label in labels)
+
+
+def test_the_curve_goes_through_the_chosen_point():
+    # Where another bound than those of the profile gives the least epsilon: it holds at all larger deltas, too.
+    report = SimpleNamespace(
+        delta=1e-11, epsilon=4e-10, profile=lambda deltas: [Enclosure(0.0, 2e-9 if delta < 1e-9 else 1e-9) for delta in deltas]
+    )
+    curve = dict(epsilon_curve(report))
+    assert curve[1e-11] == curve[1e-10] == curve[1e-3] == 4e-10
+    assert curve[1e-12] > 1e-9
+
+
+@pytest.mark.parametrize(
+    ("delta", "largest", "title"),
+    [
+        (1e-6, 5.0, "epsilon, at most"),
+        (1e-100, 121_736.0, "epsilon, at most (\N{MULTIPLICATION SIGN} 10⁵)"),
+        (1e-30, 1.2e-9, "epsilon, at most (\N{MULTIPLICATION SIGN} 10⁻⁹)"),
+    ],
+)
+def test_ticks_leave_room_for_each_other_and_for_the_title(delta, largest, title):
+    curve = [(1e-3, largest / 2), (delta, largest)]
+    figure = epsilon_figure(SimpleNamespace(delta=delta, epsilon=largest), curve)
+    assert f">{title}<" in figure
+    below = [float(x) for x in re.findall(r'class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="(?:start|middle)"', figure)]
+    assert 1 <= len(below) <= 6
+    assert all(abs(a - b) > 95 for a, b in pairwise(below))
+    assert all(len(words) < 5 for words in re.findall(r'text-anchor="end">([^<]+)<', figure))
 
 
 def test_a_page_is_small(certificates):

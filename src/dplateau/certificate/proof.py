@@ -135,13 +135,16 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
     path = proof_path(certificate)
     if not path.exists():
         return None
-    data = strict_json(read_small(path, "a proof", LARGEST)[0].decode("utf-8", "replace"))
-    data = object_of("the proof", data)
-    kind, number, about = (data.pop(name, None) for name in ("kind", "format", "certificate_sha256"))
-    if kind != KIND or number not in (FORMAT, WITH_OTHERS) or not isinstance(about, str):
-        raise InputError(f"{path} is not a {KIND}: remove it, or verify the certificate again.")
-    others = list_of("others", data.pop("others", None)) if number == WITH_OTHERS else []
-    found = replace(_proof(data), others=tuple(map(_proof, others)))
+    kept = read_small(path, "a proof", LARGEST)[0]
+    try:
+        data = object_of("the proof", strict_json(kept.decode("utf-8", "replace")))
+        kind, number, about = (data.pop(name, None) for name in ("kind", "format", "certificate_sha256"))
+        if kind != KIND or number not in (FORMAT, WITH_OTHERS) or not isinstance(about, str):
+            raise InputError(f"this is not a {KIND}.")
+        others = list_of("others", data.pop("others", None)) if number == WITH_OTHERS else []
+        found = replace(_proof(data), others=tuple(map(_proof, others)))
+    except InputError as error:
+        raise InputError(f"{path}: {error} Remove it, or verify the certificate again with --save.") from None
     return found if about == hashlib.sha256(content).hexdigest() else None
 
 
@@ -150,7 +153,7 @@ def _proof(data: Any) -> Proof:
     data = {"about": None, **data} if isinstance(data, dict) else data
     data = keys("the proof", data, Proof.__dataclass_fields__.keys() - {"others"})
     if data["outcome"] not in list(Outcome) or not isinstance(data["versions"], dict):
-        raise InputError("the proof has no outcome, or no versions: verify the certificate again.")
+        raise InputError("the proof has no outcome, or no versions.")
 
     def number(name: str) -> float | None:
         return None if data[name] is None else real(name, data[name], inclusive=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -23,7 +24,7 @@ BETWEEN: Final = tuple(float(f"{digit}e-{k}") for k in range(4, 13) for digit in
 """Deltas between those of the certificate's curve, so that its line is smooth."""
 _LEAST: Final = 0.0005
 """Where both axes of the attacker's figure begin."""
-_RAISED: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ENDS: Final = 0.05, 50.0
 STRONG: Final = 1.0
 """Up to here an epsilon counts as strong: Ponomareva and others, "How to DP-fy ML" (2023), who say "weak" above 10, as we do."""
@@ -32,9 +33,15 @@ NONE: Final = "none"
 
 
 def epsilon_curve(report: Report) -> list[tuple[float, float]]:
-    """Deltas, falling, and the least proved epsilon at each: those of every certificate, the chosen one, and some between them."""
-    deltas = sorted({*DELTAS, *BETWEEN, report.delta}, reverse=True)
-    return [(delta, found.upper) for delta, found in zip(deltas, report.profile(deltas), strict=True)]
+    """Deltas, falling, and the least proved epsilon at each: those of every certificate, the chosen one, and some between them.
+
+    What holds at a delta holds at larger ones. So the curve goes through the chosen point also where another bound gives that one.
+    """
+    deltas = sorted({*DELTAS, *BETWEEN, report.delta})
+    epsilons = [found.upper for found in report.profile(deltas)]
+    at = deltas.index(report.delta)
+    epsilons[at] = min(epsilons[at], report.epsilon)
+    return list(zip(deltas, accumulate(epsilons, min), strict=True))[::-1]
 
 
 def epsilon_table(report: Report, curve: list[tuple[float, float]]) -> list[dict[str, Any]]:
@@ -51,7 +58,9 @@ def epsilon_figure(report: Report, curve: list[tuple[float, float]]) -> Markup:
     finite = [(delta, epsilon) for delta, epsilon in curve if math.isfinite(epsilon)]
     deltas = [delta for delta, _ in curve]
     most = 1.12 * max(epsilon for _, epsilon in finite) or 1.0
-    ticks = [(float(f"1e-{k}"), f"1 in {10**k:,}" if k < 4 else f"1 in 10{str(k).translate(_RAISED)}") for k in (3, 6, 9, 12)]
+    decades = math.floor(-math.log10(min(deltas)) + 1e-9)
+    every = 3 if decades <= 12 else math.ceil(decades / 3.5)
+    ticks = [(float(f"1e-{k}"), f"1 in {10**k:,}" if k < 4 else f"1 in {_power(k)}") for k in range(every, decades + 1, every)]
     readings = [((delta, epsilon), _pair(delta, epsilon)) for delta, epsilon in finite]
     chosen = Dot(
         (report.delta, report.epsilon),
@@ -60,18 +69,26 @@ def epsilon_figure(report: Report, curve: list[tuple[float, float]]) -> Markup:
     )
     return chart(
         Axis("delta", min(deltas) / 1.5, 1.5 * max(deltas), ticks, log=True),
-        Axis("epsilon, at most", 0.0, most, _round_numbers(most)),
+        Axis(*_units("epsilon, at most", most)),
         [Line(finite, "")],
         [chosen],
         readings,
     )
 
 
-def _round_numbers(most: float) -> list[tuple[float, str]]:
-    """Some four to eight round numbers from 0 up to ``most``."""
+def _units(title: str, most: float) -> tuple[str, float, float, list[tuple[float, str]]]:
+    """An axis from 0 to ``most``: some four to eight round numbers, in units of a power of ten where they would be long."""
     step = 10.0 ** math.floor(math.log10(most / 4))
     step *= next(part for part in (1, 2, 5, 10) if most / (part * step) <= 8)
-    return [(k * step, f"{k * step:.4g}") for k in range(int(most / step) + 1)]
+    power = 0 if 1e-3 <= most < 1e4 else math.floor(math.log10(most))
+    unit = 10.0**power
+    ticks = [(k * step, f"{k * step / unit:.4g}") for k in range(int(most / step) + 1)]
+    return (f"{title} (\N{MULTIPLICATION SIGN} {_power(power)})" if power else title), 0.0, most, ticks
+
+
+def _power(exponent: int) -> str:
+    """A power of ten."""
+    return f"10{str(exponent).translate(_RAISED)}"
 
 
 def detection_rates(f: TradeOff) -> list[tuple[float, float]]:
