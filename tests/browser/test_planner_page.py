@@ -257,6 +257,12 @@ def test_assumptions_that_are_unticked_cost_noise(open_page):
     assert changed(page, needed) == float(first)
 
 
+def test_a_wrong_address_has_no_older_answers(address, visit):
+    page = visit(f"{address}?n=5")
+    page.wait_for_selector("#n[aria-invalid=true]")
+    assert page.text_content("#trouble") == "Some settings are not possible: see the fields."
+
+
 def test_a_wrong_field_is_told_and_mended(open_page):
     page = open_page("?sampling=cyclic")
     page.fill("#batch", "70000")

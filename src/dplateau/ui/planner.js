@@ -158,7 +158,7 @@
     }
     const others = Object.entries(errors || {}).filter(([name]) => !byId(`${name}-error`));
     byId("trouble").dataset.kind = errors ? "errors" : "";
-    byId("trouble").textContent = errors ? (others.map(([name, text]) => `${name}: ${text}`).join(" ") || "Some settings are not possible: see the fields. The answers below are older.") : "";
+    byId("trouble").textContent = errors ? (others.map(([name, text]) => `${name}: ${text}`).join(" ") || `Some settings are not possible: see the fields.${shownNoise === null ? "" : " The answers below are older."}`) : "";
     byId("answers").classList.toggle("stale", Boolean(errors));
   }
 
