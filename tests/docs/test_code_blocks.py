@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+import dplateau as dp
 from dplateau.cli.main import status
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +142,13 @@ def test_comparison_can_fail(tmp_path: Path) -> None:
     block = Block("python", None, None, "print(1 + 1)  # 3\n", 1)
     with pytest.raises(pytest.fail.Exception, match="but it prints"):
         run_python(block, ROOT / "README.md", {})
+
+
+@pytest.mark.parametrize(("page", "d", "delta"), [("README.md", 170, None), ("docs/tutorial.md", 64, 1e-5)])
+def test_the_first_certificates_that_readers_see_have_the_digests_of_their_plans(page: str, d: int, delta: float | None) -> None:
+    """Their other numbers are not compared, since the noise is fresh every time."""
+    digests = re.findall(r"^digest +(\w+), of the run$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    assert digests == [dp.plan(32_561, d, epsilon=1.0, delta=delta).run.digest[:16]]
 
 
 def test_command_line_page_lists_every_option() -> None:
