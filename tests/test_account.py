@@ -285,3 +285,11 @@ def test_extreme_noise_gives_an_answer_or_infinity_and_never_an_error(z, kind, a
             assert report.epsilon > 30
         else:
             assert report.epsilon < 0.01
+
+
+def test_the_smallest_double_as_delta():
+    """A share of it is 0: bounds that share it have no finite epsilon."""
+    run = dp.Run(n=100, sampling=dp.FullBatch(), steps=1, noise_multiplier=5.0)
+    drawn = run.replace(sampling=dp.Poisson(10))
+    for one in (run, drawn, dp.Selection([run] * 3)):
+        assert 0 < dp.account(one, 5e-324).epsilon < math.inf

@@ -12,12 +12,12 @@ import pytest
 
 from dplateau.accounting import compositions
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle_delta, saddle_epsilon
-from dplateau.accounting.dotted import Law, dots, steps_of
+from dplateau.accounting.dotted import Law, dots, norms_from, steps_of
 from dplateau.accounting.gaussian import gdp_delta
-from dplateau.accounting.lattice import Convolution, Lattices, convolved
+from dplateau.accounting.lattice import Convolution, Lattices, convolved, lattice_epsilon
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
-from dplateau.spec import FixedSize, Run
+from dplateau.spec import FixedSize, Poisson, Run
 
 ULP = 2.0**-52
 H, SIZE, TILT, EDGE = 0.3, 2**17, 0.7, 1_000
@@ -144,3 +144,20 @@ def test_both_sides_hold_far_from_where_a_lattice_is_tilted_whatever_the_period(
             assert truth * (1 - 1e-9) <= above.delta(epsilon), (delta, epsilon)
             seen += below.delta(epsilon) > 0
     assert seen > 3 or share < 0.5  # or a period is too short to show anything
+
+
+def test_errors_count_where_their_squares_vanish():
+    """Masses near a delta of 1e-290 have squares that are 0, and so their norm was: epsilon was 19.0, below that of 1e-280."""
+    run = Run(n=1000, sampling=Poisson(10), steps=2000, noise_multiplier=2.0)
+    remove = compositions(run)[0][0]
+    assert lattice_epsilon(remove, 1e-280).upper < lattice_epsilon(remove, 1e-290).upper
+    assert lattice_epsilon(remove, 1e-300).upper == math.inf  # Not told.
+
+
+def test_norms_of_masses_whose_squares_vanish():
+    fall = 0.01
+    mass = np.exp(-300 - fall * np.arange(20_000))
+    exact = mass / math.sqrt(-math.expm1(-2 * fall))
+    found = norms_from(mass, fall)
+    assert np.all(found >= exact * (1 - 1e-9))
+    assert np.all(found <= exact * (1 + 1e-9))

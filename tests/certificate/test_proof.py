@@ -102,6 +102,18 @@ def test_a_selection_is_verified_and_a_lower_one_is_not_refuted():
     assert prove(replace(certificate_of(), run=selection, run_digest=selection.digest, bound="private-selection")).upper < 1e3
 
 
+def test_a_selection_has_no_mu():
+    """Its page would say how often a guess is right by a mu that nobody has proved."""
+    selection = dp.Selection([RUN, RUN.replace(noise_multiplier=50.0), RUN])
+    report = dp.account(selection, 1e-6)
+    certificate = replace(
+        certificate_of(), run=selection, run_digest=selection.digest, bound=report.best.name, epsilon=report.epsilon
+    )
+    assert prove(replace(certificate, mu=None)).verified
+    found = prove(replace(certificate, mu=1e-6))
+    assert (found.outcome, found.why) == ("not decided", "mu = 1e-06 was not proved: a selection has none")
+
+
 def test_a_selection_that_costs_no_less_than_telling_all():
     """The bound is then that of all of them."""
     selection = dp.Selection([RUN] * 2, 1.0)

@@ -84,6 +84,8 @@ class AdvancedComposition(Guarantee):
     def _at(self, delta: float, share: float) -> float:
         """Epsilon where the steps' deltas sum to ``share`` of delta, which is at least one minus the product."""
         each = share * delta / float(self.count @ self.rate)
+        if not min(each, (1 - share) * delta) > 0:  # Shares of the smallest doubles are none.
+            return _LARGEST
         found = {mu: gdp_epsilon(mu, each) if each < 1 else 0.0 for mu in np.unique(self.gap).tolist()}
         alone = np.array([found[mu] for mu in self.gap.tolist()])
         if not alone.max() < 700:

@@ -349,7 +349,9 @@ def rough_epsilon(composition: Composition, delta: float) -> float:
 @np.errstate(all="ignore")
 def at_most(composition: Composition, epsilon: float, delta: float) -> bool:
     """Whether a Chernoff bound shows that the composition has no more than this delta at ``epsilon`` > 0."""
-    c = 10 * math.log(1 / delta) / epsilon * _TRIED
+    if not delta > 0:
+        return False
+    c = -10 * math.log(delta) / epsilon * _TRIED
     try:
         k = RealAxis(composition).several(c)[0]
     except (ArithmeticError, ValueError):

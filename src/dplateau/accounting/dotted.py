@@ -22,6 +22,10 @@ from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
 _TINY: Final = 1e-300
+LEAST: Final = 1e-290
+"""Least delta that is read of a lattice: masses that are far smaller vanish."""
+_SQUARED: Final = 1e-140
+"""Squares of numbers that are smaller may vanish."""
 _LAWS: Final = 64
 """Greatest number of different laws; each costs two transforms a size."""
 _TRIED: Final = 1e-6 * 1.3 ** np.arange(97)
@@ -79,6 +83,14 @@ class Law:
     infinite: float
     offset: float = 0.0
     event: tuple[float, float] = (0.0, 0.0)
+
+
+def norms_from(mass: Array, fall: float) -> Array:
+    """The 2-norm of the masses from each point on. Small ones fall by a factor exp(-fall) a point, for ever: their squares may
+    vanish, and their norms must not, since they bound errors.
+    """
+    series = mass * ((1 + 1e-12) / math.sqrt(-math.expm1(-2 * fall)))
+    return np.where(mass < _SQUARED, series, np.sqrt(np.cumsum((mass**2)[::-1])[::-1]))
 
 
 def _profile(step: Step, e: Array) -> Array:

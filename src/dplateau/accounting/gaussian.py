@@ -93,9 +93,9 @@ def delta_slack(mu: float) -> float:
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """The least ``epsilon >= 0`` at which mu-GDP has the given ``delta`` (to rounding); infinite where it exceeds double
-    precision.
+    precision, or nothing is left of delta.
     """
-    if not mu < _LARGEST_MU:
+    if not (mu < _LARGEST_MU and delta > 0):
         return math.inf
     target = math.log(delta)
     if log_gdp_delta(mu, 0.0) <= target:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.contour import WIDTH, contour_epsilon, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
-from dplateau.accounting.dotted import Law, Step, beyond, dots, steps_of, tangents
+from dplateau.accounting.dotted import LEAST, Law, Step, beyond, dots, norms_from, steps_of, tangents
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
@@ -74,7 +74,7 @@ class Tail:
         # No more than delta: an upper end. More: a lower one, and the last of them counts, since a profile that is rounded down may
         # fall again far below, where the masses are large and so is their error.
         inside, more = np.flatnonzero(self.at <= delta), np.flatnonzero(self.at > delta)
-        if inside.size == 0:
+        if inside.size == 0 or delta < LEAST:
             raise TooSlowError
         j = int(inside[0]) if self.sign > 0 else int(more[-1]) + 1 if more.size else 0
         if j == self.at.size:
@@ -189,16 +189,17 @@ class Convolution:
             event, other = (-math.expm1(sum(n * math.log1p(-law.event[i]) for law, n in self.laws)) for i in (0, 1))
         e = e + offset + sign * 4 * ULP * abs(offset)
         last = int(np.searchsorted(e, _GREATEST, "right"))
-        beyond = float(p[last:].sum() + error * _norm(mass[last:])) if above else 0.0
-        e, p, mass, constant = e[:last], p[:last], mass[:last], constant[:last]
+        # The transforms' error counts with weights from 0 to the masses: at most the product of the 2-norms (Cauchy-Schwarz).
+        missed = error * (1 + share) * norms_from(mass, c * h)
+        beyond = float(p[last:].sum() + missed[last:].max(initial=0.0)) if above else 0.0
+        e, p, missed, constant = e[:last], p[:last], missed[:last], constant[:last]
         if not e.size:
             raise TooSlowError
         s1 = np.cumsum(p[::-1])[::-1] + beyond
         s2 = np.cumsum((p * np.exp(-e))[::-1])[::-1] + other * (1 + 8 * ULP)
         # Each of the two sums is off by at most a rounding of every partial sum; exp(epsilon) s2 is never above s1.
         s1 = s1 + constant + event * (1 - 8 * ULP) + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
-        # The transforms' error counts with weights from 0 to the masses: at most the product of the 2-norms (Cauchy-Schwarz).
-        s1 = s1 + sign * error * (1 + share) * np.sqrt(np.cumsum((mass**2)[::-1])[::-1])
+        s1 = s1 + sign * missed
         end = beyond + constant[-1] + event - math.exp(float(e[-1])) * other
         at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], end)
         if not np.isfinite(at_points).all():

@@ -50,7 +50,7 @@ class AdaptiveNoiseGuarantee(Guarantee):
         each = 0.2 * delta / self._drawn
         if each >= 1:
             return f"too few steps: a record is drawn {self._drawn:.3g} times on average. Take more than delta/5 = {delta / 5:.3g}."
-        least = 2 * math.sqrt(2 * math.log(1.25 / each))
+        least = 2 * math.sqrt(2 * (math.log(1.25) - math.log(each))) if each > 0 else math.inf
         if (z := float(self.noise.min())) < least:
             return (
                 f"noise_multiplier {z:g} is below {least:.4g}: a step alone then has epsilon above 1, where the classical Gaussian "
