@@ -84,6 +84,15 @@ def test_a_signature_has_one_form():
     assert not replace(found, signature=found.signature[:64] + response.to_bytes(32, "little").hex()).matches(b"{}")
 
 
+def test_what_was_read_already_is_not_read_again(signed):
+    """A proof names the digest of the bytes that were read: it must be about these, if the file changes meanwhile."""
+    content = signed.read_bytes()
+    certificate = read_signed(signed)[0]
+    signed.write_text("changed")
+    again, who = read_signed(signed, content)
+    assert (again, who.state) == (certificate, "unknown")
+
+
 def test_a_round_trip(file):
     found = sign(file, KEY)
     assert Signature.from_json(beside(file).read_text()) == found

@@ -52,7 +52,7 @@ def read_certificate(path: str | Path, *, signed_by: str | Iterable[str] | None 
     return certificate
 
 
-def read_signed(path: str | Path) -> tuple[Certificate, Signed]:
+def read_signed(path: str | Path, content: bytes | None = None) -> tuple[Certificate, Signed]:
     """Read a certificate as ``read_certificate`` does, and say who has signed it.
 
     A signature that does not match is not an error here: ``Signed.matches`` tells.
@@ -61,16 +61,18 @@ def read_signed(path: str | Path) -> tuple[Certificate, Signed]:
     ----------
     path : str or Path
         The file, or the folder of a model with its certificate.
+    content : bytes, optional
+        What was read of the file already, where more is said of these bytes.
     """
     path = certificate_file(path)
-    found = certificate_at(path)
+    found = certificate_at(path, content)
     check_beside(found[0], path)
     return found
 
 
-def certificate_at(path: Path) -> tuple[Certificate, Signed]:
-    """The certificate in a file, and who has signed these very bytes."""
-    content = content_of(path)
+def certificate_at(path: Path, content: bytes | None = None) -> tuple[Certificate, Signed]:
+    """The certificate in a file, and who has signed these very bytes; of its content, if that was read already."""
+    content = content_of(path) if content is None else content
     return certificate_in(path, content), who_signed(path, content)
 
 

@@ -82,7 +82,7 @@ def verify(
             content = content_of(path)
             if save:
                 check_file(proof_path(path))
-            read, signed = read_signed(path)
+            read, signed = read_signed(path, content)
             signed.check(path, named_keys(signed_by) if signed_by else None)
             proof = prove(read, epsilon, delta, every=every)
             if save:

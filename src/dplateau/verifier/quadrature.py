@@ -76,7 +76,9 @@ def _rule(count: int) -> list[tuple[arb, arb]]:
 
 
 def end_of(branch: Branch, c: arb, tolerance: arb, sign: int) -> tuple[arb, arb]:
-    """Where an end may be cut, and what is left there: ``exp(constant + slope^2/2)`` times a normal tail, at c and at 0."""
+    """Where an end may be cut, and what P and ``P exp(c loss)`` have beyond it together: ``exp(constant + slope^2/2)`` times a
+    normal tail, each.
+    """
 
     def place(tail: tuple[arb | None, arb, arb]) -> float:
         start, constant, slope = tail
@@ -107,10 +109,10 @@ class _Rule:
         low, high, error = branch.low, branch.high, exact(0)
         if low is None:
             low, lost = end_of(branch, c, self.tolerance, -1)
-            error += lost
+            error += 2 * lost  # |exp(s loss) - 1| is at most exp(c loss) + 2: what no branch holds counts as loss 0.
         if high is None:
             high, lost = end_of(branch, c, self.tolerance, 1)
-            error += lost
+            error += 2 * lost
         if not (width := (high - low).upper()) < _WIDEST:
             raise TooHardError("the noise is too small for this method")
         count = max(int(float(width)) + 1, 1)
