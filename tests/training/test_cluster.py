@@ -393,6 +393,17 @@ def test_generators_with_one_key_are_found():
     assert SecureGenerator().for_process(1).mark() != SecureGenerator().for_process(1).mark()
 
 
+def test_processes_at_different_places_of_a_program_are_told():
+    """Libraries would end them, or hand over memory that nobody wrote."""
+    first, second = answers("elsewhere")
+    for name in ("function", "stream", "facts", "long", "type"):
+        for one in (first, second):
+            assert "process 1 is at another place of the program than process 0" in one[name], (name, one)
+    assert (first["bytes"], second["bytes"]) == (r"process 1: no file \udcff", "no file ?")
+    assert (first["no words"], second["no words"]) == ("process 1: InputError, see there.", "")
+    assert {one[name] for one in (first, second) for name in ("name", "then")} == {"nothing"}
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [

@@ -421,6 +421,37 @@ def searches(cluster):
     }
 
 
+def elsewhere(cluster):
+    """What is said, in each process, where one calls another function, or has an error whose words are none."""
+    features, target = own(cluster, *problem())
+    second, model = not cluster.first, PrivateLogisticRegression(epsilon=1.0, classes=[0, 1])
+
+    def fails(error):
+        if second:
+            raise error
+
+    def fit():
+        return model.fit(features, target, cluster=cluster)
+
+    return {
+        "function": told(fit if second else lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
+        "stream": told(fit if second else lambda: model.fit_stream(Nothing(), cluster=cluster)),
+        "facts": told(lambda: cluster.agree({"a": "", "b": ""} if second else {"a": ""})),
+        "long": told(lambda: cluster.exchanged(np.zeros(10_000 if second else 1))),
+        "type": told(lambda: cluster.exchanged(np.zeros(1, np.int64 if second else np.float64))),
+        "bytes": told(lambda: cluster.together(lambda: fails(InputError("no file \udcff")))).encode("utf-8", "replace").decode(),
+        "no words": told(lambda: cluster.together(lambda: fails(InputError("")))),
+        "name": told(lambda: cluster.agree({"column": "\udcff"})),
+        "then": told(lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
+    }
+
+
+class Nothing:
+    """The facts of a stream that is not read."""
+
+    unit, d, n = "row", D, N
+
+
 def searched_wrongly(cluster):
     """What is said, in each process, of a search that does not fit."""
     features, target = own(cluster, *problem())

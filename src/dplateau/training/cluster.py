@@ -38,6 +38,10 @@ PATIENCE: Final = 300
 """Seconds in which all processes must have started."""
 _TEXT: Final = 1024
 """Bytes of a message about what went wrong."""
+_HEAD: Final = 16
+"""Bytes that say what an exchange is about."""
+_FRAME: Final = 1280
+"""Bytes with which every exchange begins, whatever it is about: libraries do not check that all processes send as many."""
 _LIBRARIES: Final = ("jax", "jaxlib", "numpy", "scipy")
 _STATUS: Final = re.compile(r"[A-Z_]+: ")
 """How errors of XLA begin that come as other errors than its own."""
@@ -210,18 +214,37 @@ class Cluster:
             found = jax.jit(_itself, out_shardings=NamedSharding(self.mesh, PartitionSpec()))(array)
             return jax.block_until_ready(found).addressable_data(0)
 
-    def exchanged(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What each process gives here, of one shape and type, as an array (processes, *shape)."""
+    def exchanged(self, values: NDArray[Any], what: str = "numbers") -> NDArray[Any]:
+        """What each process gives here, of one shape and type, as an array (processes, *shape).
+
+        Raises
+        ------
+        InputError
+            In every process: not all exchange ``what`` this one does, in this shape and type.
+        """
         if self.processes == 1:
             return values[None]
-        with self.watched():
-            found = np.asarray(multihost_utils.process_allgather(values.reshape(-1).view(np.uint8)))
+        own = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        head = hashlib.sha256(repr((what, values.dtype.str, values.shape)).encode()).digest()[:_HEAD]
+        fits = len(own) <= _FRAME - _HEAD
+        frames = self._gathered(np.frombuffer((head + own.tobytes() if fits else head).ljust(_FRAME, b"\0"), np.uint8))
+        if unlike := [place for place, one in enumerate(frames[:, :_HEAD]) if (one != frames[0, :_HEAD]).any()]:
+            raise InputError(
+                f"the processes do not do the same: process {unlike[0]} is at another place of the program than process 0. Let all"
+                " call the same functions, in the same order."
+            )
+        found = frames[:, _HEAD : _HEAD + len(own)] if fits else self._gathered(own)
         return np.ascontiguousarray(found).view(values.dtype).reshape(self.processes, *values.shape)
+
+    def _gathered(self, own: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The bytes of all processes, which must be as many in each: (processes, bytes)."""
+        with self.watched():
+            return np.asarray(multihost_utils.process_allgather(own)).reshape(self.processes, -1)
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Raise ``InputError`` in every process unless all have the same texts; only their digests are exchanged."""
-        own = [hashlib.sha256(text.encode()).digest() for text in facts.values()]
-        found = self.exchanged(np.frombuffer(b"".join(own), np.uint8).reshape(len(own), -1))
+        own = [hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest() for text in facts.values()]
+        found = self.exchanged(np.frombuffer(b"".join(own), np.uint8).reshape(len(own), -1), f"facts {list(facts)}")
         for name, column in zip(facts, found.swapaxes(0, 1), strict=True):
             if unlike := [place for place, one in enumerate(column) if (one != column[0]).any()]:
                 raise InputError(
@@ -238,9 +261,11 @@ class Cluster:
         except Exception as error:
             failed = error
         # Messages of other libraries may quote rows.
-        ours = isinstance(failed, InputError | UncertifiedError)
-        text = "" if failed is None else str(failed) if ours else f"{type(failed).__name__}, see there."
-        said = self.exchanged(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT, b"\0"), np.uint8))
+        ours = str(failed) if isinstance(failed, InputError | UncertifiedError) else ""
+        text = "" if failed is None else ours or f"{type(failed).__name__}, see there."
+        # Names of files may have bytes that are no text.
+        words = text.encode("utf-8", "backslashreplace")[:_TEXT].ljust(_TEXT, b"\0")
+        said = self.exchanged(np.frombuffer(words, np.uint8), "errors")
         if failed is not None:
             raise failed
         for place, one in enumerate(said):
@@ -254,7 +279,7 @@ class Cluster:
 
     def told(self, content: bytes) -> bytes:
         """What process 0 gives here, in every process."""
-        length = int(self.exchanged(np.array(len(content)))[0])
+        length = int(self.exchanged(np.array(len(content)), "a length")[0])
         own = np.frombuffer(content if self.first else bytes(length), np.uint8)
         with self.watched():
             return np.asarray(multihost_utils.broadcast_one_to_all(own)).astype(np.uint8).tobytes()
@@ -265,7 +290,7 @@ class Cluster:
 
     def most(self, *numbers: int) -> list[int]:
         """The largest of each number among the processes."""
-        return self.exchanged(np.array(numbers, np.int64)).max(axis=0).tolist()
+        return self.exchanged(np.array(numbers, np.int64), "the most").max(axis=0).tolist()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
