@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -64,6 +68,54 @@ def test_a_changed_entry_is_found(tmp_path, full, raw, column, value, number):
     assert bool(found) == changed
     if changed:
         assert any(f"entry {number} has not the digest of what it says" in one for one in found)
+
+
+TERMS = {"adjacency": "add-remove", "budget": 1.0, "delta": 1e-6, "epsilon": 2.0, "n": 1000, "n_is": "", "notion": "renyi"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "number"),
+    [
+        *((["time", "digest", "previous", "who", "kind", "account", "body"][k % 7], "X'ff'", 1 + k % 5) for k in range(7)),
+        *((column, value, 2) for column in ("cost", "spent", "reservation") for value in ("''", "9e999", "X'00'")),
+        *(("part_spent", value, 4) for value in ("''", "-9e999", "-1.0")),
+        *(("spent", value, 5) for value in ("'x'", "-5.0", "9e999")),
+        *(("body", f"'{value}'", 4) for value in ("", "[]", "null", "3", '{"places":3}', '{"places":[1]}', '{"run":Infinity}')),
+        *(("body", f"'{value}'", 2) for value in ("", "[]", "null", "3", '{"run":{"n":Infinity}}')),
+        ("body", "-5.0", 2),
+        *(
+            ("body", f"'{json.dumps({**TERMS, 'order': 8.0, 'unit': 'row', **change})}'", 1)
+            for change in (
+                {"budget": "x"},
+                {"budget": math.nan},
+                {"budget": math.inf},
+                {"budget": -1.0},
+                {"n": "k"},
+                {"order": "a"},
+            )
+        ),
+        ("digest", "X'ff'", 5),
+    ],
+)
+def test_what_is_of_another_type_is_one_sentence_and_found(tmp_path, full, column, value, number):
+    """Whoever writes a file of SQLite by hand may write anything anywhere."""
+    busy = dp.Ledger(f"sqlite:///{tmp_path}/privacy.db")
+    busy.create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    busy.account("patients").reserve(full(20.0)).commit()
+    busy.account("patients").reserve(full(20.0, n=500), part=("shards", "north"))
+    busy.account("patients").reserve(full(20.0))
+    with sqlite3.connect(tmp_path / "privacy.db") as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(f"UPDATE ledger_entries SET {column} = {value} WHERE number = {number}")
+    assert busy.verify()
+    assert busy.verify(costs=True)
+    account, run, part = busy.account("patients"), full(20.0), {"run": full(20.0, n=500), "part": ("shards", "north")}
+    calls = [lambda: account.reserve(run, done=1), lambda: account.reserve(**part), lambda: account.forecast(run), account.state]
+    calls += [busy.accounts, busy.head, lambda: [one.to_dict() for one in busy.entries()], lambda: busy.close("patients")]
+    for call in calls:
+        with suppress(dp.InputError, dp.BudgetError):  # and nothing else
+            call()
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 8])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, insert, select
 
-from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical
+from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical, data_of
 from dplateau.ledger.schema import entries
 from dplateau.ledger.sums import Places, Sums
 from dplateau.spec import InputError, LedgerError
@@ -45,11 +45,25 @@ class Terms:
     order: float | None
     budget: float
 
+    @property
+    def typed(self) -> bool:
+        """Whether these are texts and numbers as they were written."""
+        numbers = self.epsilon, self.delta, self.budget, 1.0 if self.order is None else self.order
+        texts = self.n_is, self.unit, self.adjacency, self.notion
+        return (
+            isinstance(self.n, int)
+            and all(isinstance(one, int | float) and 0 <= one < math.inf for one in numbers)
+            and all(isinstance(one, str) for one in texts)
+        )
+
 
 def head(connection: Connection) -> Head:
-    """Number and digest of the last entry."""
+    """Number and digest of the last entry; raises ``LedgerError`` where that is no text."""
     row = connection.execute(select(entries.c.number, entries.c.digest).order_by(entries.c.number.desc()).limit(1)).first()
-    return Head(0, NOTHING) if row is None else Head(*row)
+    found = Head(0, NOTHING) if row is None else Head(*row)
+    if not isinstance(found.digest, str):
+        raise LedgerError(f"entry {found.number} of the ledger was changed: dplateau ledger verify says where.")
+    return found
 
 
 def append(connection: Connection, **fields: Any) -> Entry:
@@ -82,12 +96,13 @@ def terms(connection: Connection, account: str) -> Terms:
     """
     body = connection.execute(_of(account, "opened").with_only_columns(entries.c.body)).scalar()
     if body is None:
-        known = ", ".join(names(connection)) or "it has none yet"
+        known = ", ".join(map(str, names(connection))) or "it has none yet"
         raise InputError(f"the ledger has no account {account!r} (accounts: {known}): check the name, or create it.")
-    try:
-        return Terms(**json.loads(body))
-    except (ValueError, TypeError):
-        raise LedgerError(f"the opening of the account {account!r} was changed: dplateau ledger verify says where.") from None
+    what = f"the opening of the account {account!r}"
+    with suppress(TypeError):
+        if (found := Terms(**data_of(body, what))).typed:
+            return found
+    raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")
 
 
 def exists(connection: Connection, account: str, kind: str) -> bool:
@@ -111,8 +126,8 @@ def has_run(connection: Connection, account: str, part: Part | None, run: dict[s
     e, (partition, name) = entries.c, part or (None, None)
     wanted = _of(account, "reserved").with_only_columns(e.body).where(e.partition == partition, e.part == name)  # None: IS NULL
     found = connection.execution_options(yield_per=_BLOCK).execute(wanted).scalars()
-    known = canonical(run)
-    return any(canonical(json.loads(body).get("run")) == known for body in found)
+    known, what = canonical(run), f"a reservation of the account {account!r}"
+    return any(plain(data_of(body, what).get("run")) == known for body in found)
 
 
 def count(connection: Connection, account: str, kind: str) -> int:
@@ -143,8 +158,11 @@ def places(connection: Connection, account: str, part: Part) -> Places:
     e = entries.c
     wanted = select(e.body).where(e.account == account, e.partition == part.partition).order_by(e.number.desc()).limit(1)
     stated = [connection.execute(one).scalar() for one in (wanted, wanted.where(e.part == part.part))]
-    of_partition, of_part = (Places(*json.loads(body or "{}").get("places", ())) for body in stated)
-    return Places(of_partition.partition, of_part.part)
+    what = f"a reservation of the account {account!r}"
+    said = [data_of(body or "{}", what).get("places", [0, 0]) for body in stated]
+    if not all(isinstance(one, list) and [type(number) for number in one] == [int, int] for one in said):  # pyright: ignore
+        raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")
+    return Places(max(said[0][0], 0), max(said[1][1], 0))
 
 
 def parts(connection: Connection, account: str) -> dict[Part, float]:
@@ -165,8 +183,15 @@ def _last(connection: Connection, account: str, wanted: Select[Any]) -> float:
     return 0.0 if found is None else _number(account, found[0])
 
 
+def plain(data: Any) -> str | None:
+    """Data as a text; None where it holds what was never written, such as an infinite number."""
+    with suppress(ValueError):
+        return canonical(data)
+    return None
+
+
 def _number(account: str, value: object) -> float:
     """A sum, which whoever changed a row may have made anything else."""
-    if not isinstance(value, float | int) or not math.isfinite(value):
+    if not isinstance(value, float | int) or not 0 <= value < math.inf:
         raise LedgerError(f"what the account {account!r} has spent was changed: dplateau ledger verify says where.")
     return float(value)

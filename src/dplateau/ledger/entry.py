@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
+
+from dplateau.spec.errors import LedgerError
 
 KINDS: Final = ("opened", "reserved", "committed", "closed")
 NOTHING: Final = "0" * 64
@@ -71,12 +75,30 @@ class Entry:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The body, read."""
-        return json.loads(self.body)
+        """The body, read.
+
+        Raises
+        ------
+        LedgerError
+            It is no object of JSON.
+        """
+        return data_of(self.body, f"entry {self.number} of the ledger")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, with the body read."""
         return {name: getattr(self, name) for name in NAMES} | {"body": self.data}
+
+    @property
+    def typed(self) -> bool:
+        """Whether every field holds what it was written with: a text or a number, or nothing where that may be."""
+        texts = self.time, self.kind, self.account, self.who, self.body, self.previous, self.digest
+        names, numbers = (self.partition, self.part), (self.cost, self.spent, self.partition_spent, self.part_spent)
+        return (
+            all(isinstance(one, str) for one in texts)
+            and all(one is None or isinstance(one, str) for one in names)
+            and all(one is None or (isinstance(one, int | float) and math.isfinite(one)) for one in numbers)
+            and isinstance(self.reservation, int | None)
+        )
 
     def computed(self) -> str:
         """The digest that follows from all other fields."""
@@ -90,3 +112,11 @@ NAMES: Final = tuple(field.name for field in fields(Entry))
 def canonical(data: Any) -> str:
     """JSON without blanks, keys sorted, ASCII only, finite numbers in their shortest form: equal data, equal text."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def data_of(body: Any, what: str) -> dict[str, Any]:
+    """A body, read; raises ``LedgerError`` where it is no object of JSON."""
+    with suppress(ValueError, TypeError):
+        if isinstance(found := json.loads(body), dict):
+            return found
+    raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")

@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dplateau.filter import Filter, cost_of
-from dplateau.ledger.book import Part, Terms, part_of
+from dplateau.ledger.book import Part, Terms, part_of, plain
 from dplateau.ledger.continued import continued
-from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head, canonical
+from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
 from dplateau.ledger.grant import check
 from dplateau.ledger.sums import Places, Sums, covers
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs
@@ -42,8 +42,11 @@ def problems(entries: Iterable[Entry], head: Head | None, *, costs: bool = False
     books: dict[str, _Account] = {}
     last = Head(0, NOTHING)
     for entry in entries:
-        found += _chain(entry, last)
-        found += _content(entry, books, costs_of)
+        if entry.typed:
+            found += _chain(entry, last)
+            found += _content(entry, books, costs_of)
+        else:
+            found.append(f"entry {entry.number} holds values of other types than were written: it was changed.")
         if head is not None and entry.number == head.number and entry.digest != head.digest:
             found.append(f"entry {entry.number} has not the digest that is known: it, or one before it, was written again.")
         last = Head(entry.number, entry.digest)
@@ -97,7 +100,7 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
     try:
         data = entry.data
     except ValueError:
-        yield f"{where} has a body that is not JSON."
+        yield f"{where} has a body that is not JSON, or no object of it."
         return
     book = books.get(entry.account)
     if entry.kind not in KINDS:
@@ -108,6 +111,8 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
             return
         try:
             terms = Terms(**data)
+            if not terms.typed:
+                raise TypeError
             wrong = terms.budget > _budget(terms) * (1 + _RECOMPUTED)
         except (TypeError, InputError):
             yield f"{where} opens an account with terms that are none."
@@ -154,7 +159,7 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any], run: Run | Run
         if part is not None:
             yield from _places(where, part, run.n, data.get("places"), book)
     stated = (entry.spent,) if part is None else (entry.spent, entry.partition_spent, entry.part_spent)
-    same = part, hashlib.sha256(canonical(data.get("run")).encode()).digest()
+    same = part, hashlib.sha256((plain(data.get("run")) or "").encode()).digest()
     if data.get("done", 0) and same not in book.runs:
         yield f"{where} goes on with a run that was not reserved before."
     book.runs.add(same)
