@@ -65,7 +65,8 @@ def start(folder):
             found.bind(("127.0.0.1", 0))
             port = port or found.getsockname()[1]
         for index in (0, 1):
-            where = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", 2, "--process-id", index]
+            where = ["--distributed", "--coordinator", f"127.0.0.1:{port}", "--process-id", index]
+            where += [] if "--processes" in own[index] else ["--processes", 2]
             schema = [] if "--schema" in own[index] else ["--schema", "my.toml"]
             command = [sys.executable, "-m", "dplateau", "train", file, *schema, "--epsilon", 1, *where, *arguments, *own[index]]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -260,6 +261,7 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, 
         (("--stream", "--solver", "snowball-sgd"), ((), ()), "solver 'snowball-sgd' trains on one process"),
         (("--stream", "--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
         (("--rows", 1700), ((), ()), "the files have 700, 900 rows, 1,600 in all"),
+        ((), ((), ("--processes", 3)), "the processes were told of [2, 3] processes in all"),
         ((), (("--person", "a"), ()), "process 1 has another column of persons"),
         ((), (("--private-test", 0.1), ()), "process 1 has another private test"),
         (("--private-test", 0.1, "--stream"), ((), ()), "private_test does not go with a stream"),
@@ -273,6 +275,7 @@ def test_a_process_that_is_killed_ends_the_other_with_one_line(start, tmp_path, 
         "solver",
         "rows of streams",
         "rows",
+        "number",
         "persons",
         "test",
         "test of streams",

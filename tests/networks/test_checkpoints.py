@@ -422,17 +422,39 @@ def refused(run, path, message, **changes):
     assert path.read_bytes() == before
 
 
+OTHER = [
+    *(
+        {"kind": "another"},
+        {"format": 2},
+        {"done": "x"},
+        {"done": "4"},
+        {"done": 1.5},
+        {"done": -1},
+        {"reserved": -4},
+        {"drawn": -1},
+    ),
+    *({"lost": [[1]]}, {"lost": None}, {"lost": [[-5, 2]]}, {"notes": 3}, {"notes": {}}, {"notes": {"scores": [[1]]}}),
+    *({"processes": -1}, {"drawn": -1}),
+]
+MORE = [{"done": 5, "reserved": 5}, {"reserved": 3}, {"reserved": 5}, {"lost": [[2, 2]]}, {"lost": [[0, 5]]}, {"processes": 0}]
+
+
 @pytest.mark.parametrize(
-    "change", [{"kind": "another"}, {"format": 2}, {"done": "x"}, {"lost": [[1]]}, {"lost": None}, {"notes": 3}]
+    ("change", "said"),
+    [
+        *((one, "not a checkpoint of this version, or it is damaged") for one in OTHER),
+        *((one, "was changed: it counts steps that the run does not have") for one in MORE),
+    ],
 )
-def test_heads_of_another_kind_are_refused(change, tmp_path):
+def test_heads_of_another_kind_are_refused(change, said, tmp_path):
+    """Negative numbers of steps would take others off what is counted."""
     run, path = run_with_optimizer(steps=4), tmp_path / "c"
     go(run, path)
     with np.load(path) as file:
         head, arrays = json.loads(file["head"].tobytes()) | change, {name: file[name] for name in file.files if name != "head"}
     with path.open("wb") as file:
         np.savez(file, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-    refused(run, path, "not a checkpoint of this version, or it is damaged")
+    refused(run, path, said)
 
 
 def test_arrays_of_another_kind_are_refused(tmp_path):

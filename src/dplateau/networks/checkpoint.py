@@ -87,6 +87,11 @@ class Ledger:
         lost = self.lost if self.reserved <= self.done else (*self.lost, (self.done, self.reserved))
         return replace(self, reserved=self.done, lost=lost)
 
+    def fits(self, run: Run) -> bool:
+        """Whether these are steps of the run."""
+        parts = all(first < last <= run.steps for first, last in self.lost)
+        return parts and self.done <= self.reserved <= run.steps and self.processes >= 1
+
     def runs(self, run: Run) -> Run | Runs:
         """What was computed, with all that was lost on the way."""
         return Runs((run, *(run.part(first, last) for first, last in self.lost))) if self.lost else run
@@ -179,10 +184,12 @@ def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGe
             arrays = [file[f"a{k}"] for k in range(len(file.files) - 1)]
         if head["kind"] != KIND or head["format"] != FORMAT:
             raise ValueError
-        lost = tuple((int(a), int(b)) for a, b in head["lost"])
-        others = int(head.get("processes", 1)), head.get("charged") is True
-        ledger = Ledger(int(head["done"]), int(head["reserved"]), lost, *others)
-        saved = Saved(ledger, arrays, dict(head["notes"]), bool(head["insecure"]), int(head["drawn"]))
+        lost = tuple((_whole(a), _whole(b)) for a, b in head["lost"])
+        ledger = Ledger(
+            _whole(head["done"]), _whole(head["reserved"]), lost, _whole(head.get("processes", 1)), head.get("charged") is True
+        )
+        scores = [(_whole(steps), float(score)) for steps, score in head["notes"]["scores"]]
+        saved = Saved(ledger, arrays, {**head["notes"], "scores": scores}, bool(head["insecure"]), _whole(head["drawn"]))
     except Exception:  # Nearly anything: a damaged archive may claim to be encrypted, or to be of a later version of the format.
         raise InputError(
             f"{path} is not a checkpoint of this version, or it is damaged. What it had spent is unknown: restore it, or count its "
@@ -190,6 +197,8 @@ def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGe
         ) from None
     if head["run"] != run.digest:
         raise InputError(f"the checkpoint {path} belongs to another run: pass the run that it was made with, or another path.")
+    if not ledger.fits(run):
+        raise InputError(f"the checkpoint {path} was changed: it counts steps that the run does not have. Restore it.")
     if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in like]:
         raise InputError(
             f"the checkpoint {path} belongs to another model, optimizer or validation: pass those that it was made with."
@@ -200,6 +209,13 @@ def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGe
             "continue it with a generator of the same kind."
         )
     return saved
+
+
+def _whole(number: object) -> int:
+    """A whole number that is not negative; raises ``ValueError`` where it is none."""
+    if type(number) is not int or number < 0:
+        raise ValueError
+    return number
 
 
 @contextmanager

@@ -159,8 +159,13 @@ class Cluster:
             with _patient_threads():
                 jax.distributed.initialize(coordinator, processes, process_id, **times | options)
                 cluster = cls()
-                cluster.exchanged(np.zeros(1))  # later the first one would wait for others no longer than half a minute
+                # Later the first exchange would wait for others no longer than half a minute.
+                said = cluster.exchanged(np.array(processes or cluster.processes)).tolist()
+            if set(said) != {cluster.processes}:
+                raise InputError(f"the processes were told of {said} processes in all: start all with the same number.")
             return cluster
+        except InputError:
+            raise
         except (ValueError, TypeError) as error:
             raise InputError(f"the cluster is not known: {_line(error)} Give coordinator, processes and process_id.") from None
         except RuntimeError as error:
