@@ -227,6 +227,7 @@ def test_last_iterate_bounds_are_used() -> None:
     [
         ({"n": 0}, "n is 0"),
         ({"epsilon": 0.0}, "epsilon is 0"),
+        ({"epsilon": 1e308}, "expected at most 1e.300"),
         ({"delta": math.nan}, "delta is nan"),
         ({"delta": 1.0}, "delta is 1"),
         ({"adjacency": "near"}, "adjacency is 'near'"),

@@ -20,6 +20,8 @@ from dplateau.spec.schedule import integer, real
 NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
+LARGEST: Final = 1e300
+"""Epsilon of a budget: beyond it, squares are no numbers."""
 SHARE: Final = 1e-6
 """The delta at which the bounds of candidates are compared."""
 
@@ -83,6 +85,8 @@ class Filter:
             notion = currency
         self.n = integer("n", n)
         self.epsilon, self.delta = real("epsilon", epsilon), checked_delta(delta, self.n)
+        if self.epsilon > LARGEST:
+            raise InputError(f"epsilon is {self.epsilon:g}: expected at most {LARGEST:g}.")
         for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("notion", notion, NOTIONS), ("unit", unit, UNITS)):
             if value not in allowed:
                 raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")

@@ -399,6 +399,7 @@ def test_processes_at_different_places_of_a_program_are_told():
     for name in ("function", "stream", "facts", "long", "type"):
         for one in (first, second):
             assert "process 1 is at another place of the program than process 0" in one[name], (name, one)
+    assert {"process 1 has another setting of JAX than process 0" in one["x64"] for one in (first, second)} == {True}
     assert (first["bytes"], second["bytes"]) == (r"process 1: no file \udcff", "no file ?")
     assert (first["no words"], second["no words"]) == ("process 1: InputError, see there.", "")
     assert {one[name] for one in (first, second) for name in ("name", "then")} == {"nothing"}

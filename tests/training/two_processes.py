@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from dplateau.estimators.grid_search import PrivateGridSearch
@@ -442,8 +443,19 @@ def elsewhere(cluster):
         "bytes": told(lambda: cluster.together(lambda: fails(InputError("no file \udcff")))).encode("utf-8", "replace").decode(),
         "no words": told(lambda: cluster.together(lambda: fails(InputError("")))),
         "name": told(lambda: cluster.agree({"column": "\udcff"})),
+        "x64": with_setting("jax_enable_x64", second, lambda: told(lambda: agree_on_code(cluster))),
         "then": told(lambda: train(run_of(), Logistic(), features, target, cluster=cluster)),
     }
+
+
+def with_setting(name, value, work):
+    """What ``work`` returns with a setting of JAX."""
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        return work()
+    finally:
+        jax.config.update(name, before)
 
 
 class Nothing:

@@ -43,6 +43,7 @@ _HEAD: Final = 16
 _FRAME: Final = 1280
 """Bytes with which every exchange begins, whatever it is about: libraries do not check that all processes send as many."""
 _LIBRARIES: Final = ("jax", "jaxlib", "numpy", "scipy")
+_SETTINGS: Final = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl", "jax_numpy_dtype_promotion")
 _STATUS: Final = re.compile(r"[A-Z_]+: ")
 """How errors of XLA begin that come as other errors than its own."""
 
@@ -373,8 +374,8 @@ def agree_on_code(cluster: Cluster) -> None:
 
 
 def code_of() -> dict[str, str]:
-    """What computes, as a fact to agree on."""
-    return {"version of dplateau, or of a library": code()}
+    """What computes, and how JAX is set up, as facts to agree on: compiled steps must be the same ones."""
+    return {"version of dplateau, or of a library": code(), "setting of JAX": str([getattr(jax.config, one) for one in _SETTINGS])}
 
 
 def _itself(array: jax.Array) -> jax.Array:
