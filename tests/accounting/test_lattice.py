@@ -147,7 +147,7 @@ def test_both_sides_hold_far_from_where_a_lattice_is_tilted_whatever_the_period(
 
 
 def test_errors_count_where_their_squares_vanish():
-    """Masses near a delta of 1e-290 have squares that are 0, and so their norm was: epsilon was 19.0, below that of 1e-280."""
+    """Masses near a delta of 1e-290 have squares that are 0, and so had their norm."""
     run = Run(n=1000, sampling=Poisson(10), steps=2000, noise_multiplier=2.0)
     remove = compositions(run)[0][0]
     assert lattice_epsilon(remove, 1e-280).upper < lattice_epsilon(remove, 1e-290).upper
