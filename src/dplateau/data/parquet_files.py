@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".parquet", ".pq")
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 HIDDEN: Final = ("_", ".")
-_IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
 """What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
+_IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
 
 
 @dataclass(frozen=True)
