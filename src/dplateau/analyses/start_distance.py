@@ -170,11 +170,9 @@ def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
     With ``both``, the maps of the data set without the record contract as well.
     """
     table = run.table if run.table.alike else run.table.written()
-    if table.alike:  # the last batch of an epoch may be smaller than the others
-        epoch = run.sampling.epoch_length(run.n)
-        sizes = np.minimum(run.sampling.batch_sizes(run.n, 0, 1), run.sampling.batch_sizes(run.n, epoch - 1, epoch))
-    else:
-        sizes = run.sampling.batch_sizes(run.n, 0, run.steps)
+    sizes = run.sampling.batch_sizes(run.n, 0, 1 if table.alike else run.steps)
+    if table.alike and (rest := run.sampling.remainder(run.n)):
+        sizes = np.array([float(rest)])
     smallest = sizes - (both and run.adjacency == "add-remove")
     contracted, chance = contractions(run, table, budget, least=smallest / table.size, both=both)
     gap = table.step_size * sensitivity(run) * run.clip_norm / table.size

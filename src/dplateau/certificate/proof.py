@@ -316,7 +316,7 @@ def _proved(
         checked = Checked(Outcome.NOT_DECIDED, "it leaves nothing for delta")
     elif isinstance(run, Selection) and bound == SELECTION:
         checked = _selected(run, epsilon, delta, first)
-        if mu is not None:
+        if mu is not None and checked.outcome == Outcome.VERIFIED:
             checked = replace(checked, outcome=Outcome.NOT_DECIDED, why=f"mu = {mu:g} was not proved: a selection has none")
     elif bound not in {COMPOSED, *_BY_NAME}:
         checked = Checked(Outcome.NOT_DECIDED, f"the bound {bound} has no second computation")

@@ -175,7 +175,7 @@ class PrivateLinearModel(BaseEstimator):
         rows, delta, shared = ready.rows, self._delta(ready.n), ready.total is not None
         solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
-        if ready.persons is not None:
+        if ready.persons is not None and made.run.sampling.ordered:
             check_followed(made.run, codes_of(ready.persons, len(rows)))
 
         def fit(**more: Any) -> TrainResult:

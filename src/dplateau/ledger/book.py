@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, insert, select
 
-from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical, data_of
+from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical, changed, data_of
 from dplateau.ledger.schema import entries
 from dplateau.ledger.sums import Places, Sums
-from dplateau.spec import InputError, LedgerError
+from dplateau.spec import InputError
 
 _BLOCK = 1000
 
@@ -62,7 +62,7 @@ def head(connection: Connection) -> Head:
     row = connection.execute(select(entries.c.number, entries.c.digest).order_by(entries.c.number.desc()).limit(1)).first()
     found = Head(0, NOTHING) if row is None else Head(*row)
     if not isinstance(found.digest, str):
-        raise LedgerError(f"entry {found.number} of the ledger was changed: dplateau ledger verify says where.")
+        raise changed(f"entry {found.number} of the ledger")
     return found
 
 
@@ -102,7 +102,7 @@ def terms(connection: Connection, account: str) -> Terms:
     with suppress(TypeError):
         if (found := Terms(**data_of(body, what))).typed:
             return found
-    raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")
+    raise changed(what)
 
 
 def exists(connection: Connection, account: str, kind: str) -> bool:
@@ -161,7 +161,7 @@ def places(connection: Connection, account: str, part: Part) -> Places:
     what = f"a reservation of the account {account!r}"
     said = [data_of(body or "{}", what).get("places", [0, 0]) for body in stated]
     if not all(isinstance(one, list) and [type(number) for number in one] == [int, int] for one in said):  # pyright: ignore
-        raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")
+        raise changed(what)
     return Places(max(said[0][0], 0), max(said[1][1], 0))
 
 
@@ -193,5 +193,5 @@ def plain(data: Any) -> str | None:
 def _number(account: str, value: object) -> float:
     """A sum, which whoever changed a row may have made anything else."""
     if not isinstance(value, float | int) or not 0 <= value < math.inf:
-        raise LedgerError(f"what the account {account!r} has spent was changed: dplateau ledger verify says where.")
+        raise changed(f"what the account {account!r} has spent")
     return float(value)

@@ -119,4 +119,9 @@ def data_of(body: Any, what: str) -> dict[str, Any]:
     with suppress(ValueError, TypeError):
         if isinstance(found := json.loads(body), dict):
             return found
-    raise LedgerError(f"{what} was changed: dplateau ledger verify says where.")
+    raise changed(what)
+
+
+def changed(what: str) -> LedgerError:
+    """The error of whoever reads what somebody else wrote into the ledger."""
+    return LedgerError(f"{what} was changed: dplateau ledger verify says where.")

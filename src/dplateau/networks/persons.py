@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer
-from dplateau.training.persons import codes_of
+from dplateau.training.persons import codes_of, interleaved
 
 Tree: TypeAlias = Any
 
@@ -71,7 +71,7 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
     rows = order[(np.cumsum(counts) - counts)[:, None] + np.where(place < used, place, 0)]
     weight = np.where(place < used, 1 / used, 0).astype(np.float32)
     held = [column[rows] for column in columns]
-    kind = InterleavedPersons if (codes[1:] < codes[:-1]).any() else PersonExamples
+    kind = InterleavedPersons if interleaved(codes) else PersonExamples
     return kind(jax.tree.unflatten(jax.tree.structure(examples), held), weight)
 
 

@@ -159,8 +159,13 @@ def check_followed(run: Run, codes: NDArray[np.int64]) -> None:
     Persons come in the order of their first rows. Among rows of others, a row less of a person could move that person, and with it
     all persons in between: every batch would tell of it, and bounds for a fixed order count one.
     """
-    if run.sampling.ordered and (codes[1:] < codes[:-1]).any():
+    if run.sampling.ordered and interleaved(codes):
         raise InputError(INTERLEAVED)
+
+
+def interleaved(codes: NDArray[np.int64]) -> bool:
+    """Whether some person has rows of others in between, by ``codes_of``."""
+    return bool((codes[1:] < codes[:-1]).any())
 
 
 def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dplateau.algorithms.noise_allocation import printed_sigma
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real, vector
 from dplateau.spec.steps import Array
@@ -188,9 +189,8 @@ def printed_adp_sgd_stationarity(
     sizes, shares, norm = vector("b", b), vector("alpha", alpha), real("gradient_norm", gradient_norm)
     eta = real("step_size", step_size)
     optimisation = gap / eta + eta * smoothness / 2 * float(np.sum((norm / sizes) ** 2))
-    logs = math.log(16 * sizes.size / (n * delta)) * math.log(1.25 / delta)
-    m = float(np.sum((shares / sizes) ** 2) * np.sum(shares**-2.0))
-    return (optimisation + d * (16 * norm) ** 2 * logs * m / (2 * (n * epsilon) ** 2)) / float(sizes.sum())
+    sigma = printed_sigma(n, epsilon, delta, shares, gradient_norm=norm)
+    return (optimisation + d * sigma**2 * float(np.sum((shares / sizes) ** 2)) / 2) / float(sizes.sum())
 
 
 def printed_constant_stationarity(
@@ -234,5 +234,5 @@ def printed_constant_stationarity(
         The printed value.
     """
     steps, eta, norm = integer("steps", steps), real("step_size", step_size), real("gradient_norm", gradient_norm)
-    logs = math.log(16 * steps * batch_size / (n * delta)) * math.log(1.25 / delta)
-    return 2 * gap / (eta * steps) + eta * smoothness * norm**2 * (1 + 256 * d * logs * steps / (n * epsilon) ** 2)
+    sigma = printed_sigma(n, epsilon, delta, np.ones(steps), gradient_norm=norm, batch_size=batch_size)
+    return 2 * gap / (eta * steps) + eta * smoothness * (norm**2 + d * sigma**2)
