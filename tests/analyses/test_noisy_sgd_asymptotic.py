@@ -12,7 +12,7 @@ from dplateau.accounting.privacy_loss import PoissonAdd
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.noisy_sgd_asymptotic import NoisySGDPlateau, NoisySGDStronglyConvexPlateau, burn_in, greatest_order
-from dplateau.analyses.refuted import PrintedNoisySGD, PrintedNoisySGDStronglyConvex
+from dplateau.analyses.refuted import PrintedNoisySGD, PrintedNoisySGDSchedule, PrintedNoisySGDStronglyConvex
 
 
 def noisy(**changes: object) -> dp.Run:
@@ -85,12 +85,53 @@ def test_not_applicable(analysis: NoisySGDPlateau | NoisySGDStronglyConvexPlatea
     for changes, words in (
         ({"noise_multiplier": 11.0}, "not above 8 sqrt(2)"),
         ({"noise_multiplier": 5.0, "adjacency": "add-remove"}, "not above 4 sqrt(2)"),
-        ({"sampling": dp.FixedSize(2000)}, "not below 1/5"),
         ({"diameter": None}, "diameter"),
-        ({"step_size": (0.5,) * 100_000}, "constant"),
+        ({"noise_multiplier": (20.0, 21.0) * 50_000}, "constant"),
         ({"sampling": dp.Cyclic(100)}, "it is for sampling"),
     ):
         assert words in (analysis.why_not(run.replace(**changes)) or "")
+
+
+def test_falling_steps() -> None:
+    """Example 5.9: min{T, D n T^c/(L eta_1)} up to a constant, at every order above (5.7) as printed."""
+    assert "constant" in (
+        NoisySGDStronglyConvexPlateau().why_not(noisy(strong_convexity=0.01, step_size=(0.5, 0.4) * 50_000)) or ""
+    )
+    per_look, rhos = 17 / (1e8 * 0.04), []
+    for steps in (10_000, 100_000, 1_000_000):
+        run = noisy(steps=steps, step_size=tuple(0.5 * np.arange(1.0, steps + 1) ** -0.25))
+        assert NoisySGDPlateau().why_not(run) is None
+        rhos.append(NoisySGDPlateau().guarantee(run).rho)
+        assert rhos[-1] == pytest.approx(per_look * min(steps, 20_000 * steps**0.25), rel=1e-4)
+        for order in np.geomspace(1.5, greatest_order(noisy()), 6):
+            printed = PrintedNoisySGDSchedule().guarantee(run).divergence(float(order))
+            assert NoisySGDPlateau().guarantee(run).divergence(float(order)) >= printed
+    assert rhos[0] < rhos[1] < rhos[2] < 10 * rhos[1]
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("sampling", [dp.FixedSize(2000), dp.FixedSize(9000), dp.FixedSize(10_000)])
+def test_large_batches_by_hand(sampling: dp.FixedSize, adjacency: str) -> None:
+    """Footnote 12: a record in every batch, with any noise and at any order; both forms balance their two terms."""
+    size, moved = sampling.batch_size, 2.0 if adjacency == "replace" else 1.0
+    run = noisy(sampling=sampling, noise_multiplier=0.5, adjacency=adjacency)
+    sigma = 0.5 / size
+    assert NoisySGDPlateau().why_not(run) is None
+    assert NoisySGDPlateau().guarantee(run).rho == pytest.approx((moved**2 / size**2 + 1e-8) / sigma**2 * 20_000)
+    assert NoisySGDPlateau().guarantee(run).divergence(1e7) < math.inf
+    strong = noisy(sampling=sampling, noise_multiplier=0.5, adjacency=adjacency, strong_convexity=0.01)
+    look, c = np.arange(1.0, 20_000), 1 - 0.005
+    cost = (moved**2 * look / size**2 + c ** (2 * look) * 2.0**2) / sigma**2
+    assert NoisySGDStronglyConvexPlateau().guarantee(strong).rho == pytest.approx(float(cost.min()), rel=1e-2)
+
+
+def test_large_full_batches_are_above_what_is_proved() -> None:
+    """At a rate of one, nothing is drawn: the formula is a bound, and the exact one of fixed order is below it."""
+    settings = {"sampling": dp.FixedSize(1000), "n": 1000, "noise_multiplier": 40.0, "step_size": 0.5, "adjacency": "add-remove"}
+    for steps in (10, 1000, 100_000):
+        run = noisy(steps=steps, **settings)
+        exact = dp.account(run.replace(sampling=dp.FullBatch()), delta=1e-6).epsilon
+        assert exact <= NoisySGDPlateau().guarantee(run).epsilon(1e-6).upper
 
 
 def test_the_burn_in_of_a_run_whatever_its_batches():
