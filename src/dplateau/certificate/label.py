@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dplateau.certificate.parts import keys
 from dplateau.spec import InputError
+from dplateau.spec.one_line import is_printable
 
 LONGEST: Final = 200
 """Characters of an entry."""
@@ -41,7 +42,7 @@ class Label:
         for name in ("model", "data", "purpose", "author"):
             value: object = getattr(self, name)
             if value is not None and not (
-                isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= LONGEST
+                isinstance(value, str) and value.strip() and is_printable(value) and len(value) <= LONGEST
             ):
                 raise InputError(f"label: {name} is not a line of 1 to {LONGEST} printable characters.")
         if self.date == "":

@@ -6,7 +6,7 @@ import json
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from dplateau.spec.facts import printable as printable
+from dplateau.spec.one_line import printable as printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

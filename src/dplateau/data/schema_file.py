@@ -13,6 +13,7 @@ from typing import Any, Final
 from dplateau.data.schema import KINDS, Column, Csv, Schema
 from dplateau.files import as_path
 from dplateau.spec import InputError
+from dplateau.spec.one_line import escaped
 
 BUILTIN: Final = ("adult", "a9a")
 FILL_IN: Final = "FILL IN"
@@ -162,10 +163,7 @@ def toml_value(value: Any) -> str:
     """A text, number, truth value, tuple, or tuple of pairs (a table) in TOML."""
     if isinstance(value, str):
         # JSON's escapes are TOML's. What cannot be seen is escaped, too: names come from files, and terminals and editors obey it.
-        plain = json.dumps(value, ensure_ascii=False)
-        return "".join(
-            one if one.isprintable() else f"\\u{ord(one):04x}" if one < "\U00010000" else f"\\U{ord(one):08x}" for one in plain
-        )
+        return escaped(json.dumps(value, ensure_ascii=False))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -17,6 +17,7 @@ from dplateau.ledger.entry import KINDS, NOTHING, Entry, Head
 from dplateau.ledger.grant import check
 from dplateau.ledger.sums import Places, Sums, covers
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs
+from dplateau.spec.one_line import is_printable
 from dplateau.spec.selection import run_from_dict
 
 _ROUNDED: Final = 1e-9
@@ -95,7 +96,7 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
     """What an entry says against what those before it allow."""
     where = f"entry {entry.number}"
     texts = entry.time, entry.account, entry.who, entry.partition or "", entry.part or "", entry.body
-    if not all(isinstance(one, str) and one.isprintable() for one in texts):
+    if not all(isinstance(one, str) and is_printable(one) for one in texts):
         yield f"{where} holds characters that cannot be printed: it was written by hand."
     try:
         data = entry.data

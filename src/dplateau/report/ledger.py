@@ -15,7 +15,7 @@ from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry, Head
 from dplateau.report import ledger_words as words
 from dplateau.report.text import facts
-from dplateau.spec.facts import printable
+from dplateau.spec.one_line import printable
 
 SHOWN: Final = 20
 """Entries of an account, the last ones, and problems, the first ones."""

@@ -15,7 +15,7 @@ from dplateau.ledger.account import State
 from dplateau.ledger.entry import NAMES, Entry
 from dplateau.ledger.grant import Forecast
 from dplateau.spec import LedgerError
-from dplateau.spec.facts import printable
+from dplateau.spec.one_line import printable
 
 _MINUTES: Final = 16
 """Characters of a time up to its minutes."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from dplateau.spec.errors import InputError
+from dplateau.spec.one_line import is_printable
 
 LONGEST: Final = 1_000
 """Characters that a text may have."""
-BREAKS: Final = ("Zl", "Zp")
-"""Unicode's separators of lines and of paragraphs."""
 E = TypeVar("E", bound=StrEnum)
 
 
@@ -151,16 +149,6 @@ def plain_text(name: str, value: Any) -> str:
     if not is_printable(value):
         raise InputError(f"{name} has control characters, line breaks or invisible characters: expected text in one line.")
     return value
-
-
-def is_printable(text: str) -> bool:
-    """Whether a text is one line of visible characters."""
-    return not any((kind := unicodedata.category(one)).startswith("C") or kind in BREAKS for one in text)
-
-
-def printable(text: object) -> str:
-    """A text without what a terminal would obey: the name of a file, or what somebody wrote by hand, may hold escape codes."""
-    return "".join(one if one.isprintable() else "?" for one in str(text))
 
 
 def member(name: str, kind: type[E], value: Any) -> E:

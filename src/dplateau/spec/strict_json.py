@@ -7,7 +7,8 @@ import math
 from typing import Any, Final
 
 from dplateau.spec.errors import InputError
-from dplateau.spec.facts import LONGEST, is_printable
+from dplateau.spec.facts import LONGEST
+from dplateau.spec.one_line import is_printable
 
 DIGITS: Final = 18
 """A whole number of more digits is none that a run has."""
