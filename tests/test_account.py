@@ -10,7 +10,7 @@ import pytest
 import dplateau as dp
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
-from dplateau.accounting.enclosure import up
+from dplateau.accounting.enclosure import rounded_up, up
 from dplateau.analyses import ANALYSES
 from dplateau.spec import SAMPLINGS, PrivacyWarning
 
@@ -293,3 +293,10 @@ def test_the_smallest_double_as_delta():
     drawn = run.replace(sampling=dp.Poisson(10))
     for one in (run, drawn, dp.Selection([run] * 3)):
         assert 0 < dp.account(one, 5e-324).epsilon < math.inf
+
+
+def test_what_a_report_looks_like() -> None:
+    report = dp.account(dp.Run(n=60_000, sampling=dp.Poisson(256), steps=100, noise_multiplier=1.3), delta=1e-5)
+    assert repr(report) == f"<Report: epsilon {rounded_up(report.epsilon)} at delta 1e-05, Proved by exact-composition>"
+    nothing = Report(report.run, 1e-5, report.bounds[-1:])
+    assert repr(nothing) == "<Report: epsilon inf at delta 1e-05, nothing is proved>"

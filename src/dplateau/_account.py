@@ -149,6 +149,10 @@ class Report:
             "run": self.run.to_dict(),
         }
 
+    def __repr__(self) -> str:
+        name = f"Proved by {self.best.name}" if self.best else "nothing is proved"
+        return f"<Report: epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {name}>"
+
     def __str__(self) -> str:
         """A plain-text table of every analysis: proved values, the least first, then values without a guarantee, then the rest."""
         lines = [

@@ -249,3 +249,17 @@ def test_numbers_beyond_double_precision(name: str) -> None:
 def test_json_that_python_refuses(text: str) -> None:
     with pytest.raises(InputError, match="the run is not JSON"):
         Run.from_json(text)
+
+
+def test_what_a_run_looks_like():
+    run = Run(n=60_000, sampling=Poisson(256), steps=3516, noise_multiplier=1.3)
+    assert repr(run) == "Run(n=60000, sampling=Poisson(batch_size=256.0), steps=3516, noise_multiplier=1.3)"
+    assert eval(repr(run)) == run  # no schedule of this run is long
+    last = run.replace(released="last", l2=0.1, strong_convexity=0.1, steps=4, step_size=(0.4, 0.3, 0.2, 0.1))
+    assert "l2=0.1" in repr(last)
+    assert eval(repr(last)) == last
+    long = run.replace(steps=10**5, noise_multiplier=[1.0] * 99_999 + [2.0], sampling=Poisson([10.0, *[256.0] * 99_999]))
+    assert repr(long) == (
+        "Run(n=60000, sampling=Poisson(batch_size=<100,000 values, 10 to 256>), steps=100000, "
+        "noise_multiplier=<100,000 values, 1 to 2>)"
+    )

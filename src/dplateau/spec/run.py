@@ -11,7 +11,7 @@ from typing import Any, Final
 from dplateau.spec.errors import InputError
 from dplateau.spec.names import ADJACENCIES, RELEASED, UNITS
 from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
-from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, smallest
+from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, shown, smallest
 from dplateau.spec.steps import StepTable
 from dplateau.spec.strict_json import strict_json
 
@@ -150,6 +150,9 @@ class Run:
                 f"step_size {longest:g} exceeds 2/smoothness, or smoothness is not given: the steps of a phase are not contractions"
                 ", so its noise protects nothing. State smoothness, lower step_size."
             )
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def epochs(self) -> float:

@@ -37,6 +37,7 @@ from dplateau.spec.schedule import (
     part,
     plain,
     schedule,
+    shown,
     smallest,
     window,
 )
@@ -45,7 +46,7 @@ _ROUNDING: Final = 1e-12
 """A quotient that is this near above a whole number is that number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sampling(ABC):
     """A batch scheme. Concrete schemes are final.
 
@@ -77,6 +78,9 @@ class Sampling(ABC):
     full: ClassVar[bool] = False
     once: ClassVar[bool] = False
     random_size: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     @abstractmethod
     def check(self, n: int, steps: int) -> None:
@@ -130,7 +134,7 @@ class Sampling(ABC):
         return {"kind": self.kind}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Sized(Sampling):
     """A scheme with batch sizes, of whole numbers where they are not random."""
 
@@ -162,7 +166,7 @@ class _Sized(Sampling):
             raise InputError(f"batch_size {size:g} exceeds n = {n}: {what} needs batches of at most n records. Lower batch_size.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Drawn(_Sized):
     """A batch drawn afresh in every step."""
 
@@ -173,7 +177,7 @@ class _Drawn(_Sized):
         return n * len(sizes) / sum(sizes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Poisson(_Drawn):
     """Every record joins the batch of every step independently with probability ``batch_size / n``.
 
@@ -196,7 +200,7 @@ class Poisson(_Drawn):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FixedSize(_Drawn):
     """Every step draws a fresh uniformly random subset of exactly ``batch_size`` records, without replacement.
 
@@ -213,7 +217,7 @@ class FixedSize(_Drawn):
         self._check_largest("fixed-size sampling", n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomAllocation(_Sized):
     """In every epoch each record draws one of its batches, uniformly and independently of all other records and epochs.
 
@@ -255,7 +259,7 @@ class RandomAllocation(_Sized):
         return n / self.epoch_length(n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Epochs(_Sized):
     """Batches that partition the records, epoch after epoch. A constant size leaves a smaller last batch where it does not
     divide n; that batch is divided by ``batch_size`` too, because the divisor is public and constant.
@@ -286,7 +290,7 @@ class _Epochs(_Sized):
         return sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cyclic(_Epochs):
     """Batches are consecutive blocks of the records in their given, public order, the same in every epoch.
 
@@ -300,7 +304,7 @@ class Cyclic(_Epochs):
     ordered: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shuffled(_Epochs):
     """As ``Cyclic``, but the order is drawn afresh, uniformly, at the start of every epoch.
 
@@ -314,7 +318,7 @@ class Shuffled(_Epochs):
     shuffled: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OnePass(_Sized):
     """Every record is used at most once: step t takes the next ``batch_size[t]`` records in their given, public order.
 
@@ -345,7 +349,7 @@ class OnePass(_Sized):
         return self.epoch_steps(n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FullBatch(Sampling):
     """Every step uses every record."""
 

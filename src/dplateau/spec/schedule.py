@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from typing import Any, TypeAlias, TypeGuard
+from dataclasses import fields
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,23 @@ from numpy.typing import NDArray
 from dplateau.spec.errors import InputError
 
 Schedule: TypeAlias = float | tuple[float, ...]
+
+
+_WRITTEN: Final = 8
+"""A longer schedule is shown by its length and its ends."""
+
+
+def shown(record: Any) -> str:
+    """The ``repr`` of a dataclass without what has its default, and with long schedules in short."""
+    given = ((one.name, getattr(record, one.name), one.default) for one in fields(record))
+    parts = (f"{name}={_short(value)}" for name, value, default in given if value != default)
+    return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def _short(value: object) -> str:
+    if not isinstance(value, tuple) or len(value) <= _WRITTEN:
+        return repr(value)
+    return f"<{len(value):,} values, {value[0]:g} to {value[-1]:g}>"
 
 
 def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False, high: float = math.inf) -> float:
