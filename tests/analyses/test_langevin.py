@@ -8,7 +8,7 @@ import pytest
 
 import dplateau as dp
 from dplateau.analyses.fixed_order import FixedOrderBound
-from dplateau.analyses.langevin import LangevinBound
+from dplateau.analyses.langevin import LangevinBound, dynamics
 from dplateau.analyses.refuted import LangevinMinibatches
 
 from .lemma import allowance, least_mu
@@ -107,3 +107,10 @@ def test_contracts() -> None:
         assert words in (LangevinBound().why_not(run.replace(**changes)) or "")
     assert LangevinMinibatches().why_not(run.replace(sampling=dp.FixedSize(5))) is None
     assert "FixedSize" in (LangevinMinibatches().why_not(run) or "")
+
+
+def test_equal_steps_are_not_written_one_by_one() -> None:
+    # A trillion steps would fill 24 TB; the dynamics have settled long before.
+    run = langevin(0.25, 0.3, m=0.5, steps=10**12)
+    assert dynamics(run) == pytest.approx(dynamics(run.replace(steps=10**4)), rel=1e-12)
+    assert dp.account(run, 1e-5).epsilon < dp.account(run.replace(steps=10**4), 1e-5).epsilon + 10 * allowance(run.steps)

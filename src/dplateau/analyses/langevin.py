@@ -62,8 +62,8 @@ def uncovered(run: Run, sampling: type[Sampling]) -> str | None:
 
 def dynamics(run: Run) -> float:
     """The theorem's formula, per unit of the order."""
-    m, steps = run.strong_convexity or 0.0, run.table.written()
-    total = float(steps.step_size.sum())
+    m, steps = run.strong_convexity or 0.0, run.table
+    total = float(steps.step_size @ steps.count)
     exponent = m / 2 * total
     # (1 - e^-x) / m, for an m that is too small for double precision as well.
     time = -math.expm1(-exponent) / m if exponent > _TINY else total / 2
