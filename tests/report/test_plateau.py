@@ -59,6 +59,26 @@ def test_the_plateau_is_found_and_composition_has_none() -> None:
     assert plateau(CYCLIC.replace(released="all")).begins is None
 
 
+def test_first_epochs_that_hardly_cost_anything_are_no_plateau() -> None:
+    # The last use alone costs 4.38; each of 1,000 epochs before it as much as 1/1,000 of it.
+    run = dp.Run(
+        n=10_000,
+        sampling=dp.Cyclic(10),
+        steps=2_000,
+        noise_multiplier=1.0,
+        step_size=1.0,
+        smoothness=1.0,
+        strong_convexity=0.0,
+        released="last",
+    )
+    for diameter in (None, 1e3):
+        found = plateau(run.replace(diameter=diameter), 1e-5)
+        assert found.certified[-1] < 1.01 * found.certified[0]
+        assert found.beyond is not None
+        assert found.beyond > 2 * found.certified[-1]
+        assert found.begins is None
+
+
 def test_where_a_plateau_begins() -> None:
     assert lines(p=(1.0, 2.0, 3.0, 3.0, 3.0)).begins == 100
     assert lines(p=(3.0, 2.985, 3.01, 3.0, 3.0)).begins == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ from dplateau.spec.schedule import integer, is_constant
 POINTS: Final = 40
 FLAT: Final = 0.01
 """On the plateau more steps cost at most this share more."""
+_BEYOND: Final = 1_000
+_MOST: Final = 10**8
+"""So do this many times as many, up to such a number: where an epoch has many batches, the first epochs hardly cost anything."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,15 @@ class Plateau:
         Numbers of steps, increasing.
     lines : tuple of Line
         The analyses that apply somewhere.
+    beyond : float, optional
+        The least proved epsilon after many more steps than the last of ``steps``, where a plateau would be seen without it.
     """
 
     run: Run
     delta: float
     steps: tuple[int, ...]
     lines: tuple[Line, ...]
+    beyond: float | None = None
 
     @cached_property
     def certified(self) -> tuple[float, ...]:
@@ -83,10 +89,10 @@ class Plateau:
     def begins(self) -> int | None:
         """The first of ``steps`` from which on the certified epsilon stays within 1 % of its last value.
 
-        None unless that holds over the last half of the range, at least.
+        None unless that holds over the last half of the range, at least, and ``beyond`` it.
         """
         last = self.certified[-1]
-        if not math.isfinite(last):
+        if not math.isfinite(last) or (self.beyond is not None and abs(self.beyond - last) > FLAT * last):
             return None
         outside = [k for k, value in enumerate(self.certified) if abs(value - last) > FLAT * last]
         first = self.steps[outside[-1] + 1 if outside else 0]
@@ -143,7 +149,12 @@ def plateau(run: Run, delta: float | None = None, steps: Sequence[int] | None = 
     runs = [first_steps(run, number) for number in numbers]
     asked = [a for a in ANALYSES if dominated or a.dominated_by is None or not a.status.certifies]
     lines = (Line(a.name, a.status.__name__, tuple(_epsilon(a, each, delta) for each in runs)) for a in asked)
-    return Plateau(run, delta, numbers, tuple(line for line in lines if min(line.epsilons) < math.inf))
+    found = Plateau(run, delta, numbers, tuple(line for line in lines if min(line.epsilons) < math.inf))
+    most = numbers[-1] if _scheduled(run) else min(_BEYOND * numbers[-1], _MOST, run.sampling.most_steps(run.n))
+    if found.begins is None or most < 2 * numbers[-1]:
+        return found
+    further = first_steps(run, int(most // numbers[-1]) * numbers[-1])
+    return replace(found, beyond=min(_epsilon(a, further, delta) for a in asked if a.status.certifies))
 
 
 def _epsilon(analysis: Analysis, run: Run, delta: float) -> float:
