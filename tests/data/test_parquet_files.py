@@ -1,5 +1,7 @@
 """A folder of Parquet files is one table: the files in the order of their paths, wherever pyarrow finds them."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -110,6 +112,36 @@ def test_folders_that_are_no_table(tmp_path):
     (tmp_path / "b.parquet").write_text("PAR1 and no more")
     refused(tmp_path, r"b\.parquet is not a Parquet file, or is damaged")
     refused(f"file://{tmp_path}/none", "no such file")
+
+
+def test_a_file_that_says_that_nothing_is_missing_does_not_change_how_rows_are_read(tmp_path):
+    whole = pa.table({"a": (np.arange(100) / 7).astype(np.float32), "y": np.arange(100.0)})
+    required = pa.schema([field.with_nullable(False) for field in whole.schema])
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(whole.slice(0, 50), tmp_path / "rows" / "a.parquet")
+    parquet.write_table(whole.slice(50).cast(required), tmp_path / "rows" / "b.parquet")
+    parquet.write_table(whole, tmp_path / "all.parquet")
+    features = np.concatenate([features for features, _ in open_stream(tmp_path / "rows", SCHEMA, rows="unit").blocks()])
+    assert np.array_equal(features, load_dataset(tmp_path / "all.parquet", SCHEMA, rows="unit").features)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_does_not_make_a_record_be_used_twice(folder, link):
+    link(folder / "b.parquet", folder / "f.parquet")
+    with pytest.raises(InputError, match=r"one file twice, by a link: 'b\.parquet' and 'f\.parquet'"):
+        open_stream(folder, SCHEMA)
+
+
+def test_a_folder_that_links_to_itself(folder):
+    os.symlink(folder, folder / "c" / "again")
+    with pytest.raises(InputError, match="one file twice, by a link"):
+        open_stream(folder, SCHEMA)
+
+
+def test_a_pipe_is_not_left_out_unnoticed(folder):
+    os.mkfifo(folder / "f.parquet")
+    with pytest.raises(InputError, match=r"holds 'f\.parquet', which is not a Parquet file"):
+        open_stream(folder, SCHEMA)
 
 
 def test_a_random_order_is_for_one_file(folder):

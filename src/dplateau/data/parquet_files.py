@@ -14,7 +14,7 @@ from dplateau.data.files import existing_file
 from dplateau.data.read_csv import used_names
 from dplateau.data.schema import Schema
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
-from dplateau.files import as_path
+from dplateau.files import as_path, reading
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     Raises
     ------
     InputError
-        There is nothing, or pyarrow cannot open it; a folder holds no Parquet file, or others beside them.
+        There is nothing, or pyarrow cannot open it; a folder holds no Parquet file, others beside them, or one of them twice.
     """
     given = path if isinstance(path, str) else fspath(as_path(path, "the file of rows", _IN_MEMORY))
     if not ADDRESS.match(given):
@@ -122,16 +122,33 @@ def _in_folder(name: str, path: Path) -> ParquetFiles:
 
 def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFiles:
     """The Parquet files in a folder of a file system and its folders, or one of its files; raises as ``rows_at``."""
+    from pyarrow import fs
+
     listed = _listed(name, filesystem, root)
     paths = tuple(one.path for one in listed)
-    if other := next((path for path in paths if not path.lower().endswith(SUFFIXES)), None):
+    if other := next((one.path for one in listed if one.type != fs.FileType.File or not one.path.lower().endswith(SUFFIXES)), None):
         raise InputError(
             f"{name} holds {other.removeprefix(root).lstrip('/')!r}, which is not a Parquet file: expected a folder of such files,"
             " and nothing else, so that no rows are left out unnoticed."
         )
     if not paths:
         raise InputError(f"{name} holds no Parquet file: expected a folder with at least one file whose name ends in .parquet.")
+    if isinstance(filesystem, fs.LocalFileSystem):
+        _check_once(name, root, paths)
     return ParquetFiles(name, filesystem, root, paths)
+
+
+def _check_once(name: str, root: str, paths: Sequence[str]) -> None:
+    """Raise if a link makes a file stand there twice: its records would be used twice."""
+    first: dict[tuple[int, int], str] = {}
+    for path in paths:
+        with reading(Path(path)):
+            about = Path(path).stat()
+        if (other := first.setdefault((about.st_dev, about.st_ino), path)) != path:
+            same, again = (one.removeprefix(root).lstrip("/") for one in (other, path))
+            raise InputError(
+                f"{name} holds one file twice, by a link: {same!r} and {again!r}. Remove one of them: no record may be used twice."
+            )
 
 
 def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.FileInfo]:
@@ -148,7 +165,7 @@ def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.File
             found = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} cannot be read: check the path, and who you are to its store.") from None
-    inside = (one for one in found if one.type == fs.FileType.File)
+    inside = (one for one in found if one.type != fs.FileType.Directory)
     return sorted(
         (one for one in inside if not any(part.startswith(HIDDEN) for part in one.path.removeprefix(root).strip("/").split("/"))),
         key=lambda one: one.path,

@@ -86,10 +86,12 @@ def parquet_pieces(
         ) as file:
             wanted = list(range(file.num_row_groups) if groups is None else groups)
             size = _fitting(rows, file.metadata.row_group(0).num_rows) if wanted else rows
+            names = columns or used_names(schema)
             for part in [wanted] if here else [[group] for group in wanted]:
-                for batch in file.iter_batches(batch_size=size, row_groups=part, columns=columns or used_names(schema)):
+                for batch in file.iter_batches(batch_size=size, row_groups=part, columns=names):
                     seen += batch.num_rows
-                    yield pa.Table.from_batches([batch])
+                    # Of the types alone: whether a column may lack values can differ from file to file.
+                    yield pa.table({name: batch.column(name) for name in names})
     except (pa.ArrowException, OSError):
         raise InputError(
             f"{name} is damaged, or does not fit its own metadata: {seen} rows could be read, and not those after them."
