@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.files import TEXTS, existing_file, format_of
+from dplateau.data.objects import native
 from dplateau.data.read_csv import csv_pieces
 from dplateau.data.read_jsonl import jsonl_pieces
 from dplateau.data.read_libsvm import read_libsvm
@@ -90,7 +91,7 @@ def _target(values: NDArray[Any]) -> pa.Array:
     import pyarrow as pa
 
     try:
-        return pa.array(values)
+        return pa.array(native(values))
     except UnicodeError:
         raise InputError("the target holds text with half a character: expected Unicode text.") from None
 
@@ -99,7 +100,7 @@ def array_table(schema: Schema, features: NDArray[Any], target: NDArray[Any]) ->
     """Arrays as a table: the features are the declared columns in order."""
     import pyarrow as pa
 
-    columns, start = {}, 0
+    columns, start, features = {}, 0, native(features)
     for column in schema.columns:
         block = features[:, start : start + _width(column)]
         start += _width(column)

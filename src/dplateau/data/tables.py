@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dplateau.data.objects import array_of_objects, native, objects_in
 from dplateau.data.read_csv import check_columns, used_names
 from dplateau.data.schema import Schema, Vector
 from dplateau.spec import InputError
@@ -54,7 +55,7 @@ def table_of(rows: Any, schema: Schema) -> pa.Table:
         check_columns(NAME, schema, list(rows))
         table = _table(_of_dict({name: rows[name] for name in used_names(schema)}, schema))
     elif isinstance(rows, pa.Table | pa.RecordBatch) or hasattr(rows, "__arrow_c_stream__"):
-        whole: Any = rows if isinstance(rows, pa.Table | pa.RecordBatch) else pa.table(rows)
+        whole = _arrow(rows)
         check_columns(NAME, schema, whole.column_names)
         table = pa.table({name: whole.column(name) for name in used_names(schema)})
     else:
@@ -65,6 +66,20 @@ def table_of(rows: Any, schema: Schema) -> pa.Table:
     if not table.num_rows:
         raise InputError(f"{NAME} has no rows: expected at least one.")
     return table
+
+
+def _arrow(rows: Any) -> Any:
+    """An Arrow table as it is, and another one as an Arrow table."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        return rows
+    try:
+        return pa.table(rows)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise InputError(
+            f"{NAME} is of type {type(rows).__name__} and has a column that Arrow cannot read: cast that column, or leave it out."
+        ) from None
 
 
 def _table(columns: dict[str, Any]) -> pa.Table:
@@ -86,12 +101,22 @@ def _array(name: str, values: Any) -> Any:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values
         if isinstance(values, np.ndarray) and values.ndim == 2:
-            return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            flat = values.ravel() if isinstance(values, np.ma.MaskedArray) else np.asarray(values).ravel()
+            return pa.FixedSizeListArray.from_arrays(_flat(flat), values.shape[1])
+        return _flat(values)
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):
         raise InputError(
             f"column {name!r} has values of several types, or neither numbers nor texts: expected one entry a row, all of one type."
         ) from None
+
+
+def _flat(values: Any) -> Any:
+    import pyarrow as pa
+
+    objects = objects_in(values)
+    if objects is not None:
+        return array_of_objects(objects)
+    return pa.array(native(values) if isinstance(values, np.ndarray) else values, from_pandas=True)
 
 
 def _of_dict(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
