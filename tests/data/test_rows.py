@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from dplateau.data import clip_rows
-from dplateau.data.rows import bounded_rows, scores_by_row
+from dplateau.data.rows import as_entries, bounded_rows, scores_by_row
 from dplateau.spec import InputError
 
 
@@ -139,3 +139,14 @@ def test_scaling_to_a_norm_hides_nothing_that_is_not_finite(bad):
     rows[4500, 1] = bad
     with pytest.raises(InputError, match=r"^1 of 5000 rows contain NaN or infinity"):
         bounded_rows(rows, 1.0, unit=True)
+
+
+def test_no_row_of_a_list_changes_the_precision_of_the_others():
+    single, double = np.array([0.1, 3.0], np.float32), np.array([0.1, 3.0])
+    assert np.array_equal(clip_rows([single, single], 1.0)[0], clip_rows([single, double], 1.0)[0])
+
+
+def test_no_entry_of_a_list_changes_the_value_of_another():
+    assert as_entries([2**53 + 1, 0.0]).tolist() == [2**53 + 1, 0.0]
+    assert as_entries([1, "1"]).tolist() == [1, "1"]
+    assert as_entries([1, 0.5, True]).dtype == np.float64

@@ -33,6 +33,30 @@ def adult():
     return train.features, train.target, test.features, test.target, plain.score(test.features, test.target)
 
 
+def in_objects(*entries):
+    array = np.empty(len(entries), object)
+    array[:] = entries
+    return array
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "other"),
+    [
+        ((0, 2**53, 2**53 + 1), [2**53 + 1, 2**53, 0], [2**53 + 1, 2**53, 0.0]),
+        ((0.1, float(np.float32(0.1))), in_objects(0.1, 0.1, float(np.float32(0.1))), in_objects(0.1, 0.1, np.float32(0.1))),
+    ],
+)
+def test_the_type_of_a_label_does_not_change_the_class_of_another(classes, labels, other):
+    def fitted(y):
+        X = np.repeat([[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]], 20, axis=0)
+        y = [y[place // 20] for place in range(len(X))] if isinstance(y, list) else np.repeat(y, 20)
+        return PrivateLogisticRegression(1.0, delta=1e-3, classes=classes, solver="noisy-sgd", max_iter=2, insecure_seed=0).fit(
+            X, y
+        )
+
+    assert np.array_equal(fitted(labels).coef_, fitted(other).coef_)
+
+
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_the_bundled_adult_sample_is_learnt_nearly_as_well_as_without_privacy(classifier, adult):
     X, y, X_test, y_test, plain = adult

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dplateau.data.rows import as_rows
+from dplateau.data.rows import as_entries, as_rows
 from dplateau.spec import InputError
 from dplateau.spec.run import UNITS
 from dplateau.spec.schedule import integer
@@ -144,7 +144,7 @@ def array_stream(
     InputError
         The arrays do not fit each other. That entries are finite is checked block by block.
     """
-    rows, labels = as_rows(features), np.asarray(target)
+    rows, labels = as_rows(features), as_entries(target)
     step = integer("block_rows", block_rows)
     if labels.shape != rows.shape[:1] or labels.dtype.kind not in "biuf":
         raise InputError(
@@ -228,11 +228,13 @@ def _checked(pair: Any, d: int, dtype: str, start: int, unit: str) -> Block:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2 + (unit == "person"):
         wanted = "features, target and groups" if unit == "person" else "a pair of features and target"
         raise InputError(f"{where} is of type {type(pair).__name__}: expected {wanted}.")
-    rows, labels = as_rows(pair[0]), np.asarray(pair[1])
+    rows, labels = as_rows(pair[0]), as_entries(pair[1])
     if rows.shape[1] != d:
         raise InputError(f"{where} has {rows.shape[1]} features: expected {d}.")
     if labels.shape != rows.shape[:1] or labels.dtype.kind not in "biuf":
-        raise InputError(f"{where} has {len(rows)} rows and a target of shape {labels.shape}: expected one number a row.")
+        raise InputError(
+            f"{where} has {len(rows)} rows and a target of shape {labels.shape} and type {labels.dtype}: expected one number a row."
+        )
     with np.errstate(over="ignore"):
         rows = rows.astype(dtype)  # a copy: the caller may fill the same array with the next rows while these are held
     _check_finite(rows, labels, start)

@@ -33,7 +33,7 @@ def bounded_rows(
     Parameters
     ----------
     rows : array, shape (n, d)
-        Numbers. float32 and float64 keep their type, others become float64.
+        Numbers. Arrays of float32 and float64 keep their type, others and lists become float64.
     norm : float
         The public bound on the Euclidean norm, between 1e-30 and 1e30.
     unit : bool, default False
@@ -71,7 +71,7 @@ def clip_rows(rows: ArrayLike, norm: float) -> NDArray[Any]:
     Parameters
     ----------
     rows : array, shape (n, d)
-        Numbers. float32 and float64 keep their type, others become float64.
+        Numbers. Arrays of float32 and float64 keep their type, others and lists become float64.
     norm : float
         The public bound on the Euclidean norm, between 1e-30 and 1e30.
 
@@ -170,7 +170,18 @@ def as_rows(rows: ArrayLike) -> NDArray[Any]:
     array = np.asarray(rows)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(f"the rows have shape {array.shape} and type {array.dtype}: expected two dimensions and numbers.")
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    # A list may hold a type a row, and no row changes the precision of another.
+    kept = hasattr(rows, "__array__") and array.dtype in (np.float32, np.float64)
+    return array if kept else array.astype(np.float64)
+
+
+def as_entries(values: ArrayLike) -> NDArray[Any]:
+    """``values`` as an array. NumPy gives a list one type: where that changes an entry, they stay as they are, as objects."""
+    array = np.asarray(values)
+    if hasattr(values, "__array__") or array.ndim != 1 or array.dtype.kind not in "biufUS":
+        return array
+    given: list[Any] = list(values)  # type: ignore[arg-type]
+    return array if array.tolist() == given else np.array(given, object)
 
 
 def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dplateau.data.rows import count_not_finite
+from dplateau.data.rows import as_entries, count_not_finite
 from dplateau.spec import InputError
 
 
@@ -54,7 +55,7 @@ def checked_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
 
 def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """``n`` labels that can be told apart: texts, numbers or truth values."""
-    labels = _entries(_array(y, "labels"), n, "labels")
+    labels = _entries(_array(y, "labels", as_entries), n, "labels")
     if labels.dtype.kind not in "biufUSTO":
         raise InputError(f"the labels have type {labels.dtype.type.__name__}: expected texts, whole numbers or truth values.")
     if labels.dtype.kind == "f":
@@ -77,7 +78,7 @@ def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
 
 def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """An array of float32 or float64; nothing else keeps its type, so that no entry changes the precision of another."""
-    array = _array(values, name, np.float64)
+    array = _array(values, name, lambda given: np.asarray(given, None if hasattr(given, "__array__") else np.float64))
     if array.dtype.kind not in "biufUSTO":
         raise InputError(f"the {name} have type {array.dtype.type.__name__}: expected numbers.")
     if array.dtype in (np.float32, np.float64):
@@ -91,12 +92,12 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         raise TypeError(f"the {name} have entries of another type: each argument must be a string or a number.") from None
 
 
-def _array(values: ArrayLike, name: str, dtype: type | None = None) -> NDArray[Any]:
-    """The values as an array, of ``dtype`` where they come as lists."""
+def _array(values: ArrayLike, name: str, made: Callable[[ArrayLike], NDArray[Any]]) -> NDArray[Any]:
+    """The values as an array, as ``made`` makes it."""
     if issparse(values):
         raise TypeError(f"the {name} are sparse: expected a dense array, so pass X.toarray() if it fits into the memory.")
     try:
-        array = np.asarray(values, None if hasattr(values, "__array__") else dtype)
+        array = made(values)
     except (ValueError, OverflowError):
         raise InputError(
             f"the {name} have entries that are not numbers, or rows of several lengths: expected an array. Encode text first."

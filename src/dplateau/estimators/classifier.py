@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from dplateau.data.rows import scores_by_row
+from dplateau.data.rows import as_entries, scores_by_row
 from dplateau.estimators.base import PrivateLinearModel, Ready, ReadyStream, Stream, Weights, refuse_groups, takes_batches
 from dplateau.estimators.checks import checked_data, checked_labels, checked_weights
 from dplateau.estimators.costs import numbers_of_classes
@@ -145,7 +145,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         classes, assumption = self._declared_classes("fit_stream", self.classes)
         (loss, residual_clip), held = self._weighted_loss(classes)
         finished = partial(self._fitted, classes)
-        return ReadyStream(lambda y: _codes(np.asarray(y), classes), loss, residual_clip, (assumption, *held), finished)
+        return ReadyStream(lambda y: _codes(as_entries(y), classes), loss, residual_clip, (assumption, *held), finished)
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, groups: None = None) -> Any:
@@ -345,6 +345,8 @@ def _places(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """The place of every label among the classes, or -1."""
     if labels.dtype.kind in "iu" and classes.dtype.kind in "iu" and np.array_equal(classes, np.arange(len(classes))):
         return np.where((labels >= 0) & (labels < len(classes)), labels, -1).astype(np.int64)
-    present, inverse = np.unique(labels, return_inverse=True)
     index = {label: i for i, label in enumerate(classes.tolist())}
+    if labels.dtype.kind == "O":  # objects of several types can be equal without being the same class
+        return np.array([index.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    present, inverse = np.unique(labels, return_inverse=True)
     return np.array([index.get(label, -1) for label in present.tolist()], dtype=np.int64)[inverse]
