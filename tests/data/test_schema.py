@@ -94,6 +94,8 @@ def test_a_schema_is_read_from_a_file(tmp_path):
     ("make", "message"),
     [
         (lambda: Number("age", 5, 5), "low < high"),
+        (lambda: Number("age", 0, 1e-310), "a width between 1e-300 and 1e\\+300"),
+        (lambda: Number("age", -8e307, 8e307), "a width between 1e-300 and 1e\\+300"),
         (lambda: Number("age", 0, float("inf")), "finite"),
         (lambda: Number("age", 0, 10, bins=(3, 3)), "increase strictly"),
         (lambda: Number("age", 0, 10, bins=(10,)), "strictly between"),

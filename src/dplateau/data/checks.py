@@ -10,6 +10,9 @@ from typing import Any
 
 from dplateau.spec import InputError
 
+NARROWEST, WIDEST = 1e-300, 1e300
+"""Of ranges with another width a number's place may leave double precision, so that an error would blame the rows."""
+
 
 def put(record: object, **values: object) -> None:
     """Set fields of a frozen record while it is being made."""
@@ -44,8 +47,10 @@ def finite(where: str, value: Any) -> float:
 def interval(where: str, low: object, high: object) -> tuple[float, float]:
     """``low`` and ``high`` as the ends of a range."""
     low, high = finite(f"{where}: low", low), finite(f"{where}: high", high)
-    if low >= high or not math.isfinite(high - low):
-        raise InputError(f"{where}: the range is {low:g} to {high:g}: expected low < high, and a finite width.")
+    if low >= high or not NARROWEST <= high - low <= WIDEST:
+        raise InputError(
+            f"{where}: the range is {low:g} to {high:g}: expected low < high, and a width between {NARROWEST:g} and {WIDEST:g}."
+        )
     return low, high
 
 
