@@ -125,6 +125,29 @@ def test_a_renyi_budget_that_is_spent_gives_epsilon(order: float) -> None:
     assert delta <= DELTA
 
 
+@pytest.mark.parametrize(("delta", "order"), [(4e-4, 2.0), (1e-309, 1.99), (1e-180, 1.03), (6e-11, 1 + 2e-10)])
+@pytest.mark.parametrize("left", [1e-8, 1e-11, 1e-13])
+def test_a_budget_next_to_nothing_is_rounded_down(delta: float, order: float, left: float) -> None:
+    """What the conversion adds is nearly epsilon, and both are rounded."""
+    with mp.workdps(60):
+        a, d = mp.mpf(order), mp.mpf(delta)
+        added = mp.log(1 - 1 / a) - mp.log(a * d) / (a - 1)
+        epsilon = float(added * (1 + left))
+        try:
+            found = budget(epsilon=epsilon, delta=delta, order=order).budget
+        except dp.InputError:
+            return  # Nothing is left.
+        assert found + added <= epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(8.7e-64, 2.9e-173), (2.8e-110, 9.802142774885808e-05), (1e-9, 9e-4)])
+def test_a_gaussian_budget_at_tiny_epsilons(epsilon: float, delta: float) -> None:
+    with mp.workdps(500):
+        mu = mp.sqrt(budget(epsilon=epsilon, delta=delta, notion="gaussian").budget)
+        x = epsilon / mu - mu / 2
+        assert mp.erfc(x / mp.sqrt(2)) / 2 - mp.exp(epsilon) * mp.erfc((x + mu) / mp.sqrt(2)) / 2 <= delta
+
+
 def test_cost_of_gaussians_in_both_currencies() -> None:
     run = full(3.0, steps=2)
     assert budget(notion="gaussian").cost(run) == pytest.approx(2 / 9, rel=1e-12)
@@ -234,6 +257,7 @@ def test_last_iterate_bounds_are_used() -> None:
         ({"notion": "exact"}, "notion is 'exact'"),
         ({"order": 1.0}, "order is 1"),
         ({"order": 1.2, "epsilon": 0.5}, "order 1.2 leaves no budget"),
+        ({"epsilon": 1e-199, "delta": 1e-322, "notion": "gaussian"}, "epsilon leaves no budget"),
         ({"order": 4.0, "notion": "gaussian"}, "leave it out"),
     ],
 )

@@ -7,7 +7,8 @@ import warnings
 from typing import Final
 
 from dplateau._account import checked_delta, leading_analyses
-from dplateau.accounting import Bound, Guarantee, gdp_epsilon, gdp_mu
+from dplateau.accounting import Bound, Guarantee, gdp_mu
+from dplateau.accounting.gaussian import ULP
 from dplateau.accounting.renyi import convert
 from dplateau.accounting.roots import minimum
 from dplateau.analyses.composed import composed
@@ -96,13 +97,13 @@ class Filter:
             if order is not None:
                 raise InputError('order is for notion="renyi": leave it out.')
             self.order = None
-            # The largest mu whose epsilon is certified not to exceed the target.
-            self.budget = (mu * (1 - ROOM) if gdp_epsilon(mu, self.delta) > self.epsilon * (1 - ROOM) else mu) ** 2
+            self.budget = (mu * (1 - ROOM)) ** 2
         else:
             self.order = _best_order(mu, self.delta) if order is None else real("order", order, low=1.0)
-            self.budget = (self.epsilon - convert(self.order, 0.0, self.delta, classical=False)) * (1 - ROOM)
-            if self.budget <= 0:
-                raise InputError(f"order {self.order:g} leaves no budget at epsilon {epsilon:g} and delta {delta:g}: raise order.")
+            self.budget = _divergence_within(self.epsilon, self.delta, self.order)
+        if self.budget <= 0:
+            small = "epsilon" if self.order is None else f"order {self.order:g}"
+            raise InputError(f"{small} leaves no budget at epsilon {epsilon:g} and delta {delta:g}: raise it.")
         self._runs: list[tuple[Run, float]] = []
 
     @property
@@ -202,6 +203,13 @@ def _read(guarantee: Guarantee, order: float | None) -> float:
     if order is not None:
         return guarantee.divergence(order)
     return math.inf if guarantee.mu is None else guarantee.mu**2
+
+
+def _divergence_within(epsilon: float, delta: float, order: float) -> float:
+    """The divergence of one order that has (epsilon, delta), rounded down: what the conversion adds may nearly be epsilon."""
+    added = convert(order, 0.0, delta, classical=False)
+    terms = epsilon - math.log1p(-1 / order) + (1 - math.log(delta) + math.log(order)) / (order - 1)
+    return (epsilon - added) * (1 - ROOM) - 8 * ULP * terms
 
 
 def _best_order(mu: float, delta: float) -> float:

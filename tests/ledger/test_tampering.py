@@ -268,6 +268,13 @@ def test_a_raised_budget_is_found(first):
     assert found == ["entry 2 has a larger budget than epsilon and delta allow."]
 
 
+@pytest.mark.parametrize("terms", [{"order": None}, {"notion": "gaussian", "order": 8.0}])
+def test_a_budget_in_one_notion_and_costs_in_another_are_found(first, terms):
+    """Squared mus are smaller than divergences: a budget of these would admit several times as much."""
+    opened = {"kind": "opened", "account": "b", "body": canonical(first[0].data | terms)}
+    assert problems(chained(opened, entries=first), None) == ["entry 2 opens an account with terms that are none."]
+
+
 def test_a_run_that_is_called_cheap_is_found_when_costs_are_asked(busy, full):
     """Whoever writes to the database may append an entry that fits the chain, and whose sums fit its cost."""
     assert busy.verify(costs=True) == []

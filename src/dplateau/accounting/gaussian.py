@@ -113,7 +113,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     while log_gdp_delta(high, epsilon) < target:
         low, high = high, 2 * high
     while log_gdp_delta(low, epsilon) > target:
-        low /= 1e3
+        low, high = low / 1e3, low
     return root(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high)
 
 

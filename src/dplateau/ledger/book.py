@@ -47,13 +47,14 @@ class Terms:
 
     @property
     def typed(self) -> bool:
-        """Whether these are texts and numbers as they were written."""
+        """Whether these are texts and numbers as they were written: an order where divergences are counted, and only there."""
         numbers = self.epsilon, self.delta, self.budget, 1.0 if self.order is None else self.order
         texts = self.n_is, self.unit, self.adjacency, self.notion
         return (
             isinstance(self.n, int)
             and all(isinstance(one, int | float) and 0 <= one < math.inf for one in numbers)
             and all(isinstance(one, str) for one in texts)
+            and (self.order is None) == (self.notion == "gaussian")
         )
 
 
