@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import mpmath as mp
@@ -218,6 +222,30 @@ def test_spending() -> None:
     while one.allows(full(8.0)):
         one.spend(full(8.0))
     assert one.spent <= one.budget < one.spent + 1.01 * cost
+
+
+def test_threads_that_spend_at_once_stay_within_the_budget() -> None:
+    """Each looks only after what the one before has taken."""
+    one = budget(notion="gaussian")
+    asked, covers, both = full(1 / math.sqrt(0.6 * one.budget)), one._covers, Barrier(2)
+
+    def slowly(cost: float) -> bool:
+        found = covers(cost)
+        with suppress(BrokenBarrierError):
+            both.wait(0.2)  # Where both threads look at once, each has seen that nothing is taken.
+        return found
+
+    def spend(_: int) -> bool:
+        with suppress(dp.UncertifiedError):
+            one.spend(asked)
+            return True
+        return False
+
+    one._covers = slowly
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(spend, range(2))) == [False, True]
+    assert one.runs == (asked,)
+    assert pickle.loads(pickle.dumps(budget())).budget == budget().budget
 
 
 def test_the_best_order_admits_most() -> None:

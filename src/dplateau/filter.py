@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from threading import Lock
 from typing import Final
 
 from dplateau._account import checked_delta, leading_analyses
@@ -25,6 +26,8 @@ LARGEST: Final = 1e300
 """Epsilon of a budget: beyond it, squares are no numbers."""
 SHARE: Final = 1e-6
 """The delta at which the bounds of candidates are compared."""
+_ONE_AT_A_TIME: Final = Lock()
+"""Threads spend one after the other; a lock of its own would keep a filter from being copied or pickled."""
 
 
 class Filter:
@@ -152,13 +155,15 @@ class Filter:
             The budget does not cover it. Nothing is spent.
         """
         cost = self.cost(run)
-        if not self._covers(cost):
-            if math.isinf(cost):
-                raise UncertifiedError(no_cost(run, self.order))
-            raise UncertifiedError(
-                f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
-            )
-        self._runs.append((run, cost))
+        with _ONE_AT_A_TIME:
+            if self._covers(cost):
+                self._runs.append((run, cost))
+                return
+        if math.isinf(cost):
+            raise UncertifiedError(no_cost(run, self.order))
+        raise UncertifiedError(
+            f"the run costs {cost / self.budget:.3g} of the budget, and {self.left:.3g} of it is left: nothing was spent."
+        )
 
 
 def cost_of(run: Run | Runs, order: float | None) -> float:
