@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -265,4 +266,34 @@ def test_a_killed_network_pays_for_what_is_left(tmp_path):
     again = subprocess.run([*command, "fast"], capture_output=True, text=True, timeout=120)
     assert again.returncode == 0, again.stderr
     assert account.state().spent == pytest.approx((60 + 30) / 40**2)  # It is finished: nothing is drawn.
+    assert ledger.verify(costs=True) == []
+
+
+def test_what_was_lost_without_the_ledger_is_paid_when_the_network_goes_on_with_it(tmp_path):
+    pytest.importorskip("jax")
+    from dplateau.networks import Checkpoint, train_network
+
+    class PowerCutError(Exception):
+        pass
+
+    def fail(done, _):
+        if done == 7:
+            raise PowerCutError
+
+    ledger = dp.Ledger(f"sqlite:///{tmp_path}/privacy.db")
+    ledger.create("people", n=200, epsilon=5.0, delta=1e-5, notion="gaussian")
+    account, rows = ledger.account("people"), np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    run = dp.Run(n=200, sampling=dp.FullBatch(), steps=60, noise_multiplier=40.0, step_size=0.1)
+    train = partial(
+        *(train_network, run, lambda w, row: (row @ w) ** 2, np.ones(3, np.float32), rows),
+        checkpoint=Checkpoint(tmp_path / "c", 10),
+        workers=2,
+    )
+    for paid in (None, None, account, account):  # Ten steps are lost each time; two of the four trainings have no ledger.
+        with pytest.raises(PowerCutError):
+            train(progress=fail, ledger=paid)
+    assert account.state().spent == pytest.approx((10 + 10 + 60 + 60) / 40**2)
+    result = train(ledger=account)
+    assert [one.steps for one in result.run.runs] == [60, 10, 10, 10, 10]
+    assert account.state().spent == pytest.approx((10 + 10 + 60 + 60 + 60) / 40**2)
     assert ledger.verify(costs=True) == []

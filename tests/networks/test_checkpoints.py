@@ -509,6 +509,13 @@ def test_checkpoints_of_something_else_are_refused(tmp_path):
     refused(run, fresh, "made with fresh randomness")
 
 
+def test_an_optimizer_whose_state_no_checkpoint_holds_is_refused(tmp_path):
+    noisy = optax.chain(optax.add_noise(0.1, 0.1, 0), optax.sgd(0.1))  # It keeps a key.
+    with pytest.raises(InputError, match="keeps random keys"):
+        go(run_with_optimizer(steps=4), tmp_path / "c", optimizer=noisy)
+    assert not (tmp_path / "c").exists()
+
+
 def test_two_at_one_checkpoint(tmp_path):
     run, path, tried = run_with_optimizer(steps=8), tmp_path / "c", []
 

@@ -133,6 +133,20 @@ def test_order_and_workers_do_not_change_a_bit(microbatch):
     assert np.linalg.norm(other - found[0]) < 1e-3 * 2**lattice.bits
 
 
+def test_settings_of_the_calling_thread_do_not_divide_a_batch():
+    """Operations that are compiled one by one round otherwise. Threads do not have the settings of the one that started them."""
+    params, examples = problem()
+    with jax.disable_jit():
+        summed, _ = summing(params, examples, 32, workers=2)
+        many, few = (np.arange(count, dtype=np.int32) for count in (33, 32))  # in two microbatches, and in one
+        moved, alone = summed(params, many) - summed(params, few), summed(params, many[32:])
+        gradients, _, _ = summed.contributions(params, jax.tree.map(lambda column: column[:32], examples))
+    summed.close()
+    np.testing.assert_array_equal(moved, alone)
+    usual = summing(params, examples, 32)[0].contributions(params, jax.tree.map(lambda column: column[:32], examples))[0]
+    jax.tree.map(np.testing.assert_array_equal, gradients, usual)
+
+
 @pytest.mark.parametrize(("row", "target"), [(1e-170, 1e300), (1e-300, 1e300), (1e200, 1e-50), (1e-20, 1e25), (5e-324, 1e300)])
 @pytest.mark.parametrize("places", [1, 2])
 def test_norms_whose_squares_leave_double_precision_are_clipped(row, target, places):

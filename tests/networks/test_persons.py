@@ -96,6 +96,9 @@ def test_what_is_wrong():
     rows = rows_of(6)
     with pytest.raises(dp.InputError, match="use a run with unit='person'"):
         train_network(run_of(3, unit="row"), loss_of_person(loss), PARAMS, by_person(rows, GROUPS, most=2))
+    more = {"person": by_person(rows, GROUPS, most=2), "age": np.zeros(3, np.float32)}  # They are found wherever they are.
+    with pytest.raises(dp.InputError, match="use a run with unit='person'"):
+        train_network(run_of(3, unit="row"), lambda p, one: loss_of_person(loss)(p, one["person"]), PARAMS, more)
     with pytest.raises(dp.InputError, match="the run's n = 4"):
         train_network(run_of(4), loss_of_person(loss), PARAMS, by_person(rows, GROUPS, most=2))
     for groups, most, says in ((GROUPS[:5], 2, "one label"), (GROUPS, 0, "most"), ([None] * 6, 2, "6 of 6 rows")):

@@ -277,6 +277,18 @@ def test_examples_of_mixed_types_make_a_tree():
     np.testing.assert_allclose(flat(result.params), by_hand(run, mixed, params, examples)[-1], rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("workers", [None, 2])
+def test_an_empty_leaf_is_a_leaf(workers):
+    def with_nothing(params, example):
+        return loss(params, example) + jnp.sum(params["none"]) * example[1]
+
+    params = {**start(), "none": np.zeros((0, 3), np.float32)}
+    found = train_network(run_of(steps=3), with_nothing, params, data(), generator=seeded(), workers=workers).params
+    usual = train_network(run_of(steps=3), loss, start(), data(), generator=seeded(), workers=workers).params
+    assert found.pop("none").shape == (0, 3)
+    np.testing.assert_array_equal(flat(found), flat(usual))
+
+
 def test_the_model_is_the_mean_of_the_last_iterates_where_that_is_asked_for():
     run = run_with_optimizer(steps=12, step_size=0.2)
     iterates = by_hand(run.replace(update="sgd"))

@@ -12,7 +12,7 @@ import optax
 
 from dplateau.networks.checkpoint import Checkpoint
 from dplateau.networks.jaxprs import equations, zero_outputs
-from dplateau.networks.persons import InterleavedPersons
+from dplateau.networks.persons import InterleavedPersons, PersonExamples
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
@@ -84,13 +84,14 @@ def check_loss(loss: Any, rng: object) -> None:
         pass
 
 
-def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
+def checked_start(optimizer: optax.GradientTransformation, start: Tree, checkpoint: Checkpoint | None = None) -> Tree:
     """The optimizer's first state; warns of parameters that it never changes.
 
     Raises
     ------
     InputError
-        It fails, or needs more than gradients and parameters: a loss is not to be had without noise.
+        It fails, or needs more than gradients and parameters: a loss is not to be had without noise. Or it keeps what no checkpoint
+        holds.
     """
     try:
         state = optimizer.init(start)
@@ -103,6 +104,11 @@ def checked_start(optimizer: optax.GradientTransformation, start: Tree) -> Tree:
                 "had without noise. Take one without line search or look at the loss (no lbfgs, polyak_sgd, reduce_on_plateau)."
             ) from None
         raise InputError(f"the optimizer does not fit params: {type(error).__name__}: {said[:300]}.") from error
+    if checkpoint is not None and any(map(is_key, jax.tree.leaves(state))):
+        raise InputError(
+            "the optimizer keeps random keys, which a checkpoint does not hold: train without a checkpoint, or without what adds "
+            "random numbers."
+        )
     callbacks = {one.primitive.name for one in equations(traced.jaxpr) if one.effects or "callback" in one.primitive.name}
     if callbacks:
         raise InputError(
@@ -162,8 +168,10 @@ def _paths(params: Tree) -> list[str]:
 def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
     """The examples as arrays; ``part`` of the run's, where other processes have the others."""
     leaves = jax.tree.leaves(examples)
-    interleaved = jax.tree.leaves(examples, is_leaf=lambda one: isinstance(one, InterleavedPersons))
-    if run.sampling.ordered and any(isinstance(one, InterleavedPersons) for one in interleaved):
+    parts = jax.tree.leaves(examples, is_leaf=lambda one: isinstance(one, PersonExamples))
+    if run.unit != "person" and any(isinstance(one, PersonExamples) for one in parts):
+        raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
+    if run.sampling.ordered and any(isinstance(one, InterleavedPersons) for one in parts):
         raise InputError(INTERLEAVED)
     if any(map(is_key, leaves)):
         raise InputError("examples hold random keys: leave them out; with rng=True the loss gets one for each example and step.")

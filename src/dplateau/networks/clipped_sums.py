@@ -113,7 +113,7 @@ class ClippedSums:
         micros = [batch[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         drawn = [None if keys is None else keys[k : k + self.micro] for k in range(0, len(batch), self.micro)]
         shares = [slice(k, None, self._workers) for k in range(min(self._workers, max(1, len(micros))))]
-        mapped = self._pool.map if self._pool and len(micros) > 1 else map
+        mapped = self._pool.map if self._pool else map
         return list(mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)))
 
     def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
@@ -125,7 +125,7 @@ class ClippedSums:
             index = self._filled(micro)
             rows = jax.tree.map(lambda column, out, index=index: column.take(index, 0, out, "clip"), self.examples, memory)
             rows = rows if keys is None else (rows, self._filled(keys))
-            gradients, valid, found = self.contributions(params, rows, np.arange(self.micro) < len(micro))
+            gradients, valid, found = self._contributions(params, rows, np.arange(self.micro) < len(micro))
             with jax.enable_x64(True):
                 totals = _added(totals, gradients, found, valid, lattice=self.lattice)
         return totals
@@ -137,8 +137,14 @@ class ClippedSums:
     def contributions(
         self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
     ) -> tuple[list[Gradient], Array, list[Multipliers]]:
-        """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself."""
-        used = np.ones(self.micro, bool) if used is None else used
+        """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself.
+
+        A thread may have other settings of JAX than the one that asks, so it is a thread that always computes, if there are some.
+        """
+        work = partial(self._contributions, params, rows, np.ones(self.micro, bool) if used is None else used)
+        return self._pool.submit(work).result() if self._pool else work()
+
+    def _contributions(self, params: Tree, rows: Tree, used: NDArray[np.bool]) -> tuple[list[Gradient], Array, list[Multipliers]]:
         with jax.enable_x64(self.x64), jax.default_matmul_precision(self._precision):  # Every thread has to be told.
             compiled = repeatable(_gradients, "recorded", way=self.way)
             gradients = compiled(params, rows, self.frozen, recorded=self.recorded)
@@ -203,4 +209,4 @@ def _between(halves: Halves, begin: int, end: int) -> Array:
     """A part of what two arrays are in one row, without putting them together."""
     half = len(halves[0])
     parts = [halves[0][begin:end], halves[1][max(0, begin - half) : max(0, end - half)]]
-    return jnp.concatenate([part for part in parts if len(part)])
+    return jnp.concatenate([part for part in parts if len(part)] or parts)

@@ -30,7 +30,6 @@ from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.keys import NO_KEY, Keyed
 from dplateau.networks.lattice import lattice_of
 from dplateau.networks.loop import Loop, Progress, State
-from dplateau.networks.persons import PersonExamples
 from dplateau.networks.probes import check_gradients, check_loop
 from dplateau.networks.recorded import Loss, record
 from dplateau.networks.shared import SharedLoop, check_cluster, check_groups, prepared_together
@@ -199,7 +198,7 @@ def train_network(
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
         first = loop.begun(state)  # read once: what is charged is what is done
-        goes_on = loop.goes_on(first)
+        goes_on, unpaid = loop.goes_on(first), () if first.ledger.charged else first.ledger.lost
         if goes_on:
             loop.once(lambda: _check_start(loop, state, first, ledger))
             first = first._replace(ledger=replace(first.ledger, charged=ledger is not None))
@@ -207,7 +206,10 @@ def train_network(
             message = f"{checkpoint.path} is the checkpoint of a run that has ended: its model is returned, and nothing is trained,"
             again = " whatever loss, examples and optimizer are given. Name another path to train anew."
             warnings.warn(message + again, stacklevel=2)
-        loop.once(lambda: stack.enter_context(charged(ledger if goes_on else None, run, first.ledger.done)))
+        pays = ledger if goes_on else None
+        for part in unpaid:  # of a run that began without the ledger
+            loop.once(lambda part=part: stack.enter_context(charged(pays, run.part(*part))))
+        loop.once(lambda: stack.enter_context(charged(pays, run, first.ledger.done)))
         reached = loop.run_from(first)
     return _result(loop, reached)
 
@@ -238,8 +240,6 @@ def _prepared(
     check_loss(loss, rng)
     parts = parts_of(params, trainable)
     leaves, _ = checked_params(parts.start)
-    if isinstance(examples, PersonExamples) and run.unit != "person":
-        raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
     records = checked_examples(run, examples, part=cluster is not None)
     own = len(jax.tree.leaves(records)[0])
     generator = SecureGenerator() if generator is None else generator
@@ -249,7 +249,7 @@ def _prepared(
     recorded = record(Keyed(loss), parts.start, (example, NO_KEY), parts) if rng else record(loss, parts.start, example, parts)
     check_used(parts.start, recorded)
     start = jax.tree.map(jnp.asarray, parts.start)
-    first_state = () if optimizer is None else checked_start(optimizer, start)
+    first_state = () if optimizer is None else checked_start(optimizer, start, checkpoint)
     share = own if cluster is None else -(-run.n // cluster.mesh.size)
     summed = ClippedSums(run, recorded, start, records, lattice, microbatch, workers, parts.frozen, share)
     state = State(start, first_state, start if average else ())
