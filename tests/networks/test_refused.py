@@ -90,6 +90,7 @@ MIXING = {
         lambda p, e: dense(p, e * lax.rng_uniform(0.0, 1.0, (4,))),
         "rng_uniform",
     ),
+    "incomplete beta": (lambda p, e: dense(p, e) * jax.scipy.special.betainc(2.0, 3.0, e[0]), "regularized_incomplete_beta"),
 }
 
 
@@ -105,6 +106,34 @@ def test_a_generator_that_is_refused_does_mix_examples():
     keys = jax.vmap(partial(jax.random.key, impl="rbg"))(jnp.arange(3))
     together = jax.vmap(lambda key: jax.random.normal(key, (2,)))(keys)
     assert (together[1] != jax.random.normal(keys[1], (2,))).any()
+
+
+SPECIAL = {
+    "betainc": (3, lax.betainc),
+    "igamma": (2, lax.igamma),
+    "igammac": (2, lax.igammac),
+    "igamma_grad_a": (2, lax.igamma_grad_a),
+    "zeta": (2, lax.zeta),
+    "polygamma": (2, lax.polygamma),
+    "lgamma": (1, lax.lgamma),
+    "digamma": (1, lax.digamma),
+    "random_gamma": (1, jax.vmap(lambda a: jax.random.gamma(jax.random.key(0), a))),
+}
+"""Functions that are computed by series and fractions, which end when they have converged, with their number of arguments."""
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_that_are_allowed_stop_for_each_example(name):
+    """The incomplete beta function goes on with all until the last one has converged, which may make NaN of a converged one."""
+    count, function = SPECIAL[name]
+    rng, compiled = np.random.default_rng(0), jax.jit(function)
+    rows = (10.0 ** rng.uniform(-3, 30, (count, 40))).astype(np.float32)
+    rows[:, ::2] = 10.0 ** rng.uniform(-2, 2, (count, 20))
+    if name == "betainc":
+        rows[2] = 1 / (1 + rows[2])
+    alone = [np.asarray(compiled(*np.repeat(rows[:, [k]], 40, axis=1)))[k] for k in range(40)]
+    same = np.array_equal(np.asarray(compiled(*rows)), alone, equal_nan=True)
+    assert same == (name != "betainc")
 
 
 def test_ordinary_losses_are_not_refused():
@@ -312,6 +341,11 @@ def test_what_cannot_work_is_refused_in_one_line_with_the_way_out(changes, messa
         train_network(run_with_optimizer(), params=start(), **arguments)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
+
+
+def test_a_loss_without_a_derivative_is_refused():
+    with pytest.raises(InputError, match="Reverse-mode"):
+        record(lambda p, e: lax.while_loop(lambda x: x > 1, lambda x: x / 2, dense(p, e)), W, E4)
 
 
 def test_the_error_of_a_loss_is_kept_as_the_cause():

@@ -2,8 +2,9 @@
 
 The loss is written for one example, and ``vmap`` makes it work on a microbatch. For nearly all of JAX's operations that changes
 nothing for the single example. It does for a few: a ``custom_vmap`` rule gets the whole microbatch, a callback may see it or keep
-what it saw, a collective adds over it, and some random generators give all examples the bits of the first one's key. One example
-could then move the gradients of others, whom nobody clips.
+what it saw, a collective adds over it, some random generators give all examples the bits of the first one's key, and the incomplete
+beta function goes on with all examples until the last one has converged. One example could then move the gradients of others, whom
+nobody clips.
 
 So this is a list of what is allowed, and what is not on it is refused: an operation that JAX will have one day, or that a library
 defines, is unknown here, and unknown is not safe.
@@ -23,8 +24,8 @@ from dplateau.spec import InputError
 # fmt: off
 _MIXING: Final = frozenset({
     "addupdate", "all_gather", "all_to_all", "axis_index", "get", "infeed", "outfeed", "pbroadcast", "pgather", "pmax", "pmin",
-    "ppermute", "psum", "psum_invariant", "pvary", "ragged_all_to_all", "reduce_scatter", "rng_bit_generator", "rng_uniform",
-    "sharding_constraint", "swap",
+    "ppermute", "psum", "psum_invariant", "pvary", "ragged_all_to_all", "reduce_scatter",
+    "regularized_incomplete_beta", "rng_bit_generator", "rng_uniform", "sharding_constraint", "swap",
 })
 # fmt: on
 _ALLOWED: Final = frozenset(

@@ -206,7 +206,8 @@ def _traced(
         params = merged(structure, trained, values[:count], values[count:leaves])
         return loss(params, rows.unflatten(values[leaves:]))
 
-    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), _shown(shapes[leaves:]))
+    shown = _shown(shapes[leaves:])
+    jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), shown)
     gives = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
     if len(gives) != 1 or gives[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
         raise InputError(
@@ -215,7 +216,7 @@ def _traced(
         )
     check_primitives(jaxpr.jaxpr)
     # Custom derivatives are functions that only differentiation calls.
-    gradient = jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values)
+    gradient = _without_traces(lambda: jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values), shown)
     check_primitives(gradient.jaxpr)
     jaxpr = replaced_in_loops(jaxpr, convolved) if _convolves(jaxpr) else jaxpr
     jaxpr = reassociated(jaxpr, count, leaves)
