@@ -20,6 +20,7 @@ from jax.extend.core import primitives
 from dplateau.networks.jaxprs import equations
 from dplateau.networks.patches import CONVOLUTION
 from dplateau.spec import InputError
+from dplateau.training.exact_products import accelerated
 
 # fmt: off
 _MIXING: Final = frozenset({
@@ -38,6 +39,12 @@ _ALSO: Final = frozenset({"platform_index", "random_wrap", "random_unwrap"})
 """Part of ``lax.platform_dependent``, and keys from their bits and back, number by number; in no public module."""
 
 
+_CONVERGING: Final = frozenset({"eig", "eigh", "schur", "svd"})
+"""They are repeated until they have converged. On processors LAPACK does so for one matrix after the other; of the kernels of
+accelerators nobody says that a matrix is not worked on until the last one of the microbatch is done.
+"""
+
+
 def check_primitives(jaxpr: Any) -> None:
     """Raise ``InputError`` if the jaxpr of a loss and its gradient, or one inside it, uses what may mix examples."""
     for equation in equations(jaxpr):
@@ -47,6 +54,11 @@ def check_primitives(jaxpr: Any) -> None:
                 f"the loss uses {primitive.name}, which may see a whole microbatch, or act outside the loss: one example could "
                 "change what others contribute. Write that part with jax.numpy and jax.lax, for one example, without callbacks "
                 "or collectives."
+            )
+        if primitive.name in _CONVERGING and accelerated():
+            raise InputError(
+                f"the loss uses {primitive.name}, which is repeated until it has converged, on an accelerator perhaps for a whole "
+                'microbatch: one example could change what others contribute. Train on processors (JAX_PLATFORMS="cpu").'
             )
         for variable in (*equation.invars, *equation.outvars):
             kind = str(getattr(variable.aval, "dtype", ""))
