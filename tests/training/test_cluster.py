@@ -40,6 +40,7 @@ from two_processes import (  # noqa: E402
     Quiet,
     chosen,
     hold_out,
+    of_few,
     of_persons,
     of_whole_batches,
     of_whom,
@@ -136,6 +137,7 @@ def test_persons_of_two_processes_have_the_sums_of_one():
         alone["one pass"] = train(run, LOSSES["logistic"], features[rows], target[rows], **options).weights.view(np.int64).tolist()
         assert found[0][kind] == alone
         assert len({str(one) for one in alone.values()}) == len(alone)
+    assert found[0]["few"] == of_few()
 
 
 def test_batches_of_all_records_are_those_of_one_process():

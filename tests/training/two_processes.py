@@ -15,7 +15,17 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import planned_test
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Selection, Shuffled
-from dplateau.training import Cluster, ProcessLost, SecureGenerator, scored, select, train, train_one_pass, train_stream
+from dplateau.training import (
+    Cluster,
+    ProcessLost,
+    SecureGenerator,
+    scored,
+    select,
+    shared_pass,
+    train,
+    train_one_pass,
+    train_stream,
+)
 from dplateau.training.cluster import agree_on_code
 from dplateau.training.result import assumptions_of, trusted
 from dplateau.training.selection import _noisy
@@ -236,7 +246,25 @@ def in_persons(cluster):
         one_pass = train_one_pass(run, Logistic(), blocks, own=of_persons()[cluster.index], **options).weights
         assert (one_pass == train(run, Logistic(), features, target, groups=groups, **options).weights).all()
         found[kind]["one pass"] = one_pass.view(np.int64).tolist()
-    return found
+    shared_pass.BLOCK = 6 * D  # steps are made 6 at a time: process 0, with its only person, has none for most of them
+    return found | {"few": of_few(cluster)}
+
+
+FEW = (1, 29)
+"""How many persons each process has."""
+
+
+def of_few(cluster=None):
+    """The weights of one pass over as many persons, without noise, in bits; one process takes process 0's between the others."""
+    features, target, groups = (one[:90] for one in (*problem(), np.repeat(np.arange(30), 3)))
+    if cluster is None:
+        rows = np.concatenate([np.arange(3, 45), np.arange(3), np.arange(45, 90)])
+    else:
+        rows = np.arange(3) if cluster.first else np.arange(3, 90)
+    run = run_of(n=30, unit="person", sampling=OnePass(1), steps=30, update="post-processed")
+    options = {"generator": Quiet(), "cluster": cluster, "own": cluster and FEW[cluster.index]}
+    made = train_one_pass(run, Logistic(), [(features[rows], target[rows], groups[rows])], **options)
+    return made.weights.view(np.int64).tolist()
 
 
 ONE_PASS = {

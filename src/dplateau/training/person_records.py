@@ -83,8 +83,9 @@ class PersonRecords(Records):
         super().close()
 
     def _take(self, count: int) -> Piece:
-        """The next ``count`` persons."""
-        parts: list[Piece] = []
+        """The next ``count`` persons; a process may give none to the batches of a block."""
+        assert self.dtype is not None
+        parts: list[Piece] = [(np.zeros((0, self.d), self.dtype), np.zeros(0), np.zeros(0, np.int64))]
         while count:
             if not self._whole:
                 if not self._next():
