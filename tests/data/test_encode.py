@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplateau.data import Category, Number, Schema, Target, Vector, encode, feature_names, load_dataset
+from dplateau.data.columns import codes
 from dplateau.spec import InputError
 
 AGE = Number("age", 0, 100)
@@ -66,6 +67,18 @@ def test_out_of_range_is_clipped_and_missing_or_undeclared_is_unknown():
 def test_a_bin_holds_its_lower_edge():
     data = table(age=[0.0] * 3, gain=[0.999, 1.0, 5.0], sex=["f"] * 3, x=[[0.0, 0.0]] * 3, income=["low"] * 3)
     assert raw(SCHEMA, data)[:, 3:6].argmax(axis=1).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float64()])
+def test_whole_numbers_are_declared_values_to_the_last_digit(kind) -> None:
+    declared = ("0", "1.0", "2e2", "9007199254740993", "9007199254740992", "9223372036854775808", "-1", "0.5", "nan", "1e300", "x")
+    for text, number in (("0", 0), ("1.0", 1), ("2e2", 200), ("-1", -1), *((text, int(text)) for text in declared[3:6])):
+        try:
+            values = pa.chunked_array([pa.array([number, None], kind)])
+        except (pa.ArrowInvalid, OverflowError):
+            continue  # not a number of this type, or not a double
+        assert codes(values, Category("c", declared)).tolist() == [declared.index(text), -1]
+    assert codes(pa.chunked_array([pa.array([7], kind)]), Category("c", declared)).tolist() == [-1]
 
 
 @pytest.mark.parametrize("values", [pa.array([0, 1, 7, None]), pa.array([0.0, 1.0, np.nan, 7.0]), pa.array(["0", "1", "1.0", ""])])

@@ -13,7 +13,7 @@ from dplateau.spec import InputError
 CATEGORY = Category("x", ("true", "false", "1", "0.5"))
 NUMBER = Number("x", 0, 1)
 VECTOR = Vector("x", 2, 0, 1)
-HIGHEST = np.uint64(2**64 - 1)
+LARGE = np.uint64(2**63)
 
 
 def in_pandas(entries):
@@ -58,7 +58,7 @@ def test_categories_of_several_kinds_are_refused():
 
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("column", [CATEGORY, NUMBER])
-@pytest.mark.parametrize("entry", [np.float16(0.5), np.float32(0.1), 0.1, 1, np.int8(1), HIGHEST, Decimal("0.07"), None])
+@pytest.mark.parametrize("entry", [np.float16(0.5), np.float32(0.1), 0.1, 1, np.int8(1), LARGE, Decimal("0.07"), None])
 @pytest.mark.parametrize("other", [0, 0.25, np.float32(0.1), np.uint64(1), np.longdouble(0.1), Decimal("0.1234567"), None, np.nan])
 def test_a_number_does_not_change_the_others(made, column, entry, other):
     alone = encoded(made([entry, entry]), column)
@@ -85,3 +85,13 @@ def test_numbers_of_other_machines(dtype):
     assert np.array_equal(encoded(numbers.astype(dtype), NUMBER), encoded(numbers, NUMBER))
     rows = np.array([[0, 1], [1, 1]])
     assert np.array_equal(encoded(rows.astype(dtype), VECTOR), encoded(rows, VECTOR))
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_whole_number_stays_the_same_beside_a_broken_one(made):
+    column = Category("x", ("9007199254740993", "9007199254740992", "0.5"))
+    large = 2**53 + 1
+    assert encoded(made([large, large - 1]), column)[:, :3].argmax(axis=1).tolist() == [0, 1]
+    for number in (large, 10**400):
+        with pytest.raises(InputError, match="'x' has values of several types"):
+            encoded(made([0.5, number]), column)

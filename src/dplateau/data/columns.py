@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,12 +175,23 @@ def _codes(values: pa.ChunkedArray, name: str, declared: tuple[str, ...]) -> NDA
 
     if is_text(values):
         found = compute.index_in(values, value_set=pa.array(declared, pa.string()))
+    elif pa.types.is_integer(values.type):  # to the last digit: doubles tell no long numbers apart
+        wide, least = (pa.uint64(), 0) if values.type == pa.uint64() else (pa.int64(), -(2**63))
+        spelt = pa.array([_whole(text, range(least, least + 2**64)) for text in declared], wide)
+        found = compute.index_in(values.cast(wide), value_set=spelt, skip_nulls=True)
     elif _is_numeric(values):
         spelt = pa.array([_number(text) for text in declared], pa.float64())
         found = compute.index_in(_doubles(values), value_set=spelt, skip_nulls=True)
     else:
         raise InputError(f"column {name!r} has type {values.type}: expected text or numbers, to compare with the declared values.")
     return compute.fill_null(found, -1).to_numpy().astype(np.int64)
+
+
+def _whole(text: str, fitting: range) -> int | None:
+    """The whole number that a text spells, if it is one of those that fit."""
+    if _number(text) is None or (number := Decimal(text)) != (whole := int(number)):
+        return None
+    return whole if whole in fitting else None
 
 
 def _number(text: str) -> float | None:

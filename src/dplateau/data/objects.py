@@ -47,7 +47,7 @@ def array_of_objects(entries: Sequence[Any]) -> pa.Array:
     if len(kinds) > 1:
         raise TypeError
     if any(issubclass(one, BROKEN) for one in types):
-        return pa.array([None if entry is None else float(entry) for entry in given], pa.float64())
+        return pa.array([None if entry is None else _double(entry) for entry in given], pa.float64())
     if kinds == {KINDS[1]}:
         whole = [None if entry is None else int(entry) for entry in given]
         beyond = max(entry for entry in whole if entry is not None) >= 1 << 63
@@ -70,6 +70,14 @@ def _lists(given: Sequence[Any]) -> pa.Array:
     ends = np.concatenate([[0], np.cumsum(lengths)])
     missing = np.array([entry is None for entry in given], bool)
     return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), inner, mask=pa.array(missing))
+
+
+def _double(entry: Any) -> float:
+    """A number in double precision; a whole number only if it stays the same, as it would in a column of whole numbers."""
+    value = float(entry)
+    if isinstance(entry, WHOLE) and int(value) != entry:
+        raise TypeError
+    return value
 
 
 def native(array: NDArray[Any]) -> NDArray[Any]:
