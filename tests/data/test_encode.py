@@ -69,14 +69,14 @@ def test_a_bin_holds_its_lower_edge():
     assert raw(SCHEMA, data)[:, 3:6].argmax(axis=1).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float64()])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()])
 def test_whole_numbers_are_declared_values_to_the_last_digit(kind) -> None:
     declared = ("0", "1.0", "2e2", "9007199254740993", "9007199254740992", "9223372036854775808", "-1", "0.5", "nan", "1e300", "x")
     for text, number in (("0", 0), ("1.0", 1), ("2e2", 200), ("-1", -1), *((text, int(text)) for text in declared[3:6])):
         try:
             values = pa.chunked_array([pa.array([number, None], kind)])
         except (pa.ArrowInvalid, OverflowError):
-            continue  # not a number of this type, or not a double
+            continue  # not a number of this type
         assert codes(values, Category("c", declared)).tolist() == [declared.index(text), -1]
     assert codes(pa.chunked_array([pa.array([7], kind)]), Category("c", declared)).tolist() == [-1]
 
