@@ -26,8 +26,8 @@ PLACE: Final = "{process}"
 """In the name of a file: the number of the process."""
 LOST: Final = "another process ended, or cannot be reached: nothing was released here."
 ALONE: Final = (
-    "not all processes were there in time: start all of them with the same coordinator and number of processes, each with a process "
-    "id of its own, and see that every machine can reach the coordinator."
+    "not all processes were there in time: start all of them with the same coordinator and number of processes, each with a "
+    "process id of its own, and see that every machine can reach the coordinator."
 )
 _CONNECTED: Final = 255
 """What a child says when all are there, before its exit status."""
