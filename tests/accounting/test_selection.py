@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -17,6 +18,7 @@ from dplateau.accounting import Enclosure, GaussianDP, Guarantee
 from dplateau.accounting.selection import Selected, log_rank_factor
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.accounting.trade_offs.piecewise import Piecewise
+from dplateau.training import SecureGenerator
 
 DELTA = 1e-5
 
@@ -196,3 +198,35 @@ def test_a_rank_that_tells_little_keeps_its_digits(mu: float, probability: float
         corners = ((mp.mpf(a), mp.mpf(b)) for a, b in zip(polygon.alpha.tolist(), polygon.beta.tolist(), strict=True))
         exact = max(order * mp.log1p(-probability * a) + (1 - order) * mp.log1p(-probability * (1 - b)) for a, b in corners)
         assert log_rank_factor(f, probability, order, 2 * order, math.inf) >= exact * (1 - 1e-11)
+
+
+class OneWord(SecureGenerator):
+    """All its words are the same one."""
+
+    word = 0
+
+    def _words(self, count: int, memory: np.ndarray | None = None) -> np.ndarray:
+        return np.full(count, self.word, np.uint64)
+
+
+def heads(probability: float) -> Fraction:
+    """How likely it is that the first coin shows heads, as it is drawn: the share of the words that make it do so."""
+    generator, low, high = OneWord(), 0, 2**64  # The word 2^64 would surely, and word 0 surely does not.
+    while high - low > 1:
+        generator.word = (low + high) // 2
+        low, high = (low, generator.word) if generator.bernoulli_positions(1, probability).size else (generator.word, high)
+    return Fraction(2**64 - high, 2**64)
+
+
+@pytest.mark.parametrize("probability", [0.3, 1e-3, 1.1e-7, 2.2e-8, 1.3e-8, 1.7e-8, 4.1e-9, 3.3e-10])
+def test_coins_of_a_small_probability_may_prefer_a_candidate(probability: float) -> None:
+    """A grid of 53 bits has few numbers for the heads of rare coins, so a costly candidate may be tried more often than others."""
+    first, order = float(heads(probability)), 3.0
+    assert first == pytest.approx(probability, rel=2.0**-50 * (1 + 1 / probability))
+    for costly in (0, 1):
+        mus = np.full(2, 0.01)
+        mus[costly] = 2.0
+        own = np.exp((order - 1) * order * mus**2 / 2)
+        chances = np.array([first, (1 - first) * probability])  # The first one, where it is tried, is ranked before the second.
+        true = math.log(chances @ own / chances.sum()) / (order - 1)
+        assert true <= Selected(tuple(GaussianDP(mu) for mu in mus), probability).divergence(order)
