@@ -55,6 +55,7 @@ SELECTIONS = [
     dp.Selection([poisson(3.0).replace(adjacency="replace")] * 4, 0.5),
     dp.Selection([dp.compose(SHUFFLED, SCORE)] * 6, 0.4),
     dp.Selection([poisson(1.0, 3), poisson(1.0, 1)], 0.5),
+    dp.Selection([full(40.0), full(60.0)], 1e-8),
 ]
 
 
