@@ -18,8 +18,8 @@ from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs, Selection
 from dplateau.spec.promise import usual_delta
-from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import real
+from dplateau.spec.runs import checked_run, runs_of
+from dplateau.spec.schedule import real, sequence
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class Report:
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""
-        return [least_epsilon(self.leading, delta) for delta in deltas]
+        leading = self.leading
+        return [least_epsilon(leading, real("delta", delta)) for delta in sequence("deltas", deltas)]
 
     def delta_at(self, epsilon: float) -> float:
         """The least proved delta at ``epsilon`` >= 0: the upper end."""
@@ -305,10 +306,5 @@ def account(run: Run | Runs, delta: float | None = None) -> Report:
     >>> round(dp.account(run, delta=1e-5).epsilon, 4)
     0.8645
     """
-    if not isinstance(run, Run | Runs):
-        raise InputError(
-            f"run is of type {type(run).__name__}: expected a Run, several as compose(*runs), or the one of a certificate as"
-            " certificate.run, which read_certificate(path) reads."
-        )
-    delta = checked_delta(delta, run.n)
+    delta = checked_delta(delta, checked_run(run).n)
     return Report(run, delta, tuple(_row(bound, delta) for bound in _bounds(run, delta)))

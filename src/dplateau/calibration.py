@@ -22,8 +22,8 @@ from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
-from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import is_constant, largest, real, scaled, smallest
+from dplateau.spec.runs import checked_run, runs_of
+from dplateau.spec.schedule import is_constant, largest, one_of, real, scaled, smallest
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]
@@ -358,9 +358,8 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     >>> round(dp.calibrate(run, epsilon=2.0, delta=1e-5).noise_multiplier, 3)
     2.127
     """
-    epsilon, delta = real("epsilon", epsilon), checked_delta(delta, run.n)
-    if vary not in VARY:
-        raise InputError(f"vary is {vary!r}: expected one of {', '.join(VARY)}.")
+    epsilon, delta = real("epsilon", epsilon), checked_delta(delta, checked_run(run).n)
+    one_of("vary", vary, VARY)
     leading = leading_analyses()
 
     spent = _Spent(leading, delta, vary)

@@ -17,7 +17,7 @@ from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.run import ADJACENCIES, UNITS
 from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, one_of, real
 
 NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9
@@ -92,8 +92,7 @@ class Filter:
         if self.epsilon > LARGEST:
             raise InputError(f"epsilon is {self.epsilon:g}: expected at most {LARGEST:g}.")
         for name, value, allowed in (("adjacency", adjacency, ADJACENCIES), ("notion", notion, NOTIONS), ("unit", unit, UNITS)):
-            if value not in allowed:
-                raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
+            one_of(name, value, allowed)
         self.adjacency, self.notion, self.unit = adjacency, notion, unit
         mu = gdp_mu(self.epsilon, self.delta)
         if notion == "gaussian":
@@ -106,8 +105,11 @@ class Filter:
             self.budget = _divergence_within(self.epsilon, self.delta, self.order)
         if self.budget <= 0:
             small = "epsilon" if self.order is None else f"order {self.order:g}"
-            raise InputError(f"{small} leaves no budget at epsilon {epsilon:g} and delta {delta:g}: raise it.")
+            raise InputError(f"{small} leaves no budget at epsilon {self.epsilon:g} and delta {self.delta:g}: raise it.")
         self._runs: list[tuple[Run, float]] = []
+
+    def __repr__(self) -> str:
+        return f"<Filter: {self.left:.1%} left of epsilon {self.epsilon:g} at delta {self.delta:g}, {len(self._runs)} runs>"
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -98,7 +98,8 @@ def test_verify(dplateau, ledger):
     assert code == 0
     assert "entry 1" in out
     assert dplateau("ledger", "verify", "--costs")[0] == 0
-    assert dplateau("ledger", "verify", "--head", "5:aa")[0] == 1
+    assert dplateau("ledger", "verify", "--head", "5:" + 64 * "a")[0] == 1
+    assert dplateau("ledger", "verify", "--head", "5:aa")[0] == 2  # cut off by who copied it, and no sign of a change
     assert dplateau("ledger", "verify", "--head", "5")[::2] == (
         2,
         "dplateau: --head is '5': expected NUMBER:DIGEST, as dplateau ledger verify prints it.\n",

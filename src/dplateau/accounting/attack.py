@@ -10,11 +10,12 @@ Source: Dong, Roth, Su 2022, section 2; Kulynych, Gomez, Kaissis, Calmon, Tronco
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.spec import InputError
+from dplateau.spec.schedule import integer, real
 
 RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """False-positive rates of tables."""
@@ -26,10 +27,10 @@ DIGITS: Final = 5
 """Rates that follow from each other are rounded up to so many digits, so that a proof takes them as they are."""
 
 
-def _rate(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
-        raise InputError(f"{name} is {value:g}: expected a number in [0, 1].")
-    return float(value)
+def _checked(f: Any) -> TradeOff:
+    if not isinstance(f, TradeOff):
+        raise InputError(f"f is of type {type(f).__name__}: expected a TradeOff, such as account(run).trade_off.")
+    return f
 
 
 def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:
@@ -42,12 +43,13 @@ def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:
     false_positive_rate : float
         In [0, 1].
     """
-    return 1 - f.enclosure(_rate("false_positive_rate", false_positive_rate)).lower
+    rate = real("false_positive_rate", false_positive_rate, inclusive=True, high=1.0)
+    return 1 - _checked(f).enclosure(rate).lower
 
 
 def advantage(f: TradeOff) -> float:
     """The largest difference of the two rates, the total variation distance ``delta(0)``, rounded up. 1 is certainty."""
-    found = max(f.delta(0.0), f.inverse.delta(0.0))
+    found = max(_checked(f).delta(0.0), f.inverse.delta(0.0))
     return 1 - rounded_down(1 - found) if found else 0.0
 
 
@@ -77,7 +79,7 @@ def detection_chain(f: TradeOff, false_positive_rate: Fraction, rows: int) -> tu
         ``rows + 1`` of them.
     """
     rates = [false_positive_rate]
-    for _ in range(rows):
+    for _ in range(integer("rows", rows, low=0)):
         rates.append(Fraction(rounded_up(true_positive_rate(f, float(rates[-1])), DIGITS)))
     return tuple(rates)
 
@@ -95,7 +97,7 @@ def accuracy_chain(f: TradeOff, rows: int) -> tuple[Fraction, ...]:
     rows : int
         How many.
     """
-    first = (1 + Fraction(rounded_up(advantage(f), DIGITS))) / 2 if rows % 2 else Fraction(1, 2)
+    first = (1 + Fraction(rounded_up(advantage(f), DIGITS))) / 2 if integer("rows", rows, low=0) % 2 else Fraction(1, 2)
     return detection_chain(f, first, rows // 2)
 
 
@@ -117,9 +119,8 @@ def posterior(f: TradeOff, false_positive_rate: float, prior: float = 0.5) -> fl
         By Bayes' rule ``prior tpr / (prior tpr + (1 - prior) fpr)``; the prior itself where there is never an alarm. The posterior
         odds are the prior odds times ``tpr / fpr``.
     """
-    fpr = _rate("false_positive_rate", false_positive_rate)
-    if not 0 < prior < 1:
+    tpr, fpr = true_positive_rate(f, false_positive_rate), float(false_positive_rate)
+    if real("prior", prior) >= 1:
         raise InputError(f"prior is {prior:g}: expected a number in (0, 1).")
-    tpr = true_positive_rate(f, fpr)
     alarms = prior * tpr + (1 - prior) * fpr
     return prior * tpr / alarms if alarms > 0 else prior

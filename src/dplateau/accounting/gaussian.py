@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
 from dplateau.accounting.roots import root
+from dplateau.spec import InputError
+from dplateau.spec.schedule import real
 
 Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52
@@ -74,10 +76,23 @@ def symmetric_log_delta(epsilon: Array, log_delta: Array) -> Array:
     return np.where(epsilon < 0, np.logaddexp(np.log(-np.expm1(below)), below + log_delta), log_delta)
 
 
+def _number(name: str, value: Any, low: float = -math.inf) -> float:
+    """``value`` as a float, which may be infinite or not a number: then a bound becomes infinite too."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or value < low:
+        raise InputError(f"{name} is {value!r}: expected a number" + (f" >= {low:g}." if low > -math.inf else "."))
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def gdp_delta(mu: float, epsilon: float) -> float:
     """``delta`` of mu-GDP at ``epsilon``; 1 where mu exceeds double precision, and the least double where delta falls below it."""
-    if not mu < _LARGEST_MU:
+    mu, epsilon = _number("mu", mu, 0.0), _number("epsilon", epsilon)
+    if not mu < _LARGEST_MU or math.isnan(epsilon) or epsilon == -math.inf:
         return 1.0
+    if epsilon == math.inf:
+        return LEAST if mu else 0.0
     return math.exp(min(float(log_gdp_delta(mu, epsilon)), 0.0)) + (LEAST if mu else 0.0)
 
 
@@ -95,6 +110,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """The least ``epsilon >= 0`` at which mu-GDP has the given ``delta`` (to rounding); infinite where it exceeds double
     precision, or nothing is left of delta.
     """
+    mu, delta = _number("mu", mu, 0.0), _number("delta", delta)
     if not (mu < _LARGEST_MU and delta > 0):
         return math.inf
     target = math.log(delta)
@@ -107,7 +123,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest ``mu`` that is (epsilon, delta)-DP (to rounding): the exact Gaussian mechanism, Balle and Wang 2018."""
+    """The largest ``mu`` that is (epsilon, delta)-DP (to rounding): the exact Gaussian mechanism, Balle and Wang 2018.
+
+    ``epsilon`` >= 0, and ``delta`` in (0, 1).
+    """
+    epsilon, delta = real("epsilon", epsilon, inclusive=True), real("delta", delta, high=1 - ULP)
     target = math.log(delta)
     low, high = 1e-12, 1.0
     while log_gdp_delta(high, epsilon) < target:

@@ -19,7 +19,7 @@ from dplateau.algorithms.noisy_sgd import NoisySGD, usual_batch
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.step_schedules import polynomial_decay
 from dplateau.spec import FullBatch, InputError, Poisson, Run
-from dplateau.spec.schedule import integer, real, schedule
+from dplateau.spec.schedule import integer, one_of, real, schedule
 
 ALLOCATIONS: Final = ("adapted", "optimal")
 _STABLE: Final = 1.9
@@ -84,8 +84,7 @@ def plan_adp_sgd(
     n, steps = problem.n, integer("steps", steps)
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     average = real("average", average, inclusive=True, high=1.0)
-    if noise not in ALLOCATIONS:
-        raise InputError(f"noise is {noise!r}: expected one of {', '.join(ALLOCATIONS)}.")
+    one_of("noise", noise, ALLOCATIONS)
     batch_size = usual_batch(n) if batch_size is None else real("batch_size", batch_size)
     sizes = np.atleast_1d(np.asarray(polynomial_decay(steps, steps / 4, 1.0) if decay is None else schedule("decay", decay)))
     if sizes.size != steps:

@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from dplateau.algorithms.problem import Budget, Problem
+from dplateau.spec import InputError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +26,11 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
     def also(make: Callable[P, T]) -> Callable[P, T]:
         @wraps(make)
         def made(*args: Any, **options: Any) -> Any:
-            if any(isinstance(value, Problem) for value in (*args, *options.values())):
+            if any(isinstance(value, Problem | Budget) for value in (*args, *options.values())):
+                given = signature(make).bind_partial(*args, **options).arguments
+                for name, kind in (("problem", Problem), ("budget", Budget)):
+                    if name in given and not isinstance(given[name], kind):
+                        raise InputError(f"{name} is of type {type(given[name]).__name__}: expected a {kind.__name__}.")
                 return make(*args, **options)  # type: ignore[call-arg]
             warnings.warn(
                 f"{make.__name__} takes a Problem and a Budget, of dplateau.algorithms: their fields as arguments are deprecated.",
@@ -43,4 +49,8 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
     """The value of a kind made from what ``options`` have of its fields, which are taken out."""
-    return kind(**{field.name: options.pop(field.name) for field in fields(kind) if field.name in options})
+    found = {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+    try:
+        return kind(**found)
+    except TypeError:
+        raise InputError(f"there is no {kind.__name__}: expected one, of dplateau.algorithms.") from None

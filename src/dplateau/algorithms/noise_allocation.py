@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, Run
+from dplateau.spec.runs import single_run
 from dplateau.spec.schedule import entries, integer, is_constant, real, schedule
 
 Array: TypeAlias = NDArray[np.float64]
@@ -181,7 +182,7 @@ def noise_energy(run: Run) -> float:
 
 def noise_weights(run: Run) -> Array:
     """``(eta_t / B_t)^2``, shape (T,): what ``noise_energy`` multiplies the squared noise multipliers by."""
-    if run.step_size is None:
+    if single_run(run).step_size is None:
         raise InputError("the run has no step_size: the noise of a step counts by its size. State step_size.")
     divisors = run.sampling.divisors(run.n)
     if not is_constant(divisors) and len(entries(divisors)) != run.steps:

@@ -12,7 +12,7 @@ from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Run
 from dplateau.spec.run import ADJACENCIES, UNITS
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, one_of, real
 
 ROOM: Final = 1 + 1e-12
 """Room for the rounding of rows that were scaled to the public norm."""
@@ -80,8 +80,9 @@ class Problem:
             put("l2", real("l2", self.l2, inclusive=True))
         if self.residual_clip is not None:
             put("residual_clip", real("residual_clip", self.residual_clip))
-        if self.unit not in UNITS:
-            raise InputError(f"unit is {self.unit!r}: expected one of {', '.join(UNITS)}.")
+        one_of("unit", self.unit, UNITS)
+        if not isinstance(self.loss, GeneralisedLinearLoss):
+            raise InputError(f"loss is {type(self.loss).__name__}: expected one of dplateau.losses, such as Logistic().")
 
     @property
     def weights(self) -> int:
@@ -159,8 +160,7 @@ class Budget:
         object.__setattr__(self, "delta", real("delta", self.delta))
         if self.delta >= 1:
             raise InputError(f"delta is {self.delta:g}: expected a number in (0, 1), well below 1/n.")
-        if self.adjacency not in ADJACENCIES:
-            raise InputError(f"adjacency is {self.adjacency!r}: expected one of {', '.join(ADJACENCIES)}.")
+        one_of("adjacency", self.adjacency, ADJACENCIES)
 
     def calibrated(self, run: Run) -> Run:
         """The run with its noise scaled to the least that is certified for this budget."""

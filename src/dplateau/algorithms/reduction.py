@@ -17,9 +17,8 @@ from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, diameter_of
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.spec import InputError
 from dplateau.spec.run import PHASED
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, one_of, real
 from dplateau.utility.halving import halving_sizes
 
 _FACTOR: Final = 10.0
@@ -74,8 +73,7 @@ def plan_reduction(
     """
     n, strength = integer("n", problem.n, low=_FEWEST), real("l2", problem.largest_l2)
     size, z, weights = diameter_of(problem, diameter), budget.least_multiplier, problem.weights
-    if method not in PHASED:
-        raise InputError(f"method is {method!r}: expected one of {', '.join(PHASED)}.")
+    one_of("method", method, PHASED)
     by_steps = method == "phased-sgd"
     lipschitz, smoothness = problem.contraction(MARGIN) if by_steps else (lipschitz_of(problem), None)
     smallest = min(halving_sizes(records)[-1] for records in part_sizes(n))

@@ -97,6 +97,6 @@ SOLVERS: Final = {
 
 def solver_named(name: str) -> Solver:
     """The solver of that name; an error that lists them where there is none."""
-    if name not in SOLVERS:
+    if not isinstance(name, str) or name not in SOLVERS:
         raise InputError(f"solver is {name!r}: expected one of auto, {', '.join(SOLVERS)}.")
     return SOLVERS[name]

@@ -16,7 +16,7 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD, planned_pass
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, one_of, real
 from dplateau.utility import (
     DECAYING_STEPS,
     FIXED_STEPS,
@@ -72,8 +72,7 @@ def plan_snowball_sgd(
     n, l2 = problem.n, problem.largest_l2
     least = max(1, n // MOST_STEPS) if least_batch is None else integer("least_batch", least_batch)
     rule = rule or ("strongly-convex" if l2 else "falling")
-    if rule not in RULES:
-        raise InputError(f"rule is {rule!r}: expected one of {', '.join(RULES)}.")
+    one_of("rule", rule, RULES)
     if rule == "strongly-convex" and not l2:
         raise InputError("rule 'strongly-convex' needs a strongly convex objective: give l2 > 0, or choose another rule.")
     diameter = 2 * problem.distance if diameter is None else real("diameter", diameter)

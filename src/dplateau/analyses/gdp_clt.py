@@ -13,6 +13,7 @@ from dplateau.accounting.gaussian import Array
 from dplateau.analyses.base import Analysis
 from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import FixedSize, InputError, Poisson, Run
+from dplateau.spec.runs import single_run
 
 _LOUDEST: Final = 1e4
 """The largest noise at which the formulas keep their digits; beyond it the limit is a multiple of 1 / noise^2."""
@@ -80,7 +81,7 @@ def clt_noise_multiplier(run: Run, epsilon: float, delta: float) -> float:
     float
         A constant noise multiplier.
     """
-    if not isinstance(run.sampling, Poisson) or run.adjacency != "add-remove":
+    if not isinstance(single_run(run).sampling, Poisson) or run.adjacency != "add-remove":
         raise InputError('the limit\'s noise is for Poisson sampling and adjacency="add-remove".')
     rate, _, count = run.replace(noise_multiplier=1.0).table.draws()
     return 1 / math.sqrt(math.log1p(gdp_mu(epsilon, delta) ** 2 / float(count @ rate**2)))

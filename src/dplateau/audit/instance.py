@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from dplateau.spec import InputError, Run
+from dplateau.spec.runs import single_run
 
 _ROOM: Final = 1e-9
 """Relative room for rounding where a search walks along a constraint."""
@@ -76,7 +77,7 @@ def check_run(run: Run) -> tuple[float, float, float]:
     InputError
         One of them, or the step size, is not stated, or the update is not a plain gradient step.
     """
-    if run.update != "sgd":
+    if single_run(run).update != "sgd":
         raise InputError(f"update is {run.update!r}: only plain gradient steps (sgd) have a computable law here.")
     needed = ("diameter", "smoothness", "step_size")
     if absent := [name for name in needed if getattr(run, name) is None]:

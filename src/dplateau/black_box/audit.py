@@ -13,7 +13,7 @@ from dplateau.black_box.estimators import estimator_cases, stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
 from dplateau.black_box.solvers import loss_cases, solver_cases
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import one_of, real
 from dplateau.training import SecureGenerator
 
 
@@ -64,8 +64,7 @@ def audit_solvers(
         One a case.
     """
     for name in names or ():
-        if name not in GROUPS:
-            raise InputError(f"solver is {name!r}: expected one of {', '.join(GROUPS)}.")
+        one_of("solver", name, GROUPS)
     if real("confidence", confidence) >= 1:
         raise InputError(f"confidence is {confidence:g}: expected a number below 1; samples prove nothing with certainty.")
     cases = [case for name, made in GROUPS.items() if not names or name in names for case in made()]

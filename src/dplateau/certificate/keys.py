@@ -86,8 +86,8 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
         The name is not a name, or is taken; the passphrase is empty; or the folder cannot be written.
     """
     path = private_path(name)
-    if passphrase == "":
-        raise InputError("the passphrase is empty: give one, or make the key without.")
+    if passphrase is not None and not (isinstance(passphrase, str) and passphrase):
+        raise InputError("the passphrase is empty, or no text: give one, or make the key without.")
     with explained():
         from cryptography.hazmat.primitives import serialization as as_
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -313,7 +313,7 @@ def _make_folder() -> None:
 
 
 def _name(name: str) -> str:
-    if not NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InputError("the name of a key has 1 to 64 letters, digits and @ + . _ -, and begins with a letter or a digit.")
     return name
 

@@ -31,7 +31,7 @@ from dplateau.files import read_small
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import real, shown
 from dplateau.spec.strict_json import strict_json
 from dplateau.verifier.outcome import Checked, Outcome, Part
 from dplateau.verifier.steps import too_long
@@ -50,7 +50,7 @@ _OPTIONAL: Final = ("about", "others")
 _BY_NAME: Final = {analysis.name: analysis for analysis in ANALYSES}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Proof:
     """What ball arithmetic says of one claim.
 
@@ -95,6 +95,9 @@ class Proof:
     versions: tuple[tuple[str, str], ...]
     about: str | None = None
     others: tuple[Proof, ...] = ()
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def verified(self) -> bool:

@@ -12,7 +12,7 @@ from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
 from dplateau.certificate.signed import Signed, who_signed
-from dplateau.files import reading
+from dplateau.files import as_path, reading
 from dplateau.spec import ContradictionError, InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
 from dplateau.spec.strict_json import strict_json
@@ -94,8 +94,9 @@ def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None
 
 def certificate_file(path: str | Path) -> Path:
     """The certificate in a folder, if it is one of a model."""
-    inside = Path(path) / "certificate.json"
-    return inside if inside.is_file() else Path(path)
+    path = as_path(path, "certificate")
+    inside = path / "certificate.json"
+    return inside if inside.is_file() else path
 
 
 def content_of(path: Path) -> bytes:

@@ -101,7 +101,7 @@ class Signature:
 
 def public_key_of(text: str) -> str:
     """A public key in hexadecimal that only the owner of its other half can sign with; raises ``InputError`` for any other text."""
-    if not KEY.fullmatch(text):
+    if not isinstance(text, str) or not KEY.fullmatch(text):
         raise InputError("a public key is 64 lower-case hexadecimal digits: use what 'dplateau keys export' prints.")
     if text[:62] + f"{int(text[62:], 16) & 0x7F:02x}" in WEAK:
         raise InputError("this is not a public key that anybody can rely on: everybody can sign with it. Ask for another one.")

@@ -104,11 +104,11 @@ def audit(
 
 def _chosen(names: Sequence[str] | None) -> list[Analysis]:
     from dplateau.analyses import ANALYSES
+    from dplateau.spec.schedule import one_of
 
     known = [analysis.name for analysis in ANALYSES]
     for name in names or ():
-        if name not in known:
-            raise InputError(f"--analysis is {name!r}: expected one of {', '.join(known)}.")
+        one_of("--analysis", name, known)
     return [analysis for analysis in ANALYSES if not names or analysis.name in names]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -183,6 +184,6 @@ def _head(text: str) -> Head:
     from dplateau.ledger.entry import Head
 
     number, _, digest = text.partition(":")
-    if not (number.isdecimal() and digest):
+    if not (number.isdecimal() and re.fullmatch("[0-9a-f]{64}", digest)):
         raise InputError(f"--head is {text!r:.40}: expected NUMBER:DIGEST, as dplateau ledger verify prints it.")
     return Head(int(number), digest)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from numbers import Real
 from typing import Any
 
 from dplateau.spec import InputError
+from dplateau.spec.schedule import sequence
 
 NARROWEST, WIDEST = 1e-300, 1e300
 """Of ranges with another width a number's place may leave double precision, so that an error would blame the rows."""
@@ -63,13 +64,6 @@ def iso_date(where: str, value: object) -> str:
     except ValueError:
         pass
     raise InputError(f'{where} is {value!r}: expected a date like "2020-12-31".')
-
-
-def sequence(where: str, values: Any) -> tuple[Any, ...]:
-    """``values`` as a tuple; a text is not a sequence."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{where} is {values!r}: expected a list.")
-    return tuple(values)
 
 
 def text_of(where: str, value: Any) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError
+from dplateau.spec.schedule import one_of
 
 PARTS: Final = ("train", "test")
 
@@ -40,8 +41,7 @@ def existing_folder(path: str | Path) -> Path:
 
 def checked_part(part: str) -> str:
     """``part`` if a data set has it; raises ``InputError`` otherwise."""
-    if part not in PARTS:
-        raise InputError(f"part is {part!r}: expected one of {', '.join(PARTS)}.")
+    one_of("part", part, PARTS)
     return part
 
 

@@ -70,6 +70,6 @@ def load_dataset(
 
 def sample_path(name: str) -> Path:
     """The file of a data set that comes with the package: "adult-train" or "adult-test" (schema ``"adult"``)."""
-    if name not in SAMPLES:
+    if not isinstance(name, str) or name not in SAMPLES:
         raise InputError(f"{name!r} does not come with the package: expected one of {', '.join(SAMPLES)}.")
     return Path(__file__).parent / "samples" / f"{name}.parquet"

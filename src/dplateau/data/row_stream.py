@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.data.rows import as_entries, as_rows
 from dplateau.spec import InputError
 from dplateau.spec.run import UNITS
-from dplateau.spec.schedule import integer
+from dplateau.spec.schedule import integer, one_of, real
 
 Block: TypeAlias = tuple[NDArray[Any], ...]
 """Features, shape (k, d), target, shape (k,), and, where records are persons, whose each row is, shape (k,)."""
@@ -123,6 +123,10 @@ class RowStream:
         yield held
 
 
+def _norm(value: float | None) -> float | None:
+    return None if value is None else real("feature_norm", value)
+
+
 def array_stream(
     features: ArrayLike, target: ArrayLike, *, block_rows: int = BLOCK_ROWS, feature_norm: float | None = None
 ) -> RowStream:
@@ -144,7 +148,7 @@ def array_stream(
     InputError
         The arrays do not fit each other. That entries are finite is checked block by block.
     """
-    rows, labels = as_rows(features), as_entries(target)
+    rows, labels, norm = as_rows(features), as_entries(target), _norm(feature_norm)
     step = integer("block_rows", block_rows)
     if labels.shape != rows.shape[:1] or labels.dtype.kind not in "biuf":
         raise InputError(
@@ -160,7 +164,7 @@ def array_stream(
     return RowStream(
         *(integer("number of rows", len(rows)), integer("number of features", rows.shape[1]), rows.dtype.name, GIVEN, source),
         block_rows=step,
-        feature_norm=feature_norm,
+        feature_norm=norm,
     )
 
 
@@ -201,11 +205,9 @@ def block_stream(
         n, d, unit or dtype is not as expected. Blocks are checked as they come: shapes, numbers, finite entries; and an iterator
         can be read only once.
     """
-    d, used = integer("d", d), False
-    if dtype not in DTYPES:
-        raise InputError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
-    if unit not in UNITS:
-        raise InputError(f"unit is {unit!r}: expected one of {', '.join(UNITS)}.")
+    d, used, norm = integer("d", d), False, _norm(feature_norm)
+    one_of("dtype", dtype, DTYPES)
+    one_of("unit", unit, UNITS)
 
     def source() -> Generator[Block]:
         nonlocal used
@@ -219,7 +221,7 @@ def block_stream(
             yield block
             start += len(block[0])
 
-    return RowStream(integer("n", n), d, dtype, order, source, feature_norm=feature_norm, unit=unit)
+    return RowStream(integer("n", n), d, dtype, order, source, feature_norm=norm, unit=unit)
 
 
 def _checked(pair: Any, d: int, dtype: str, start: int, unit: str) -> Block:

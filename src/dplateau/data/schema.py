@@ -13,8 +13,9 @@ from datetime import date
 from numbers import Integral
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, sequence, texts_of
+from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, texts_of
 from dplateau.spec import InputError
+from dplateau.spec.schedule import one_of, sequence
 
 EPOCH: Final = date(1970, 1, 1)
 TRANSFORMS: Final = ("linear", "log", "none")
@@ -57,8 +58,7 @@ class Number:
         where = named(self.name)
         low, high = interval(where, self.low, self.high)
         bins = tuple(finite(f"{where}: bins[{i}]", edge) for i, edge in enumerate(sequence(f"{where}: bins", self.bins)))
-        if self.transform not in TRANSFORMS:
-            raise InputError(f"{where}: transform is {self.transform!r}: expected one of {', '.join(TRANSFORMS)}.")
+        one_of(f"{where}: transform", self.transform, TRANSFORMS)
         if any(a >= b for a, b in zip((low, *bins), (*bins, high), strict=True)):
             raise InputError(f"{where}: bins must increase strictly and lie strictly between low = {low:g} and high = {high:g}.")
         if self.transform == "none" and not bins:
@@ -285,8 +285,7 @@ class Csv:
             raise InputError(
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
             )
-        if self.encoding not in ENCODINGS:
-            raise InputError(f"csv: encoding is {self.encoding!r}: expected one of {', '.join(ENCODINGS)}.")
+        one_of("csv: encoding", self.encoding, ENCODINGS)
         if self.decimal not in (".", ","):
             raise InputError(f"csv: decimal is {self.decimal!r}: expected a point or a comma.")
         if not isinstance(self.comment, str) or set('"\r\n') & set(self.comment):
@@ -342,8 +341,8 @@ class Schema:
         targets = sum(isinstance(column, Target) for column in columns)
         if targets != self.targets:
             raise InputError(f'the schema declares {targets} targets: mark exactly one column with type = "target".')
-        if self.format is not None and self.format not in FORMATS:
-            raise InputError(f"format is {self.format!r}: expected one of {', '.join(FORMATS)}.")
+        if self.format is not None:
+            one_of("format", self.format, FORMATS)
         if not isinstance(self.csv, Csv):
             raise InputError(f"csv is of type {type(self.csv).__name__}: expected Csv.")
         put(self, columns=columns, missing=texts_of("missing", self.missing), strip=boolean("strip", self.strip))

@@ -56,6 +56,8 @@ def load_schema(source: str | Path | Schema) -> Schema:
 
 def schema_from_toml(text: str, *, where: str = "schema") -> Schema:
     """The schema that a TOML text describes; ``where`` names its origin in error messages."""
+    if not isinstance(text, str):
+        raise InputError(f"{where} is of type {type(text).__name__}: expected a TOML text; load_schema reads a file.")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -28,7 +28,7 @@ from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
 from dplateau.data.table_pieces import ROWS, table_pieces
 from dplateau.files import reading
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.schedule import integer, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,8 +99,7 @@ def open_stream(
     public, file = load_schema(schema), rows_at(path)
     bound, weight = check_options(feature_norm, rows, intercept, dtype)
     names, kind = feature_names(public, intercept=weight), np.dtype(dtype)
-    if order not in ORDERS:
-        raise InputError(f"order is {order!r}: expected one of {', '.join(ORDERS)}.")
+    one_of("order", order, ORDERS)
     seed = integer("order_seed", order_seed, low=0)
     size = max(1, integer("block_bytes", block_bytes) // (len(names) * kind.itemsize))
     mark = _mark(file)

@@ -30,7 +30,7 @@ from dplateau.planning import choose, clipped, passes_once
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.promise import usual_delta, warn_if_weak
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.schedule import integer, one_of, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.errors import TooCoarse
@@ -96,8 +96,7 @@ class PrivateLinearModel(BaseEstimator):
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept is {self.fit_intercept!r}: expected True or False.")
         for name, allowed in (("rows", ROWS), ("solver", ("auto", *SOLVERS))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
+            one_of(name, getattr(self, name), allowed)
 
     def _constant(self) -> float:
         """Value of the constant feature that carries the intercept: a quarter of the norm of a row.

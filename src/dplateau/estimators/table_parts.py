@@ -23,6 +23,7 @@ from dplateau.estimators.table_rows import FEATURE_NORM
 from dplateau.losses.named import MODELS
 from dplateau.spec import Assumption, ContradictionError, InputError, PrivacyWarning, Run, Runs
 from dplateau.spec.assumption import Features, PublicSchema
+from dplateau.spec.schedule import one_of
 from dplateau.training.charged import Budgeted, check_account
 
 OLDEST: Final = 1
@@ -55,8 +56,7 @@ def estimator_for(model: str, schema: Schema, **options: Any) -> Estimator:
     """The estimator for a schema, with further arguments, not fitted yet."""
     if decided := sorted(OF_THE_SCHEMA & options.keys()):
         raise InputError(f"{decided[0]} follows from the schema, for a model of a table: leave it out.")
-    if model not in MODELS:
-        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
+    one_of("model", model, MODELS)
     target = schema.target
     if bool(target.classes) == (model == "linear"):
         what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"

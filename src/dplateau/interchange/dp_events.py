@@ -18,7 +18,7 @@ from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
 from dplateau.spec import FullBatch, InputError, Run, Runs
-from dplateau.spec.runs import runs_of
+from dplateau.spec.runs import runs_of, single_run
 from dplateau.spec.schedule import constant, integer, is_constant, real
 
 
@@ -176,7 +176,7 @@ def _event(one: NoisySum) -> dp_accounting.DpEvent:
 
 def _noisy_sums(run: Run) -> Sequence[Block]:
     """What the steps of a run release, step by step where they differ."""
-    if run.sampling.allocated:
+    if single_run(run).sampling.allocated:
         raise InputError("dp-accounting has no event for random allocation: account for the run with dp.account.")
     if not run.sampling.drawn:
         return _of_the_worst_position(run)

@@ -11,6 +11,7 @@ from dplateau.losses.one_versus_rest import OneVersusRestHinge
 from dplateau.losses.scalar import Huber, Logistic, SmoothedHinge, Squared
 from dplateau.losses.softmax import Softmax
 from dplateau.spec import InputError
+from dplateau.spec.schedule import one_of
 
 WIDTH: Final = 1.0
 """Length of the parabola at the corner of the smoothed hinge."""
@@ -69,12 +70,10 @@ def loss_named(model: str, name: str | None = None, classes: int = 2, *, solver:
     InputError
         There is no such model, the loss is not one of its losses, or not for so many classes.
     """
-    if model not in MODELS:
-        raise InputError(f"model is {model!r}: expected one of {', '.join(MODELS)}.")
+    one_of("model", model, MODELS)
     if name is None:
         name = "hinge" if (model, solver, classes) == ("svc", "phased-erm", 2) else next(iter(MODELS[model]))
-    if name not in LOSSES:
-        raise InputError(f"loss is {name!r}: expected one of {', '.join(LOSSES)}.")
+    one_of("loss", name, LOSSES)
     if name not in MODELS[model]:
         raise InputError(f"loss {name!r} is of model {LOSSES[name]!r}, not {model!r}: choose one of {', '.join(MODELS[model])}.")
     return MODELS[model][name](classes)

@@ -59,7 +59,7 @@ class Validation:
             object.__setattr__(self, "patience", integer("patience", self.patience))
         if not callable(self.score):
             raise InputError("score is not a function: expected one that takes the parameters and gives a number.")
-        if not self.declared_public.strip():
+        if not isinstance(self.declared_public, str) or not self.declared_public.strip():
             raise InputError("declared_public is empty: say what the validation data are and why they are public.")
         _ = self.assumption  # A text that no certificate takes is refused before anything is trained.
 

@@ -14,6 +14,7 @@ from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.promise import usual_delta
+from dplateau.spec.schedule import sequence
 
 DELTAS: Final = tuple(float(delta) for delta in np.geomspace(1e-10, 1e-2, 33))
 
@@ -86,7 +87,7 @@ def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float | 
 
 
 def _rising(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    places = tuple(sorted({float(value) for value in values}))
+    places = tuple(sorted({float(value) for value in sequence(name, values)}))
     if not places:
         raise InputError(f"{name} is empty: expected at least one.")
     return places

@@ -13,7 +13,7 @@ from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
 from dplateau.certificate.signed import UNSIGNED
 from dplateau.certificate.words import OTHERS, UNITS, by_whom, guessing_accuracy, secret
-from dplateau.files import check_file, write_file
+from dplateau.files import as_path, check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
 from dplateau.report.trade_off import PRIOR, Attack, read_attack
@@ -112,7 +112,7 @@ def write_page(
 
 def check_page(path: str | Path) -> Path:
     """Raise ``InputError`` if no page can be written there: better before computing than after it."""
-    path = Path(path)
+    path = as_path(path, "page")
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path} does not end in .html: name the page accordingly.")
     check_file(path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dplateau.files import check_file, write_file
+from dplateau.files import as_path, check_file, write_file
 from dplateau.spec import InputError
 from dplateau.spec.missing import INSTALLS, installing
 
@@ -48,7 +48,7 @@ def check_picture(path: str | Path) -> str:
         No such format, no such folder, or matplotlib is not installed: better before computing than after it.
     """
     figure_type()
-    path = Path(path)
+    path = as_path(path, "picture")
     kind = path.suffix.lstrip(".").lower()
     if kind not in PICTURES:
         raise InputError(f"{path} does not end in {', '.join('.' + kind for kind in PICTURES)}: name the picture accordingly.")

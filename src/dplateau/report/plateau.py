@@ -14,6 +14,7 @@ from dplateau._account import checked_delta
 from dplateau.accounting import NotApplicable
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import InputError, Run
+from dplateau.spec.runs import single_run
 from dplateau.spec.schedule import integer, is_constant
 
 POINTS: Final = 40
@@ -142,7 +143,7 @@ def plateau(run: Run, delta: float | None = None, steps: Sequence[int] | None = 
     >>> plateau(run, steps=[10, 100, 1_000]).begins
     100
     """
-    delta = checked_delta(delta, run.n)
+    delta = checked_delta(delta, single_run(run).n)
     numbers = step_numbers(run) if steps is None else tuple(sorted({integer("steps", number) for number in steps}))
     if not numbers:
         raise InputError("steps is empty: expected at least one number of steps.")

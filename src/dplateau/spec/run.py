@@ -11,7 +11,7 @@ from typing import Any, Final
 from dplateau.spec.errors import InputError
 from dplateau.spec.names import ADJACENCIES, RELEASED, UNITS
 from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
-from dplateau.spec.schedule import Schedule, check_length, integer, largest, part, plain, real, schedule, shown, smallest
+from dplateau.spec.schedule import Schedule, check_length, integer, largest, one_of, part, plain, real, schedule, shown, smallest
 from dplateau.spec.steps import StepTable
 from dplateau.spec.strict_json import strict_json
 
@@ -131,8 +131,7 @@ class Run:
         if self.diameter is not None:
             put("diameter", real("diameter", self.diameter))
         for name, allowed in (("adjacency", ADJACENCIES), ("released", RELEASED), ("update", UPDATES), ("unit", UNITS)):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} is {getattr(self, name)!r}: expected one of {', '.join(allowed)}.")
+            one_of(name, getattr(self, name), allowed)
         if self.update in PHASED:
             self._check_phases()
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from dplateau.spec.errors import InputError
 from dplateau.spec.run import FORMAT, Run
-from dplateau.spec.schedule import Schedule
+from dplateau.spec.schedule import Schedule, sequence, shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """Several runs on the same records: phases of one training, or one model after the other.
 
@@ -34,7 +34,7 @@ class Runs:
     runs: tuple[Run, ...]
 
     def __init__(self, runs: Iterable[Run]) -> None:
-        object.__setattr__(self, "runs", tuple(runs))
+        object.__setattr__(self, "runs", sequence("runs", runs))
         if not self.runs:
             raise InputError("there is no run to compose: give at least one.")
         for run in self.runs:
@@ -44,6 +44,9 @@ class Runs:
             if len(found := {getattr(run, name) for run in self.runs}) > 1:
                 values = " and ".join(str(value) for value in sorted(found))
                 raise InputError(f"the runs differ in {name} ({values}): only runs on the same records compose to one guarantee.")
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def n(self) -> int:
@@ -97,6 +100,23 @@ class Runs:
 def run_or_runs(data: object) -> Run | Runs:
     """The run, or the several composed ones, that ``to_dict`` wrote; raises ``InputError`` on anything else."""
     return Runs.from_dict(data) if isinstance(data, dict) and "runs" in data else Run.from_dict(data)
+
+
+def checked_run(run: Any) -> Any:
+    """``run`` if it is a run, or several; raises ``InputError`` otherwise."""
+    if not isinstance(run, Run | Runs):
+        raise InputError(
+            f"run is of type {type(run).__name__}: expected a Run, several as compose(*runs), or the one of a certificate as"
+            " certificate.run, which read_certificate(path) reads."
+        )
+    return run
+
+
+def single_run(run: Any) -> Run:
+    """``run`` if it is one run; raises ``InputError`` otherwise."""
+    if isinstance(checked_run(run), Runs):
+        raise InputError("run is several runs: expected a single Run.")
+    return run
 
 
 def runs_of(run: Run | Runs) -> tuple[Run, ...]:

@@ -24,17 +24,26 @@ _WRITTEN: Final = 8
 """A longer schedule is shown by its length and its ends."""
 
 
-def shown(record: Any) -> str:
-    """The ``repr`` of a dataclass without what has its default, and with long schedules in short."""
-    given = ((one.name, getattr(record, one.name), one.default) for one in fields(record))
-    parts = (f"{name}={_short(value)}" for name, value, default in given if value != default)
+def shown(record: Any, *without: str) -> str:
+    """The ``repr`` of a dataclass without what has its default, and with long schedules, arrays and lists in short."""
+    given = ((one.name, getattr(record, one.name), one.default) for one in fields(record) if one.name not in without)
+    parts = (f"{name}={_short(value)}" for name, value, default in given if isinstance(value, np.ndarray) or value != default)
     return f"{type(record).__name__}({', '.join(parts)})"
 
 
-def _short(value: object) -> str:
-    if not isinstance(value, tuple) or len(value) <= _WRITTEN:
+def _short(value: Any) -> str:
+    if not isinstance(value, tuple | np.ndarray) or len(value) <= _WRITTEN:
         return repr(value)
-    return f"<{len(value):,} values, {value[0]:g} to {value[-1]:g}>"
+    if isinstance(value[0], float):
+        return f"<{len(value):,} values, {value[0]:g} to {value[-1]:g}>"
+    return f"<{len(value):,} of {type(value[0]).__name__}>"
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """``value`` if it is one of the texts ``allowed``."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
+    return value
 
 
 def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False, high: float = math.inf) -> float:
@@ -61,6 +70,13 @@ def integer(name: str, value: object, *, low: int = 1) -> int:
     if value < low:
         raise InputError(f"{name} is {value}: expected a whole number >= {low}.")
     return int(value)
+
+
+def sequence(name: str, value: Any) -> tuple[Any, ...]:
+    """``value`` as a tuple; a text is not a sequence."""
+    if not _is_sequence(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        raise InputError(f"{name} is {value!r}: expected a list.")
+    return tuple(value)
 
 
 def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = False) -> NDArray[np.float64]:

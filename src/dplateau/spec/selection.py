@@ -9,10 +9,10 @@ from typing import Any
 from dplateau.spec.errors import InputError
 from dplateau.spec.run import FORMAT, Run
 from dplateau.spec.runs import Runs, run_or_runs, runs_of
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import real, sequence, shown
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Selection(Runs):
     """Candidates on the same records, of which each is trained with some probability, and only the one with the best score is told.
 
@@ -47,7 +47,7 @@ class Selection(Runs):
     probability: float
 
     def __init__(self, candidates: Iterable[Run | Runs], probability: float = 0.5) -> None:
-        found = tuple(candidates)
+        found = sequence("candidates", candidates)
         if not found:
             raise InputError("there is no candidate to select: give at least one.")
         for one in found:
@@ -56,6 +56,9 @@ class Selection(Runs):
         super().__init__(run for one in found for run in runs_of(one))
         object.__setattr__(self, "candidates", found)
         object.__setattr__(self, "probability", real("probability", probability, high=1.0))
+
+    def __repr__(self) -> str:
+        return shown(self, "runs")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON. ``Selection.from_dict(selection.to_dict()) == selection``, exactly."""

@@ -25,6 +25,8 @@ def strict_json(text: str) -> Any:
         It is not JSON, has numbers that are not finite or absurdly long, an object with the same key twice, or a text that is too
         long or cannot be printed as one line. The message quotes nothing of it.
     """
+    if not isinstance(text, str | bytes):
+        raise InputError(f"expected JSON as a text, got {type(text).__name__}.")
     if not text.strip():
         raise InputError("the file is empty: expected JSON.")
     try:

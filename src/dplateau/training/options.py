@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import one_of, real
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_curvature, check_helpers, check_loss, checked_l2, checked_start
 from dplateau.training.exact_products import check_products
@@ -55,8 +55,7 @@ class Options(NamedTuple):
         """Raise ``InputError`` unless the run allows what is asked for."""
         check_loss(loss)
         check_helpers(self.generator, self.progress)
-        if self.dtype not in DTYPES:
-            raise InputError(f"dtype is {self.dtype!r}: expected one of {', '.join(DTYPES)}.")
+        one_of("dtype", self.dtype, DTYPES)
         if run.step_size is None:
             raise InputError("the run has no step_size: training needs one.")
         if run.is_phased:

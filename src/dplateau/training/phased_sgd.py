@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
 from dplateau.spec.assumption import InnerSteps
-from dplateau.spec.schedule import integer
+from dplateau.spec.schedule import integer, one_of
 from dplateau.training.checks import check_curvature, check_helpers, check_is_run, check_loss, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.exact_products import check_products
@@ -204,8 +204,7 @@ def _check_plan(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase], batc
         raise InputError("the run has no diameter: Phased-SGD projects its iterates on a ball, state its diameter.")
     if batch_size > (least := min(phase.size for phase in phases)):
         raise InputError(f"batch_size {batch_size} exceeds the smallest phase of {least} records: lower it or use fewer phases.")
-    if weighting not in WEIGHTINGS:
-        raise InputError(f"weighting is {weighting!r}: expected one of {', '.join(WEIGHTINGS)}.")
+    one_of("weighting", weighting, WEIGHTINGS)
     if (run.smoothness or 0.0) <= run.l2:
         raise InputError(f"smoothness {run.smoothness:g} leaves nothing for the loss beside l2 {run.l2:g}: state their sum.")
     if weighting == "growing" and not 0 < max(phase.step_size for phase in phases) * run.l2 < 1:

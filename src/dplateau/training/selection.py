@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import Assumption, FullBatch, Generator, InputError, Run, Runs, Selection, Training
 from dplateau.spec.assumption import OnlyTheBest, PublicValidation
+from dplateau.spec.runs import single_run
 from dplateau.spec.schedule import constant
 from dplateau.spec.trained import Trained
 from dplateau.training.charged import Budgeted, charged
@@ -83,7 +84,8 @@ def scored(run: Run, noise_multiplier: float) -> Runs:
     noise_multiplier : float
         Standard deviation of the noise on the score, which is a sum of one number from 0 to 1 for each record.
     """
-    score = Run(n=run.n, sampling=FullBatch(), steps=1, noise_multiplier=noise_multiplier, adjacency=run.adjacency, unit=run.unit)
+    n = single_run(run).n
+    score = Run(n=n, sampling=FullBatch(), steps=1, noise_multiplier=noise_multiplier, adjacency=run.adjacency, unit=run.unit)
     return Runs((run, score))
 
 

@@ -24,7 +24,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.schedule import real, shown
 
 _FAR: Final = 600.0
 """The largest |epsilon| that is looked at."""
@@ -44,6 +44,9 @@ def operation(function: _Operation) -> _Operation:
 
 class TradeOff(ABC):
     """A trade-off function. ``f(alpha)`` is never above the true value, but for rounding."""
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     @abstractmethod
     def log_delta_above(self, epsilon: Array) -> Array:
@@ -92,6 +95,7 @@ class TradeOff(ABC):
 
     def delta(self, epsilon: float) -> float:
         """``1 + f*(-e^epsilon)``: the least delta at any real ``epsilon``, for this order of P and Q."""
+        epsilon = real("epsilon", epsilon, low=-math.inf)
         return math.exp(float(self.log_delta(np.asarray(epsilon, dtype=float))))
 
     def conjugate(self, slope: float) -> float:

@@ -29,6 +29,7 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff
 from dplateau.spec import InputError
+from dplateau.spec.schedule import real
 
 _UNIT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 _PANELS: Final = 160
@@ -152,4 +153,5 @@ def subsampled_limit_mu(f: TradeOff, p: float, steps: float) -> float:
 
     For ``f = G_(1/z)`` it is ``p sqrt(T (e^(1/z^2) - 1))`` (Bu et al. 2020, Theorem 6 and equation 3.1).
     """
+    p, steps = real("p", p, inclusive=True, high=1.0), real("steps", steps, inclusive=True)
     return p * math.sqrt(steps * functionals(f).chi2)

@@ -29,7 +29,7 @@ _DELTAS: Final = (1e-8, 1e-5, 1e-2)
 """Where the members of a family are compared."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Enclosed(TradeOff):
     """What a table of enclosed deltas says of a trade-off function: ``f(alpha)`` is the lower end, from supporting lines.
 

@@ -185,7 +185,7 @@ def minimum(*members: TradeOff) -> TradeOff:
     return Minimum(tuple(members))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Maximum(Piecewise):
     """``max{f_1, f_2, ...}`` of the members' polygons, never above that of the members.
 

@@ -34,7 +34,7 @@ def rest(x: Array | float) -> Array:
     return np.where(1 - left < x, np.nextafter(left, 0.0), left)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Piecewise(TradeOff):
     """The convex function through the corners ``(alpha_i, beta_i)``.
 

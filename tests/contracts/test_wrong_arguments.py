@@ -1,0 +1,89 @@
+"""What is wrong in kind is one clear ``InputError``, and what is shown in a notebook is short."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dplateau as dp
+from dplateau.accounting import gdp_delta, gdp_epsilon, gdp_mu
+from dplateau.accounting.attack import accuracy, detection_chain, posterior, true_positive_rate
+from dplateau.accounting.trade_offs import Gaussian, subsampled_limit_mu
+from dplateau.algorithms import Budget, Problem, noise_energy, plan_noisy_sgd
+from dplateau.certificate import create_key, prove, read_certificate
+from dplateau.data import array_stream, schema_from_toml
+from dplateau.losses import Logistic
+from dplateau.report.plateau import plateau
+from dplateau.report.trade_off import trade_offs
+
+RUN = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=4, noise_multiplier=20.0)
+NAMES = np.array(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: RUN.replace(adjacency=NAMES), "adjacency is"),
+        (lambda: dp.calibrate(None, epsilon=1.0), "run is of type NoneType"),
+        (lambda: dp.calibrate(RUN, epsilon=1.0, vary=NAMES), "vary is"),
+        (lambda: plateau(dp.compose(RUN, RUN)), "several runs"),
+        (lambda: noise_energy(None), "run is of type NoneType"),
+        (lambda: dp.Runs(None), "runs is None: expected a list"),
+        (lambda: dp.Selection("ab"), "candidates is 'ab': expected a list"),
+        (lambda: dp.Run.from_json(None), "expected JSON as a text, got NoneType"),
+        (lambda: dp.Filter(n=1_000, epsilon=1.0, delta=None, order=2.0), "leaves no budget at epsilon 1 and delta 1e-05"),
+        (lambda: dp.account(RUN).profile([math.nan]), "delta is nan"),
+        (lambda: dp.account(RUN).profile(b"ab"), "deltas is b'ab': expected a list"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, loss="hinge"), r"loss is str: .*Logistic\(\)"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, solver=["pnsgd"]), "solver is"),
+        (lambda: plan_noisy_sgd(Problem(1_000, 3, Logistic()), None), "budget is of type NoneType: expected a Budget"),
+        (lambda: plan_noisy_sgd(None, Budget(1.0, 1e-5)), "problem is of type NoneType: expected a Problem"),
+        (lambda: plan_noisy_sgd(None), "there is no Problem"),
+        (lambda: gdp_delta(-1.0, 1.0), "mu is -1.0"),
+        (lambda: gdp_epsilon("1", 1e-5), "mu is '1'"),
+        (lambda: gdp_mu(1.0, 0.0), "delta is 0"),
+        (lambda: gdp_mu(math.nan, 1e-5), "epsilon is nan"),
+        (lambda: true_positive_rate(None, 0.1), "f is of type NoneType: expected a TradeOff"),
+        (lambda: accuracy(RUN), "f is of type Run: expected a TradeOff"),
+        (lambda: posterior(Gaussian(1.0), None), "false_positive_rate is None"),
+        (lambda: detection_chain(Gaussian(1.0), 0, -1), "rows is -1"),
+        (lambda: Gaussian(1.0).delta(math.nan), "epsilon is nan"),
+        (lambda: subsampled_limit_mu(Gaussian(1.0), -1.0, 10.0), "p is -1"),
+        (lambda: read_certificate(None), "certificate is of type NoneType: expected a path"),
+        (lambda: create_key(None), "the name of a key"),
+        (lambda: schema_from_toml(b"[columns]"), "expected a TOML text; load_schema reads a file"),
+        (lambda: array_stream(np.zeros((3, 2)), np.zeros(3), feature_norm=math.nan), "feature_norm is nan"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_is_said(call, says):
+    with pytest.raises(dp.InputError, match=says):
+        call()
+
+
+def test_deltas_at_the_ends():
+    assert gdp_delta(1.0, math.inf) < 1e-300
+    assert gdp_delta(1.0, math.nan) == gdp_delta(1.0, -math.inf) == gdp_delta(math.nan, 1.0) == 1.0
+    assert gdp_epsilon(math.nan, 1e-5) == math.inf
+    assert gdp_delta(0.0, math.inf) == 0.0
+
+
+def test_what_is_shown_is_short():
+    sampled = dp.Run(n=60_000, sampling=dp.Poisson(256), steps=100, noise_multiplier=1.3)
+    for shown in (
+        dp.account(sampled).trade_off,
+        trade_offs(sampled),
+        dp.compose(*[RUN] * 100),
+        dp.Selection([RUN] * 50),
+    ):
+        assert len(repr(shown)) < 1_500, repr(shown)
+    assert repr(dp.compose(*[RUN] * 100)) == "Runs(runs=<100 of Run>)"
+    assert repr(dp.Selection([RUN] * 50)) == "Selection(candidates=<50 of Run>, probability=0.5)"
+    assert repr(dp.Filter(n=1_000, epsilon=1.0, delta=1e-5)) == "<Filter: 100.0% left of epsilon 1 at delta 1e-05, 0 runs>"
+
+
+def test_a_proof_of_many_numbers_is_shown_in_short():
+    pytest.importorskip("flint")
+    proof = prove(RUN, epsilon=3.0, delta=1e-5)
+    assert "others=<42 of Proof>" in repr(replace(proof, others=(proof,) * 42))
