@@ -39,7 +39,6 @@ NAMES = np.array(["a", "b"])
         (lambda: dp.plan(1_000, 3, epsilon=1.0, solver=["pnsgd"]), "solver is"),
         (lambda: plan_noisy_sgd(Problem(1_000, 3, Logistic()), None), "budget is of type NoneType: expected a Budget"),
         (lambda: plan_noisy_sgd(None, Budget(1.0, 1e-5)), "problem is of type NoneType: expected a Problem"),
-        (lambda: plan_noisy_sgd(None), "there is no Problem"),
         (lambda: gdp_delta(-1.0, 1.0), "mu is -1.0"),
         (lambda: gdp_epsilon("1", 1e-5), "mu is '1'"),
         (lambda: gdp_mu(1.0, 0.0), "delta is 0"),

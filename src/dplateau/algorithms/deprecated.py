@@ -49,8 +49,4 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
 
 def _taken(kind: type[Any], options: dict[str, Any]) -> Any:
     """The value of a kind made from what ``options`` have of its fields, which are taken out."""
-    found = {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
-    try:
-        return kind(**found)
-    except TypeError:
-        raise InputError(f"there is no {kind.__name__}: expected one, of dplateau.algorithms.") from None
+    return kind(**{field.name: options.pop(field.name) for field in fields(kind) if field.name in options})
