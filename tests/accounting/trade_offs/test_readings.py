@@ -295,7 +295,7 @@ class TestAttacks:
             lambda: posterior(Gaussian(1), 0.1, 0.0),
             lambda: posterior(Gaussian(1), -0.1, 0.5),
         ):
-            with pytest.raises(InputError, match="expected a (finite )?number"):
+            with pytest.raises(InputError, match=r"expected a (finite )?number"):
                 call()
         assert posterior(Gaussian(1.0), 0.0, 0.4) in (0.4, 1.0)
 
