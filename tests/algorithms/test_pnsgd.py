@@ -16,6 +16,7 @@ from dplateau.audit import examine
 from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.training import SecureGenerator
+from dplateau.training.loop import arithmetic_of
 from dplateau.utility import last_iterate_risk
 
 from .plans import planned
@@ -69,7 +70,7 @@ def test_no_noise_is_less_in_any_tail(schedule):
     tails = np.triu(np.ones((steps, steps)))
     for start in range(steps):
         least = linprog((np.arange(steps) >= start).astype(float), A_ub=-tails, b_ub=-needed, bounds=(0, None), method="highs")
-        assert least.fun * (1 - 1e-9) <= variance[start:].sum() <= least.fun + 2e-6 * needed.max() * steps
+        assert least.fun * (1 - 1e-9) <= variance[start:].sum() <= least.fun + 4e-4 * needed.max() * steps
 
 
 def test_the_noise_of_contracting_steps_costs_what_the_string_says():
@@ -86,6 +87,25 @@ def test_the_noise_of_contracting_steps_costs_what_the_string_says():
         released="last",
     )
     assert account(run, 1e-3).mu == pytest.approx(0.25, rel=1e-4)
+
+
+@pytest.mark.parametrize("l2", [1e-4, 1e-3, 1e-2, 1.0])
+@pytest.mark.parametrize("n", [1_000, 20_000])
+def test_steps_whose_records_are_forgotten_need_no_noise(n, l2):
+    """Contraction hides them; noise that had to outlive it grew with it, up to 1e80 clip norms, and no fit could take it."""
+    planned = plan(n, l2=l2)
+    z = np.array(planned.run.noise_multiplier)
+    assert z.max() == z[-1] < 5
+    arithmetic_of(planned.run, planned.loss, np.array([l2]), 0.0, np.zeros(10))
+
+
+def test_one_pass_learns_with_an_l2_term():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(4_000, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    target = (rows @ [3.0, -2.0, 1.0] > 0).astype(float)
+    weights = plan(4_000, d=3, l2=0.05, epsilon=10.0).fit(rows, target).weights
+    assert np.mean((rows @ weights > 0) == target) > 0.95
 
 
 def test_given_sequences_are_what_runs():

@@ -32,8 +32,10 @@ LARGEST_BATCH: Final = 1 << 15
 """Records of a batch, but for records so many that this takes more steps: what rounding does to each adds up."""
 LARGEST: Final = 2 - 1e-9
 """Largest ``step_size * smoothness`` of a contraction, with room for rounding."""
-_FLOOR: Final = 1e-6
-"""Least share of the noise, spread over all steps, that a schedule keeps for steps which need none."""
+_FLOOR: Final = 3e-4
+"""Steps that need no noise keep some: all together this share of the variance that the largest move of theirs, or of a later step,
+would need. It must not be measured by what contraction leaves of it.
+"""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
     A record of step t moves the weights by ``eta_t / B_t`` at most, contracted by later steps, and is hidden by the contracted
     noise of steps t, ..., T. Their variances must add up to its square for every t; so the least sum of variances from t on is the
     largest such square from t on, and one schedule attains all of these sums at once. It is also the best one for every objective
-    that weighs the variance of a later step no less than that of an earlier one.
+    that weighs the variance of a later step no less than that of an earlier one. Steps that need no noise get a little.
 
     Parameters
     ----------
@@ -213,9 +215,12 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
     array of shape (T,)
         Noise multipliers.
     """
-    steps = len(step_sizes)
-    after = np.append(np.cumsum(np.log1p(-np.minimum(step_sizes * strong_convexity, 0.999))[::-1])[::-1][1:], 0.0)
-    moved = np.exp(np.maximum(after, -200.0)) * step_sizes / batch_sizes
-    sums = np.maximum.accumulate((moved**2)[::-1])[::-1]
+    own, alone = step_sizes / batch_sizes, np.log1p(-np.minimum(step_sizes * strong_convexity, 0.999))
+    left = np.exp(np.maximum(np.append(np.cumsum(alone[::-1])[::-1][1:], 0.0), -200.0))
+    sums = _largest_from_here((left * own) ** 2)
     variance = sums - np.append(sums[1:], 0.0)
-    return np.sqrt(np.maximum(variance, _FLOOR * sums / steps)) / moved
+    return np.sqrt(np.maximum(variance / left**2, _FLOOR / len(own) * _largest_from_here(own**2))) / own
+
+
+def _largest_from_here(values: Array) -> Array:
+    return np.maximum.accumulate(values[::-1])[::-1]
