@@ -113,6 +113,21 @@ def test_the_noise_of_a_score_is_that_of_weights_without_records():
     assert abs(np.std(weights) / said - 1) < 5 / math.sqrt(400)
 
 
+@pytest.mark.parametrize(
+    ("n", "solver", "loss", "message"),
+    [
+        (100, "noisy-sgd", Hinge(), "Hinge is not smooth, so no step size follows from it: choose solver phased-erm"),
+        (100, "adp-sgd", Hinge(), "Hinge is not smooth, so no step size follows from it: choose solver phased-erm"),
+        (1, "phased-erm", Logistic(), "n is 1: expected a whole number >= 2"),
+        (1, "phased-sgd", Logistic(), "n is 1: expected a whole number >= 2"),
+        (1, "phased-sgd-strong", Logistic(), "n is 1: expected a whole number >= 2"),
+    ],
+)
+def test_what_has_no_plan_is_said_in_the_words_of_the_arguments(n, solver, loss, message):
+    with pytest.raises(InputError, match=message):
+        plan(n, 3, 1.0, 1e-6, loss=loss, solver=solver, l2=L2[solver])
+
+
 def test_json_holds_the_run_that_would_be_certified():
     made = dp.plan(1_000, 5, 1.0, solver="pnsgd")
     data = made.to_dict()

@@ -18,7 +18,6 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import Schedule, entries, integer
 from dplateau.training.errors import TooCoarse
-from dplateau.training.loop import arithmetic_of
 
 MOST_WEIGHTS: Final = 10_000
 """With more weights, rounding would move the last iterate by more than its bounds allow."""
@@ -28,9 +27,8 @@ def passes_once(problem: Problem, budget: Budget) -> bool:
     """Whether arithmetic is exact enough to certify the last iterate of a single pass."""
     if problem.weights > MOST_WEIGHTS or not math.isfinite(problem.smoothness):
         return False
-    made, first = plan_pnsgd(problem, budget), np.zeros(problem.loss.weights_shape(problem.d))
     try:
-        arithmetic_of(made.run, made.loss, np.array([made.l2]), 0.0, first)
+        plan_pnsgd(problem, budget).check_arithmetic(problem.d)
     except TooCoarse:
         return False
     return True
@@ -191,6 +189,7 @@ def plan(
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")
     warn_if_weak(budget.epsilon)
     made = named.plan(clipped(problem, solver, residual_clip), budget, steps=integer("steps", steps))
+    made.check_arithmetic(problem.d)
     reasons = f"{solver}: {why}.", _steps(made.run), _noise(made.run, problem.feature_norm)
     return Plan(solver, made, budget.epsilon, budget.delta, reasons)
 

@@ -67,6 +67,19 @@ def test_fits_are_refused_when_the_budget_is_spent(ledger: dp.Ledger) -> None:
     assert dp.account(together, 1e-5).epsilon <= 2.0
 
 
+@pytest.mark.parametrize(
+    ("solver", "l2"), [("dp-sgld", 1e-20), ("snowball-sgd-strong", 1e8), ("phased-sgd-strong", 1e8), ("reduction", 1e8)]
+)
+def test_a_fit_that_rounding_forbids_costs_nothing(ledger: dp.Ledger, solver: str, l2: float) -> None:
+    """Public numbers tell before it is reserved, and the planner refuses it, too."""
+    with pytest.raises(dp.InputError, match=r"The solver cannot train this: .* Nothing was released"):
+        model(ledger, solver=solver).set_params(l2=l2).fit(ROWS, TARGET)
+    state = ledger.account("people").state()
+    assert (state.reserved, state.spent) == (0, 0.0)
+    with pytest.raises(dp.InputError, match=r"rounding would|beyond double precision"):
+        dp.plan(N, D + 1, 0.5, 1e-6, l2=l2, solver=solver, steps=20)
+
+
 def test_a_refused_fit_leaves_the_model_unfitted_and_draws_nothing(ledger: dp.Ledger) -> None:
     ledger.close("people")
     refused = model(ledger)

@@ -104,7 +104,8 @@ def plan_adp_sgd(
     run = optimal_noise(run, epsilon=budget.epsilon, delta=budget.delta) if noise == "optimal" else budget.calibrated(run)
     if step_size is None:
         moved = problem.clip * math.sqrt(noise_energy(run))
-        step_size = min(_STABLE * (1 + momentum) * float(sizes[0] / sizes.max()), (1 - momentum) / (2 * moved)) / problem.smoothness
+        step_size = min(_STABLE * (1 + momentum) * float(sizes[0] / sizes.max()), (1 - momentum) / (2 * moved))
+        step_size /= problem.smooth("no step size follows from it")
     first = real("step_size", step_size)
     run = run.replace(step_size=tuple((first * sizes / sizes[0]).tolist()))
     return NoisySGD(run, problem.loss, momentum=momentum, average=average, l2=problem.l2)

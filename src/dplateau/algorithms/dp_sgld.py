@@ -24,6 +24,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
 from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
+from dplateau.training.loop import arithmetic_of
 from dplateau.utility.dp_sgld_settings import (
     langevin_noise,
     langevin_step_sizes,
@@ -69,6 +70,10 @@ class DPSGLD:
         radius = math.inf if self.run.diameter is None else self.run.diameter / 2
         # A little inside, so that rounding does not put it outside.
         return values * min(1.0, radius * (1 - 1e-9) / float(np.linalg.norm(values)))
+
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where rounding would be too much with d features."""
+        arithmetic_of(self.run, self.loss, np.array([self.l2]), 0.0, np.zeros(self.loss.weights_shape(d)))
 
     def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""

@@ -21,6 +21,7 @@ from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
 from dplateau.spec.schedule import integer, largest, real, smallest
 from dplateau.training import Cluster, TrainResult, train, train_stream
+from dplateau.training.loop import arithmetic_of
 from dplateau.training.records import Blocks
 
 LARGEST_FULL_BATCH: Final = 1 << 19
@@ -59,6 +60,10 @@ class NoisySGD:
     momentum: float = 0.0
     average: float = 0.0
     l2: float | tuple[float, ...] = 0.0
+
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where rounding would be too much with d features."""
+        arithmetic_of(self.run, self.loss, np.atleast_1d(self.l2), self.momentum, np.zeros(self.loss.weights_shape(d)))
 
     def fit(
         self,
@@ -192,7 +197,8 @@ def plan_noisy_sgd(
     strength = math.sqrt(run.steps) / _noise_of_the_mean(run)
     clip = _residual_clip(problem, strength)
     if step_size is None:
-        step_size = min(2.0, _reach(loss, strength) * (1 - momentum) * strength / (clip * run.steps)) / problem.smoothness
+        step_size = min(2.0, _reach(loss, strength) * (1 - momentum) * strength / (clip * run.steps))
+        step_size /= problem.smooth("no step size follows from it")
     run = run.replace(step_size=step_size, clip_norm=clip * problem.feature_norm)
     if not momentum and not average and loss.convex_after_clipping:
         once = float(np.min(problem.l2))

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
@@ -20,7 +21,8 @@ from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import real
-from dplateau.training.phased_erm import train_phased_erm
+from dplateau.training.phased_erm import phase_setting, train_phased_erm
+from dplateau.training.phases import phases_of
 from dplateau.training.result import TrainResult
 
 
@@ -44,6 +46,11 @@ class PhasedERM:
     run: Run
     loss: GeneralisedLinearLoss
     accuracy: float = 1e-3
+
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where rounding would be too much with d features, already where phases start at zero."""
+        for phase in phases_of(self.run, "phased-erm"):
+            phase_setting(self.run, phase, np.zeros(self.loss.weights_shape(d)), self.accuracy)
 
     def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.phased_erm``."""

@@ -20,7 +20,8 @@ from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.schedule import integer, real
-from dplateau.training.phased_sgd import train_phased_sgd
+from dplateau.training.phased_sgd import phase_noise, train_phased_sgd
+from dplateau.training.phases import phases_of
 from dplateau.training.result import TrainResult
 from dplateau.utility.halving import halving_sizes
 
@@ -51,6 +52,11 @@ class PhasedSGD:
     loss: GeneralisedLinearLoss
     batch_size: int = 1
     weighting: str = "uniform"
+
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where rounding would be too much with d features."""
+        for phase in phases_of(self.run, "phased-sgd"):
+            phase_noise(self.run, self.loss, phase, self.batch_size, self.loss.weights_shape(d))
 
     def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.phased_sgd``."""
@@ -115,7 +121,11 @@ def plan_phased_sgd(
     if l2:
         count = phases or equal_count(n)
         b = batch_of(problem, batch_size, n // count)
-        eta = min(8 * b * count * math.log(n) / (l2 * n), 2 / smoothness) if step_size is None else real("step_size", step_size)
+        eta = (
+            min(8 * b * count * math.log(integer("n", n, low=2)) / (l2 * n), 2 / smoothness)
+            if step_size is None
+            else real("step_size", step_size)
+        )
         schedule = equal_phases(n, eta, phases)
     else:
         b = batch_of(problem, batch_size, halving_sizes(n, phases)[-1])

@@ -21,6 +21,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.schedule import integer, real
 from dplateau.training import Cluster, TrainResult, train
+from dplateau.training.loop import arithmetic_of
 from dplateau.training.one_pass import train_one_pass
 from dplateau.training.records import Blocks
 
@@ -58,6 +59,10 @@ class PNSGD:
     run: Run
     loss: GeneralisedLinearLoss
     l2: float = 0.0
+
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where rounding would be too much with d features."""
+        arithmetic_of(self.run, self.loss, np.array([self.l2]), 0.0, np.zeros(self.loss.weights_shape(d)))
 
     def fit(
         self, features: ArrayLike, target: ArrayLike, *, cluster: Cluster | None = None, **options: Unpack[FitOptions]

@@ -118,14 +118,17 @@ class Problem:
         A loss that may not stay convex under clipping is clipped at ``room`` times its largest gradient: never. The room is for
         the rounding margin, which grows with the noise.
         """
-        if not math.isfinite(self.smoothness):
-            raise InputError(
-                f"{type(self.loss).__name__} is not smooth, so gradient steps are not contractions: choose solver phased-erm, or "
-                "another loss."
-            )
+        smoothness = self.smooth("gradient steps are not contractions")
         free = self.residual_clip is None and not self.loss.convex_after_clipping
         clip = real("residual_clip", room * self.loss.lipschitz(1.0)) if free else self.clip
-        return clip * self.feature_norm, self.smoothness
+        return clip * self.feature_norm, smoothness
+
+    def smooth(self, otherwise: str) -> float:
+        """M where the loss is smooth; an error that says what is so otherwise."""
+        if not math.isfinite(self.smoothness):
+            name = type(self.loss).__name__
+            raise InputError(f"{name} is not smooth, so {otherwise}: choose solver phased-erm, or another loss.")
+        return self.smoothness
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,10 @@ class Algorithm(Protocol):
         """Loss of one record."""
         ...
 
+    def check_arithmetic(self, d: int) -> None:
+        """Raise ``TooCoarse`` where it cannot be carried out on d features because of rounding, as far as public numbers tell."""
+        ...
+
     def fit(
         self,
         features: ArrayLike,

@@ -174,6 +174,7 @@ class PrivateLinearModel(BaseEstimator):
         rows, delta, shared = ready.rows, self._delta(ready.n), ready.total is not None
         solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
+        self._check_arithmetic(made, problem.d)
         if ready.persons is not None and made.run.sampling.ordered:
             check_followed(made.run, codes_of(ready.persons, len(rows)))
 
@@ -201,6 +202,7 @@ class PrivateLinearModel(BaseEstimator):
         warn_if_weak(real("epsilon", self.epsilon))
         solver, problem, options = self._solver(n, unit, stream.d, ready.loss, ready.residual_clip, True, shared)
         made = solver.plan_stream(problem, self._budget(self._delta(n)), steps=self._iterations())
+        self._check_arithmetic(made, problem.d)
         norm = self.feature_norm if self.rows == "clip" and not self._constant() else 0.0
         bounded, blocks = blocks_of(stream, norm, once=made.run.sampling.once and unit == "row")
 
@@ -260,6 +262,11 @@ class PrivateLinearModel(BaseEstimator):
         state, result = state.step(self._features(X), target, generator=generator, ledger=self.ledger)
         self._online = (state, settings)
         return self._certified(result, delta, assumptions, uncertified)
+
+    def _check_arithmetic(self, made: Algorithm, d: int) -> None:
+        """Before a ledger is charged: what public numbers refuse must cost nothing."""
+        with self._fine_enough(made.run):
+            made.check_arithmetic(d)
 
     @contextmanager
     def _fine_enough(self, run: Run) -> Iterator[None]:

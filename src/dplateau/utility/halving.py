@@ -16,7 +16,7 @@ def halving_sizes(n: int, phases: int | None = None) -> tuple[int, ...]:
     more than the rest. The paper's second half, of about ``sqrt(n)`` records in all, would shrink steps by n^2, where a step is
     lost in the rounding of the weights.
     """
-    most = n.bit_length() - 1  # floor(log2 n): the last phase needs a record
+    most = integer("n", n, low=2).bit_length() - 1  # floor(log2 n): the last phase needs a record
     number = max(1, (most + 1 + (n & (n - 1) > 0)) // 2) if phases is None else integer("phases", phases)
     if number > most:
         raise InputError(f"{number} phases need 2^{number} records, there are {n}: ask for at most {most} phases.")
