@@ -153,6 +153,29 @@ def test_one_pass_ends_with_the_data() -> None:
     assert dp.calibrate(start, epsilon=2.0, delta=1e-6, vary="steps").steps == 33
 
 
+@pytest.mark.parametrize(
+    ("n", "batch", "noise", "step_size", "convexity", "diameter", "end"),
+    [(10, 7, 10.0, 0.1, 0.5, 1.0, 2), (100, 10, 3.0, 1.0, 0.1, 10.0, 30)],
+)
+def test_the_most_steps_in_shuffled_order(n, batch, noise, step_size, convexity, diameter, end) -> None:
+    """Inside an epoch the last iterate can cost more than at its end: a search by steps alone found none, or 20 where all are."""
+    run = dp.Run(
+        n=n,
+        sampling=dp.Shuffled(batch),
+        steps=end,
+        noise_multiplier=noise,
+        released="last",
+        step_size=step_size,
+        smoothness=1.0,
+        strong_convexity=convexity,
+        diameter=diameter,
+    )
+    allowed = dp.account(run, 1e-3).epsilon * 1.0001
+    found = dp.calibrate(run, epsilon=allowed, delta=1e-3, vary="steps")
+    assert found.steps >= end
+    assert dp.account(found, 1e-3).epsilon <= allowed
+
+
 @pytest.mark.parametrize("z", [1e-9, 1e-3, 1e6])
 def test_any_start_leads_to_the_same_noise(z: float) -> None:
     run = dp.calibrate(poisson(steps=10_000, z=z), epsilon=2.0, delta=1e-5)

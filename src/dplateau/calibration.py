@@ -306,11 +306,11 @@ def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Bou
     return found, spent(found), spent.best(found)  # type: ignore[return-value, arg-type]
 
 
-def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run], most: int, what: str) -> Run:
-    """The largest count that stays within epsilon."""
-    if spent(change(1)) > epsilon:
-        raise InputError(f"even {what} = 1 costs more than epsilon {epsilon:g}: raise noise_multiplier, epsilon or delta.")
-    good, bad = 1, 2
+def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run], most: int, what: str, good: int = 1) -> Run:
+    """The largest count that stays within epsilon, at least ``good`` where that does."""
+    if spent(change(good)) > epsilon:
+        raise InputError(f"even {what} = {good} costs more than epsilon {epsilon:g}: raise noise_multiplier, epsilon or delta.")
+    bad = 2 * good
     while bad <= most and spent(change(bad)) <= epsilon:
         good, bad = bad, 2 * bad
     bad = min(bad, most + 1)
@@ -318,6 +318,19 @@ def _calibrate_count(epsilon: float, spent: _Spent, change: Callable[[int], Run]
         middle = (good + bad) // 2
         good, bad = (middle, bad) if spent(change(middle)) <= epsilon else (good, middle)
     return change(good)
+
+
+def _most_steps(run: Run, epsilon: float, spent: _Spent) -> Run:
+    """Of shuffled batches the last iterate may cost less after all of an epoch than inside it: whole epochs are tried first."""
+
+    def change(steps: int) -> Run:
+        return run.replace(steps=steps)
+
+    most, good = int(min(run.sampling.most_steps(run.n), 10**9)), 1
+    epoch = run.sampling.epoch_length(run.n)
+    if run.sampling.shuffled and run.is_last_iterate and epoch <= most and spent(change(epoch)) <= epsilon:
+        good = _calibrate_count(epsilon, spent, lambda epochs: change(epochs * epoch), most // epoch, "epochs").steps
+    return _calibrate_count(epsilon, spent, change, most, "steps", good)
 
 
 @overload
@@ -370,8 +383,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     if vary == "steps":
         if not is_constant(run.noise_multiplier, run.step_size, run.sampling.divisors(run.n)):
             raise InputError('vary="steps" needs a constant noise_multiplier, step_size and batch_size.')
-        most = int(min(run.sampling.most_steps(run.n), 10**9))
-        return _calibrate_count(epsilon, spent, lambda steps: run.replace(steps=steps), most, "steps")
+        return _most_steps(run, epsilon, spent)
     if not (run.sampling.drawn or run.sampling.allocated) or not is_constant(run.sampling.divisors(run.n)):
         raise InputError('vary="batch_size" needs Poisson, FixedSize or RandomAllocation sampling with a constant batch_size.')
     sampling = run.sampling
