@@ -51,7 +51,8 @@ def optimal_noise(run: Run, *, epsilon: float, delta: float) -> Run:
     Full batches need none: there ``K = a^2 s (s + 1) / (2 v)``, and z_t is proportional to ``w_t^(-1/4)``, which is
     ``adapted_noise``.
 
-    The search is approximate: no allocation that was tried was better by more than about one per cent. The result is certified: it
+    The search is approximate: the best allocation that was found by trying was better by less than one per cent, and by 4.5 per
+    cent for twenty batches of one record of a thousand at delta 1e-8, where saddle points say little. The result is certified: it
     is scaled as a whole by ``dplateau.calibrate``, and never worse than constant or adapted noise, which are calibrated beside it.
 
     Parameters
