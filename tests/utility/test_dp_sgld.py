@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,15 @@ def test_the_printed_recursion_is_false_and_ours_is_not() -> None:
     assert after / printed == pytest.approx(1.143, abs=0.001)
     kw = {"d": 1, "distance": u, "smoothness": 1.0, "strong_convexity": m, "variance": xi2}
     assert after <= 2 * langevin_risk(1, eta, 0.0, **kw)
+
+
+@pytest.mark.parametrize("missing", [1e-6, 1e-8, 1e-9, 1e-12])
+def test_a_step_that_leaves_nearly_nothing_is_not_said_to_leave_less(missing) -> None:
+    """The exact risk of one step on a parabola: the bound was 0 where 1 - step_size is 1e-9, and 0.013 % too small at 1e-6."""
+    step = 1 - missing
+    exact = float((1 - Fraction(step)) ** 2) * 1e16 / 2
+    bound = langevin_risk(1, step, 0.0, d=1, distance=1e8, smoothness=1.0, strong_convexity=1.0)
+    assert exact <= bound <= 1.01 * exact + 3.0
 
 
 @pytest.mark.parametrize("decaying", [False, True])

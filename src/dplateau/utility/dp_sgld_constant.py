@@ -6,9 +6,14 @@ Source: Ryffel, Bach, Pointcheval 2022, Lemmas 4.1 and 4.2, Theorems 4.1 and 4.2
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from dplateau.spec import InputError
 from dplateau.spec.schedule import integer, real
+
+
+_ROUNDED: Final = 2.0**-51
+"""A rate is a product of two numbers that are near 1 where it is: this bounds its rounding."""
 
 
 def langevin_risk(
@@ -111,8 +116,11 @@ def contracted(eta: float, convex: float) -> float:
 
 
 def after(steps: int, rate: float, added: float, start: float) -> float:
-    """Squared distance after steps that take the part ``rate`` of it away and then add ``added``."""
-    left = steps * math.log1p(-rate) if rate < 1 else (-math.inf if steps else 0.0)
+    """Squared distance after steps that take the part ``rate`` of it away and then add ``added``.
+
+    Little may be left where the rate is nearly 1, and its own rounding must not make less of that.
+    """
+    left = steps * (math.log1p(-rate) if rate < 0.5 else math.log(1 - rate + _ROUNDED))
     return math.exp(left) * start**2 + added * (-math.expm1(left) / rate)
 
 
