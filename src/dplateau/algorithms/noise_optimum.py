@@ -51,8 +51,8 @@ def optimal_noise(run: Run, *, epsilon: float, delta: float) -> Run:
     Full batches need none: there ``K = a^2 s (s + 1) / (2 v)``, and z_t is proportional to ``w_t^(-1/4)``, which is
     ``adapted_noise``.
 
-    The search is approximate: the best allocation that was found by trying was better by less than one per cent, and by 4.5 per
-    cent for twenty batches of one record of a thousand at delta 1e-8, where saddle points say little. The result is certified: it
+    The search is approximate: the best allocation that was found by trying was better by less than one per cent as a rule, and by
+    2 to 5 per cent for a few dozen batches of one to three records, where saddle points say little. The result is certified: it
     is scaled as a whole by ``dplateau.calibrate``, and never worse than constant or adapted noise, which are calibrated beside it.
 
     Parameters
