@@ -126,10 +126,18 @@ def test_a_file_that_says_that_nothing_is_missing_does_not_change_how_rows_are_r
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_link_does_not_make_a_record_be_used_twice(folder, link):
+@pytest.mark.parametrize("given", ["{}", "file://{}", "fsspec+file://{}", "fsspec+local://{}"])
+def test_a_link_does_not_make_a_record_be_used_twice(folder, link, given):
+    if given.startswith("fsspec"):
+        pytest.importorskip("fsspec")
     link(folder / "b.parquet", folder / "f.parquet")
-    with pytest.raises(InputError, match=r"one file twice, by a link: 'b\.parquet' and 'f\.parquet'"):
-        open_stream(folder, SCHEMA)
+    refused(given.format(folder), r"one file twice, by a link: 'b\.parquet' and 'f\.parquet'")
+
+
+@pytest.mark.parametrize("layer", ["dir", "filecache", "simplecache"])
+def test_layers_that_hide_links_are_refused(folder, layer):
+    pytest.importorskip("fsspec")
+    refused(f"fsspec+{layer}://{folder}::file:///", "an address in layers, which can hide links")
 
 
 def test_a_folder_that_links_to_itself(folder):
@@ -148,7 +156,16 @@ def test_a_random_order_is_for_one_file(folder):
     refused(folder, 'order = "random" is for one Parquet file, and .* is a folder', order="random")
 
 
-@pytest.mark.parametrize("address", ["ftp://key:secret@host/rows", "what://secret@bucket/rows?password=secret", "s4://bucket/x"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://key:secret@host/rows",
+        "ftp://key:se/secret@secret@host/rows",
+        "what://secret@bucket/rows?password=secret",
+        "s4://bucket/x#secret",
+        "s4://bucket/x",
+    ],
+)
 def test_addresses_that_pyarrow_does_not_know(address):
     assert "secret" not in refused(
         address, r"//(host|bucket)/\w+ is not an address that pyarrow can open: expected .* s3://bucket/folder"

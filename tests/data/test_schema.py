@@ -113,6 +113,7 @@ def test_a_schema_is_read_from_a_file(tmp_path):
         (lambda: Target("y", ("a", "b"), aliases={"A": "c"}), "no declared classes"),
         (lambda: Target("y", ("a", "b"), aliases={"b": "a"}), "one class only"),
         (lambda: Csv(delimiter=", "), "one ASCII character"),
+        (lambda: Csv(delimiter="\0"), "one ASCII character"),
         (lambda: Schema(columns=(AGE,)), "declares 0 targets"),
         (lambda: Schema(columns=(AGE, INCOME, Target("z", ("a", "b")))), "declares 2 targets"),
         (lambda: Schema(columns=(INCOME, Ignored("age"))), "no feature"),

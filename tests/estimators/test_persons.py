@@ -134,6 +134,16 @@ def test_batches_of_persons_are_refused():
             model.partial_fit(X, Y, groups=GROUPS)
 
 
+def test_a_masked_label_is_missing():
+    """NumPy would use what stands below the mask."""
+    groups = np.ma.masked_array(GROUPS, np.arange(len(GROUPS)) == 7)
+    with pytest.raises(dp.InputError, match=f"1 of {len(X)} rows have no label in groups"):
+        MODELS[0].fit(X, Y, groups=groups)
+    blocks = block_stream([(X, Y, groups)], n=N, d=3, unit="person")
+    with pytest.raises(dp.InputError, match=f"1 of {len(X)} rows have no label in groups"):
+        MODELS[0].fit_stream(blocks)
+
+
 def test_labels_are_never_quoted():
     for groups in (["secret"] * (len(X) - 1), ["secret"] * (len(X) - 1) + [None], ["secret"] * (len(X) - 1) + [7]):
         with pytest.raises(dp.InputError) as error:

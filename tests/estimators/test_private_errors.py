@@ -56,6 +56,7 @@ BAD_X = {
     "texts": np.full((N, 3), TEXT),
     "dates": np.full((N, 3), np.datetime64("2012-03-04")),
     "records": np.array([(SECRET, TEXT)] * N, dtype=[("a", float), ("b", "U9")]),
+    "masked": np.ma.masked_array(np.full((N, 3), SECRET), np.eye(N, 3, dtype=bool)),
     "no rows": np.zeros((0, 3)),
     "no columns": np.zeros((N, 0)),
     "series": pd.Series(np.full(N, SECRET)),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".parquet", ".pq")
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+SECRET: Final = re.compile(r"(?<=://)([^/@:]*:.*|[^/@]*)@|[?#].*", re.DOTALL)
+"""Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
 HIDDEN: Final = ("_", ".")
 """What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
 _IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
@@ -101,17 +103,27 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     import pyarrow as pa
     from pyarrow import fs
 
-    name = re.sub(r"(?<=://)[^/@]*@|[?].*", "", given)  # neither keys nor options belong into a message
+    name = re.sub(SECRET, "", given)
+    if given.startswith("fsspec+") and "::" in given:
+        raise InputError(f"{name} is an address in layers, which can hide links and changes of files: name the files themselves.")
     try:
         filesystem, root = fs.FileSystem.from_uri(given)
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError, ImportError):
         raise InputError(
             f"{name} is not an address that pyarrow can open: expected a file, a folder, or an address like s3://bucket/folder,"
             " gs://bucket/folder or file:///folder. Check its beginning, and who you are to its store."
         ) from None
-    if isinstance(filesystem, fs.LocalFileSystem):
+    if _is_here(filesystem):
         return _in_folder(name, Path(root)) if Path(root).is_dir() else existing_file(root)
     return parquet_files(name, filesystem, root)
+
+
+def _is_here(filesystem: fs.FileSystem) -> bool:
+    """Whether files are on this machine, where links are seen: also those that fsspec opens, as ``fsspec+file:///folder``."""
+    from pyarrow import fs
+
+    names = getattr(getattr(getattr(filesystem, "handler", None), "fs", None), "protocol", ())
+    return isinstance(filesystem, fs.LocalFileSystem) or "file" in ((names,) if isinstance(names, str) else names)
 
 
 def _in_folder(name: str, path: Path) -> ParquetFiles:

@@ -167,6 +167,7 @@ def _longer(block: NDArray[Any], bound: float) -> tuple[NDArray[np.intp], bool]:
 
 def as_rows(rows: ArrayLike) -> NDArray[Any]:
     """``rows`` as a two-dimensional array of float32 or float64."""
+    check_unmasked(rows, "rows")
     array = np.asarray(rows)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(f"the rows have shape {array.shape} and type {array.dtype}: expected two dimensions and numbers.")
@@ -177,11 +178,18 @@ def as_rows(rows: ArrayLike) -> NDArray[Any]:
 
 def as_entries(values: ArrayLike) -> NDArray[Any]:
     """``values`` as an array. NumPy gives a list one type: where that changes an entry, they stay as they are, as objects."""
+    check_unmasked(values, "entries")
     array = np.asarray(values)
     if hasattr(values, "__array__") or array.ndim != 1 or array.dtype.kind not in "biufUS":
         return array
     given: list[Any] = list(values)  # type: ignore[arg-type]
     return array if array.tolist() == given else np.array(given, object)
+
+
+def check_unmasked(values: object, name: str) -> None:
+    """Raise where entries are masked, which means missing: NumPy would use what stands below the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(f"the {name} have masked entries, which are missing: repair or drop these rows.")
 
 
 def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -280,7 +280,7 @@ class Csv:
             not isinstance(self.delimiter, str)
             or len(self.delimiter) != 1
             or not self.delimiter.isascii()
-            or self.delimiter in '"\r\n'
+            or self.delimiter in '"\r\n\0'
         ):
             raise InputError(
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dplateau.data.rows import as_entries, count_not_finite
+from dplateau.data.rows import as_entries, check_unmasked, count_not_finite
 from dplateau.spec import InputError
 
 
@@ -96,6 +96,7 @@ def _array(values: ArrayLike, name: str, made: Callable[[ArrayLike], NDArray[Any
     """The values as an array, as ``made`` makes it."""
     if issparse(values):
         raise TypeError(f"the {name} are sparse: expected a dense array, so pass X.toarray() if it fits into the memory.")
+    check_unmasked(values, name)
     try:
         array = made(values)
     except (ValueError, OverflowError):

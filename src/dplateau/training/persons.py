@@ -181,6 +181,8 @@ def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
         missing = ~((abs(labels) < np.ldexp(1.0, np.finfo(labels.dtype).nmant + 1)) & (labels == np.floor(labels)))
     elif labels.dtype.kind in "OT":
         missing = np.array([not isinstance(one, (str, int, np.integer)) for one in labels], bool)
+    if isinstance(groups, np.ma.MaskedArray) and np.ma.is_masked(groups):
+        missing = np.ma.getmaskarray(groups)
     if bad := int(missing.sum()):
         raise InputError(f"{bad} of {rows} rows have no label in groups, or one that is neither text nor number: say whose.")
     return labels
