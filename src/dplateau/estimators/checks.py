@@ -78,18 +78,27 @@ def checked_labels(y: ArrayLike, n: int) -> NDArray[Any]:
 
 def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """An array of float32 or float64; nothing else keeps its type, so that no entry changes the precision of another."""
-    array = _array(values, name, lambda given: np.asarray(given, None if hasattr(given, "__array__") else np.float64))
+    array = _array(values, name, lambda given: np.asarray(given) if hasattr(given, "__array__") else _doubles(given))
     if array.dtype.kind not in "biufUSTO":
         raise InputError(f"the {name} have type {array.dtype.type.__name__}: expected numbers.")
     if array.dtype in (np.float32, np.float64):
         return array
     try:
-        with np.errstate(over="ignore"):
-            return array.astype(np.float64)
+        return _doubles(array)
     except (ValueError, OverflowError):
         raise InputError(f"the {name} have entries that are not numbers: encode text and categories first.") from None
     except TypeError:
         raise TypeError(f"the {name} have entries of another type: each argument must be a string or a number.") from None
+
+
+def _doubles(values: ArrayLike) -> NDArray[np.float64]:
+    """Double precision; raises ``TypeError`` where NumPy would take the real part of a complex entry, with a warning."""
+    with np.errstate(over="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        try:
+            return np.asarray(values, np.float64)
+        except np.exceptions.ComplexWarning:
+            raise TypeError from None
 
 
 def _array(values: ArrayLike, name: str, made: Callable[[ArrayLike], NDArray[Any]]) -> NDArray[Any]:
