@@ -46,6 +46,14 @@ def test_each_example_has_its_own_key_whoever_else_is_in_the_batch():
         summed.close()
 
 
+def test_a_loss_may_copy_its_key():
+    """As flax does where dropout is computed twice, in ``nn.remat``."""
+    copying = lambda params, example, key: dropped(params, example, jax.random.clone(key))  # noqa: E731
+    keys, batch = draw_keys(seeded(), N), np.arange(N, dtype=np.int32)
+    (first, params, _), (second, _, _) = (summing(one, run_of(sampling=FullBatch())) for one in (dropped, copying))
+    np.testing.assert_array_equal(first(params, batch, keys), second(params, batch, keys))
+
+
 def test_the_gradient_is_that_of_the_loss_with_this_key():
     run = run_of(sampling=FullBatch(), clip_norm=1e4, noise_multiplier=1e-3)
     summed, params, lattice = summing(dropped, run)

@@ -331,6 +331,12 @@ CASES = {
         numbers(256, B, 4).astype(np.uint8),
         {"t"},
     ),
+    "embedding by take of bytes, in a larger table": (
+        lambda p, e: jnp.sum(jnp.take(p["t"], e, axis=0) ** 2),
+        {"t": normal(300, 3)},
+        numbers(256, B, 4).astype(np.uint8),
+        {"t"},
+    ),
     "columns of a table": (lambda p, e: jnp.sum(p["t"][:, e] ** 2), {"t": normal(5, 3)}, numbers(3, B, 4), set()),
     "numbers and scalars": (lambda p, e: (p["a"] * e + p["b"]) ** 2, {"a": normal(), "b": normal()}, normal(B), set()),
     "a constant input": (lambda p, e: jnp.sum(jnp.ones(4) @ p["w"] * e), {"w": normal(4, 3)}, normal(B), {"w"}),

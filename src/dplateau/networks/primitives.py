@@ -35,8 +35,8 @@ _ALLOWED: Final = frozenset(
     for name, value in vars(module).items()
     if name.endswith("_p") and value.name not in _MIXING
 )
-_ALSO: Final = frozenset({"platform_index", "random_wrap", "random_unwrap"})
-"""Part of ``lax.platform_dependent``, and keys from their bits and back, number by number; in no public module."""
+_ALSO: Final = frozenset({"platform_index", "random_clone", "random_wrap", "random_unwrap"})
+"""Part of ``lax.platform_dependent``; copies of keys, and keys from their bits and back, number by number; in no public module."""
 
 
 _CONVERGING: Final = frozenset({"eig", "eigh", "schur", "svd"})

@@ -134,7 +134,8 @@ class LookUp:
 
     def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
         asked = other.reshape(-1)
-        numbers = jnp.clip(asked, 0, self.shape[0] - 1)
+        # A table may have more rows than the type of the numbers can name.
+        numbers = jnp.clip(asked, 0, min(self.shape[0] - 1, jnp.iinfo(asked.dtype).max))
         rows = weight.at[numbers].get(mode="promise_in_bounds")
         rows = rows.astype(dtype)
         return jnp.where((numbers == asked)[:, None], rows, jnp.nan) if self.fills else rows, numbers
