@@ -89,7 +89,7 @@ class Selected(RenyiCurve):
         if not all(term < math.inf for term in terms):
             return math.inf
         tried = -math.expm1(len(terms) * math.log1p(-p)) if p < 1 else 1.0
-        total = math.log(p) - math.log(tried) + ranked + float(logsumexp(terms))
+        total = math.log(p) - math.log(tried) + ranked + float(np.asarray(logsumexp(terms)))
         tails = _COIN * (1 - len(terms) * math.log1p(-p)) if p < 1 else 0.0
         coins = 2 * tails * ((1 - p) / p + order * len(terms))
         # A corner is good to a rounding of 1.

@@ -51,4 +51,4 @@ def _mixed(run: Run, ratios: Array) -> Array:
     if sampling.ordered or sampling.full:
         return ratios[:, ::epoch].sum(axis=1)
     batches = ratios.reshape(len(ratios), -1, epoch)
-    return (logsumexp(batches, axis=2) - math.log(epoch)).sum(axis=1)
+    return (np.asarray(logsumexp(batches, axis=2)) - math.log(epoch)).sum(axis=1)
