@@ -17,9 +17,9 @@ from dplateau.analyses import ANALYSES, Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs, Selection
+from dplateau.spec.arguments import real, sequence
 from dplateau.spec.promise import usual_delta
 from dplateau.spec.runs import checked_run, runs_of
-from dplateau.spec.schedule import real, sequence
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
+from dplateau.spec.arguments import one_of, real
 from dplateau.spec.runs import checked_run, runs_of
-from dplateau.spec.schedule import is_constant, largest, one_of, real, scaled, smallest
+from dplateau.spec.schedule import is_constant, largest, scaled, smallest
 
 VARY: Final = ("noise_multiplier", "steps", "batch_size")
 Curve = Callable[[float], float]

@@ -15,9 +15,9 @@ from dplateau.accounting.roots import minimum
 from dplateau.analyses.composed import composed
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import ADJACENCIES, UNITS
 from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import integer, one_of, real
 
 NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9

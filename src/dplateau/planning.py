@@ -15,8 +15,9 @@ from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
 from dplateau.algorithms.pnsgd import plan_pnsgd
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
+from dplateau.spec.arguments import integer
 from dplateau.spec.promise import usual_delta, warn_if_weak
-from dplateau.spec.schedule import Schedule, entries, integer
+from dplateau.spec.schedule import Schedule, entries
 from dplateau.training.errors import TooCoarse
 
 MOST_WEIGHTS: Final = 10_000

@@ -10,8 +10,8 @@ import pytest
 import dplateau as dp
 from dplateau.certificate import make_certificate
 from dplateau.report.text import as_text, certificate_text, headline
+from dplateau.spec.arguments import real
 from dplateau.spec.promise import usual_delta, weakness
-from dplateau.spec.schedule import real
 
 X = np.random.default_rng(0).normal(size=(300, 2)) / 3
 Y = X[:, 0] > 0

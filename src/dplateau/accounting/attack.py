@@ -15,7 +15,7 @@ from typing import Any, Final
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """False-positive rates of tables."""

@@ -14,7 +14,7 @@ from scipy.special import erfcx, log_ndtr
 
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52

@@ -19,7 +19,8 @@ from dplateau.algorithms.noisy_sgd import NoisySGD, usual_batch
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.step_schedules import polynomial_decay
 from dplateau.spec import FullBatch, InputError, Poisson, Run
-from dplateau.spec.schedule import integer, one_of, real, schedule
+from dplateau.spec.arguments import integer, one_of, real
+from dplateau.spec.schedule import schedule
 
 ALLOCATIONS: Final = ("adapted", "optimal")
 _STABLE: Final = 1.9

@@ -22,7 +22,8 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
-from dplateau.spec.schedule import Schedule, check_length, entries, integer, is_constant, largest, real, schedule
+from dplateau.spec.arguments import integer, real
+from dplateau.spec.schedule import Schedule, check_length, entries, is_constant, largest, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
 from dplateau.training.loop import arithmetic_of
 from dplateau.utility.dp_sgld_settings import (

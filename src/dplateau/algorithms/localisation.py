@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError, OnePass, Run
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 from dplateau.utility.halving import halving_sizes
 
 

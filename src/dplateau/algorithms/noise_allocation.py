@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, Run
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.runs import single_run
-from dplateau.spec.schedule import entries, integer, is_constant, real, schedule
+from dplateau.spec.schedule import entries, is_constant, schedule
 
 Array: TypeAlias = NDArray[np.float64]
 

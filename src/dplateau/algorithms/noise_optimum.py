@@ -22,7 +22,7 @@ from dplateau.accounting.roots import root
 from dplateau.algorithms.noise_allocation import noise_energy, noise_weights, normalised
 from dplateau.calibration import calibrate
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -19,7 +19,8 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
-from dplateau.spec.schedule import integer, largest, real, smallest
+from dplateau.spec.arguments import integer, real
+from dplateau.spec.schedule import largest, smallest
 from dplateau.training import Cluster, TrainResult, train, train_stream
 from dplateau.training.loop import arithmetic_of
 from dplateau.training.records import Blocks

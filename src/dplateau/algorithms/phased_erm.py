@@ -20,7 +20,7 @@ from dplateau.algorithms.problem import ROOM, Budget, Problem
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 from dplateau.training.phased_erm import phase_setting, train_phased_erm
 from dplateau.training.phases import phases_of
 from dplateau.training.result import TrainResult

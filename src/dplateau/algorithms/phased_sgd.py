@@ -19,7 +19,7 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.training.phased_sgd import phase_noise, train_phased_sgd
 from dplateau.training.phases import phases_of
 from dplateau.training.result import TrainResult

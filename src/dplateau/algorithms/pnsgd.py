@@ -19,7 +19,7 @@ from dplateau.algorithms.problem import Budget, Problem, moved
 from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.training import Cluster, TrainResult, train
 from dplateau.training.loop import arithmetic_of
 from dplateau.training.one_pass import train_one_pass

@@ -11,8 +11,8 @@ from typing import Final
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, Run
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import ADJACENCIES, UNITS
-from dplateau.spec.schedule import integer, one_of, real
 
 ROOM: Final = 1 + 1e-12
 """Room for the rounding of rows that were scaled to the public norm."""

@@ -17,8 +17,8 @@ from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, diameter_of
 from dplateau.algorithms.problem import Budget, Problem
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import PHASED
-from dplateau.spec.schedule import integer, one_of, real
 from dplateau.utility.halving import halving_sizes
 
 _FACTOR: Final = 10.0

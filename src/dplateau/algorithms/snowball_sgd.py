@@ -16,7 +16,7 @@ from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.pnsgd import LARGEST, MOST_STEPS, PNSGD, planned_pass
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, one_of, real
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.utility import (
     DECAYING_STEPS,
     FIXED_STEPS,

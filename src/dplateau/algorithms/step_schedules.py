@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 
 def polynomial_decay(steps: int, a: float, c: float, *, step_size: float = 1.0) -> tuple[float, ...]:

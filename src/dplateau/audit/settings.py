@@ -22,7 +22,8 @@ from dplateau.spec import (
     Shuffled,
     per_step,
 )
-from dplateau.spec.schedule import Schedule, integer
+from dplateau.spec.arguments import integer
+from dplateau.spec.schedule import Schedule
 
 VERSION: Final = 4
 """Of the stream: a seed and an index mean the same run as long as this stays."""

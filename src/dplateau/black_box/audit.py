@@ -13,7 +13,7 @@ from dplateau.black_box.estimators import estimator_cases, stream_cases
 from dplateau.black_box.last_iterate import last_iterate_cases
 from dplateau.black_box.solvers import loss_cases, solver_cases
 from dplateau.spec import InputError
-from dplateau.spec.schedule import one_of, real
+from dplateau.spec.arguments import one_of, real
 from dplateau.training import SecureGenerator
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dplateau.accounting import Enclosure
 from dplateau.accounting.enclosure import is_rounded
 from dplateau.spec import ContradictionError, InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")

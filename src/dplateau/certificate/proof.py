@@ -29,9 +29,10 @@ from dplateau.certificate.parts import keys, list_of, object_of, text_of
 from dplateau.certificate.signature import TIME
 from dplateau.files import read_small
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs, Selection, UncertifiedError
+from dplateau.spec.arguments import real
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
-from dplateau.spec.schedule import real, shown
+from dplateau.spec.shown import shown
 from dplateau.spec.strict_json import strict_json
 from dplateau.verifier.outcome import Checked, Outcome, Part
 from dplateau.verifier.steps import too_long

@@ -63,7 +63,7 @@ def audit(
     """
     from dplateau.audit.journal import append, header, read, summaries
     from dplateau.progress import progress_bar
-    from dplateau.spec.schedule import integer
+    from dplateau.spec.arguments import integer
 
     trained = {"solver": solver, "trainings": trainings, "confidence": confidence}
     drawn = {"settings": settings, "seed": seed, "analysis": analysis, "output": output}
@@ -104,7 +104,7 @@ def audit(
 
 def _chosen(names: Sequence[str] | None) -> list[Analysis]:
     from dplateau.analyses import ANALYSES
-    from dplateau.spec.schedule import one_of
+    from dplateau.spec.arguments import one_of
 
     known = [analysis.name for analysis in ANALYSES]
     for name in names or ():

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.cli.output import show, show_json
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 if TYPE_CHECKING:
     from dplateau.black_box import Finding

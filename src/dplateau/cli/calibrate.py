@@ -36,7 +36,7 @@ def calibrate(
 
     dplateau calibrate --epsilon 2 --vary steps --run run.json
     """
-    from dplateau.spec.schedule import real
+    from dplateau.spec.arguments import real
 
     real("epsilon", epsilon)
     name = vary.replace("-", "_")

@@ -41,7 +41,7 @@ def plan(
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
     from dplateau.files import write_file
-    from dplateau.spec.schedule import integer, real
+    from dplateau.spec.arguments import integer, real
 
     for name, count, low in (("n", n, 1), ("d", d, 1), ("classes", classes, 2)):
         integer(name, count, low=low)

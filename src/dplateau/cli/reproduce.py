@@ -70,7 +70,7 @@ def reproduce(
 
     dplateau reproduce p2-table2 --data-dir data --records trained --seeds 3
     """
-    from dplateau.spec.schedule import integer
+    from dplateau.spec.arguments import integer
 
     papers = _papers()
     entries: dict[str, Any] = papers.ENTRIES

@@ -227,7 +227,7 @@ def _account(url: str | None, dataset: str | None, purpose: str) -> Account | No
 
 def check_numbers(epsilon: float, delta: float | None, steps: int = 400, l2: float = 0.0) -> None:
     """Refuse a number that is wrong by itself, before anything is loaded that reads or trains."""
-    from dplateau.spec.schedule import integer, real
+    from dplateau.spec.arguments import integer, real
 
     real("epsilon", epsilon)
     integer("steps", steps)

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import sequence
+from dplateau.spec.arguments import sequence
 
 NARROWEST, WIDEST = 1e-300, 1e300
 """Of ranges with another width a number's place may leave double precision, so that an error would blame the rows."""

@@ -19,8 +19,8 @@ from dplateau.data.plain import fill_numbers, fill_vector, is_plain, plain_numbe
 from dplateau.data.rows import LARGEST, SMALLEST, bounded_rows, clip_rows, parts
 from dplateau.data.schema import Category, Date, Feature, Number, Schema, Vector
 from dplateau.spec import InputError
+from dplateau.spec.arguments import real
 from dplateau.spec.columns import Columns, Placing
-from dplateau.spec.schedule import real
 
 if TYPE_CHECKING:
     import pyarrow as pa

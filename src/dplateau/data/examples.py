@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import one_of
+from dplateau.spec.arguments import one_of
 
 PARTS: Final = ("train", "test")
 

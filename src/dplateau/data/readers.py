@@ -19,7 +19,7 @@ from dplateau.data.read_parquet import read_parquet
 from dplateau.data.schema import Schema, Target, Vector
 from dplateau.data.tables import NAME, table_of
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 if TYPE_CHECKING:
     import pyarrow as pa

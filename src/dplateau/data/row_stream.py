@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.data.rows import as_entries, as_rows
 from dplateau.spec import InputError
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import UNITS
-from dplateau.spec.schedule import integer, one_of, real
 
 Block: TypeAlias = tuple[NDArray[Any], ...]
 """Features, shape (k, d), target, shape (k,), and, where records are persons, whose each row is, shape (k,)."""

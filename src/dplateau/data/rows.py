@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 # Squares of norms in this range neither overflow nor vanish in double precision.
 SMALLEST, LARGEST = 1e-30, 1e30

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, texts_of
 from dplateau.spec import InputError
-from dplateau.spec.schedule import one_of, sequence
+from dplateau.spec.arguments import one_of, sequence
 
 EPOCH: Final = date(1970, 1, 1)
 TRANSFORMS: Final = ("linear", "log", "none")

@@ -28,7 +28,7 @@ from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
 from dplateau.data.table_pieces import ROWS, table_pieces
 from dplateau.files import reading
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, one_of
+from dplateau.spec.arguments import integer, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,9 +28,9 @@ from dplateau.estimators.streamed import blocks_of, check_stream
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import choose, clipped, passes_once
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.promise import usual_delta, warn_if_weak
-from dplateau.spec.schedule import integer, one_of, real
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.errors import TooCoarse

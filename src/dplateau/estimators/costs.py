@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 
 def numbers_of_classes(name: str, given: object, classes: Sequence[Any]) -> NDArray[np.float64]:

@@ -20,8 +20,9 @@ from dplateau.certificate import Certificate, make_certificate
 from dplateau.estimators.base import PrivateLinearModel, Ready
 from dplateau.estimators.shared import agree_on_arguments, of_all_processes
 from dplateau.spec import Assumption, InputError, Run, Selection
+from dplateau.spec.arguments import real
 from dplateau.spec.promise import usual_delta, warn_if_weak
-from dplateau.spec.schedule import constant, real
+from dplateau.spec.schedule import constant
 from dplateau.training import Cluster, SecureGenerator, TrainResult, scored, select
 from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.result import assumptions_of, trusted

@@ -16,8 +16,8 @@ from dplateau.estimators.checks import checked_data, checked_target, checked_wei
 from dplateau.estimators.shared import fit_shared, fit_stream_shared
 from dplateau.losses.named import ChosenLoss, loss_named
 from dplateau.spec import Assumption, InputError
+from dplateau.spec.arguments import real
 from dplateau.spec.assumption import Target
-from dplateau.spec.schedule import real
 from dplateau.training import Cluster
 from dplateau.training.charged import Budgeted
 from dplateau.training.persons import codes_of

@@ -28,7 +28,7 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.saving import ADDED, FORMAT, KIND, LABELS, LEFT_OUT
 from dplateau.files import as_path
 from dplateau.spec import ContradictionError, InputError, Run, Runs, Selection
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 Estimator: TypeAlias = PrivateLogisticRegression | PrivateLinearRegression | PrivateLinearSVC
 ENTRIES: Final = frozenset({"kind", "format", "estimator", "parameters", "classes", "feature_names", "run"})

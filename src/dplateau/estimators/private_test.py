@@ -32,8 +32,8 @@ from dplateau.estimators.folder import read_signed_certificate, write_certificat
 from dplateau.estimators.linear_regression import PrivateLinearRegression
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.spec import ContradictionError, FullBatch, InputError, Run
+from dplateau.spec.arguments import real
 from dplateau.spec.assumption import Features, HeldOut, PublicSchema
-from dplateau.spec.schedule import real
 from dplateau.training import Cluster, SecureGenerator, TrainResult
 from dplateau.training.output_noise import output_noise
 from dplateau.training.result import gradient_assumptions, trusted

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from dplateau.estimators.base import PrivateLinearModel
 from dplateau.estimators.ready import Ready, Stream
 from dplateau.spec import InputError
+from dplateau.spec.arguments import real
 from dplateau.spec.promise import warn_if_weak
-from dplateau.spec.schedule import real
 from dplateau.training import Cluster
 from dplateau.training.cluster import agree_on_code
 from dplateau.training.persons import checked_groups

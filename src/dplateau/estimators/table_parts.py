@@ -22,8 +22,8 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.table_rows import FEATURE_NORM
 from dplateau.losses.named import MODELS
 from dplateau.spec import Assumption, ContradictionError, InputError, PrivacyWarning, Run, Runs
+from dplateau.spec.arguments import one_of
 from dplateau.spec.assumption import Features, PublicSchema
-from dplateau.spec.schedule import one_of
 from dplateau.training.charged import Budgeted, check_account
 
 OLDEST: Final = 1

@@ -18,8 +18,9 @@ from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
 from dplateau.spec import FullBatch, InputError, Run, Runs
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.runs import runs_of, single_run
-from dplateau.spec.schedule import constant, integer, is_constant, real
+from dplateau.spec.schedule import constant, is_constant
 
 
 class UnsupportedEventError(InputError):

@@ -14,7 +14,7 @@ from dplateau.accounting import Guarantee
 from dplateau.accounting.tensor import tensor
 from dplateau.analyses import ExactCompositionBound
 from dplateau.spec import FixedSize, FullBatch, InputError, Poisson, Run, Sampling
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 SCALE: Final = 2**40
 """Records of a run that stands for a sampling rate: a rate times a power of two is exact."""

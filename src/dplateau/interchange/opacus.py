@@ -28,7 +28,7 @@ from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
 from dplateau.interchange.batch_sizes import BatchSizes
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, spent_delta, spent_epsilon, to_runs
 from dplateau.spec import Cyclic, FullBatch, InputError, PrivacyWarning, Run, Runs, Sampling, Shuffled
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 MECHANISM: Final = "dplateau"
 GRAIN: Final = 2**24

@@ -21,7 +21,8 @@ from dplateau.certificate import Certificate, make_certificate
 from dplateau.interchange.opacus import ADAPTIVE, from_opacus, is_adaptive
 from dplateau.interchange.opacus_training import SecureDraws, clipped, opacus_training
 from dplateau.spec import InputError, Run, Runs, Sampling
-from dplateau.spec.schedule import entries, integer, schedule
+from dplateau.spec.arguments import integer
+from dplateau.spec.schedule import entries, schedule
 from dplateau.training.charged import Budgeted
 
 COUNTED: Final = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)

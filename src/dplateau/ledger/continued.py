@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dplateau.spec import InputError, Run, Runs
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 
 def continued(run: Run | Runs, done: object) -> tuple[Run | Runs, int]:

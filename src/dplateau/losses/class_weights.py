@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.losses.nonsmooth import CornerLoss, Corners
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dplateau.losses.one_versus_rest import OneVersusRestHinge
 from dplateau.losses.scalar import Huber, Logistic, SmoothedHinge, Squared
 from dplateau.losses.softmax import Softmax
 from dplateau.spec import InputError
-from dplateau.spec.schedule import one_of
+from dplateau.spec.arguments import one_of
 
 WIDTH: Final = 1.0
 """Length of the parabola at the corner of the smoothed hinge."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.losses.scalar import SmoothedHinge
 from dplateau.losses.softmax import Softmax
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dplateau.files import as_path
 from dplateau.spec import InputError, Run, Runs
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 from dplateau.training import SecureGenerator
 
 KIND: Final = "dplateau checkpoint"

@@ -17,7 +17,7 @@ from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 from dplateau.training.checks import check_helpers, check_is_run
 from dplateau.training.persons import INTERLEAVED
 

@@ -37,8 +37,8 @@ from dplateau.networks.shared_compiled import SharedCompiledLoop
 from dplateau.networks.trainable import parts_of
 from dplateau.networks.validation import Score, Validation
 from dplateau.spec import Assumption, Generator, InputError, Run, Runs, Training
+from dplateau.spec.arguments import real
 from dplateau.spec.assumption import LostSteps, OneContinuation, Processes, Restarts
-from dplateau.spec.schedule import real
 from dplateau.training import SecureGenerator
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster

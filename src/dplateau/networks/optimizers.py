@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 Tree: TypeAlias = Any
 Rate: TypeAlias = float | Callable[[Any], Any]

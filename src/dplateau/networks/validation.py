@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dplateau.spec import Assumption, InputError
+from dplateau.spec.arguments import integer
 from dplateau.spec.assumption import PublicValidation
-from dplateau.spec.schedule import integer
 
 
 class Score(NamedTuple):

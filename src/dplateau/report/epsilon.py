@@ -13,8 +13,8 @@ from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED
 from dplateau.spec import InputError, Run, Runs
+from dplateau.spec.arguments import sequence
 from dplateau.spec.promise import usual_delta
-from dplateau.spec.schedule import sequence
 
 DELTAS: Final = tuple(float(delta) for delta in np.geomspace(1e-10, 1e-2, 33))
 

@@ -14,8 +14,9 @@ from dplateau._account import checked_delta
 from dplateau.accounting import NotApplicable
 from dplateau.analyses import ANALYSES, Analysis
 from dplateau.spec import InputError, Run
+from dplateau.spec.arguments import integer
 from dplateau.spec.runs import single_run
-from dplateau.spec.schedule import integer, is_constant
+from dplateau.spec.schedule import is_constant
 
 POINTS: Final = 40
 FLAT: Final = 0.01

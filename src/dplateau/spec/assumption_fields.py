@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.errors import InputError
 from dplateau.spec.facts import By, How, Rounding, member, plain_text
-from dplateau.spec.schedule import integer, real
 
 
 def _finite(name: str, value: object) -> float:

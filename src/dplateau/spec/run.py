@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
+from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.errors import InputError
 from dplateau.spec.names import ADJACENCIES, RELEASED, UNITS
 from dplateau.spec.sampling import SAMPLINGS, Sampling, sampling_from_dict
-from dplateau.spec.schedule import Schedule, check_length, integer, largest, one_of, part, plain, real, schedule, shown, smallest
+from dplateau.spec.schedule import Schedule, check_length, largest, part, plain, schedule, smallest
+from dplateau.spec.shown import shown
 from dplateau.spec.steps import StepTable
 from dplateau.spec.strict_json import strict_json
 

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from dplateau.spec.arguments import sequence
 from dplateau.spec.errors import InputError
 from dplateau.spec.run import FORMAT, Run
-from dplateau.spec.schedule import Schedule, sequence, shown
+from dplateau.spec.schedule import Schedule
+from dplateau.spec.shown import shown
 
 
 @dataclass(frozen=True, repr=False)

@@ -37,10 +37,10 @@ from dplateau.spec.schedule import (
     part,
     plain,
     schedule,
-    shown,
     smallest,
     window,
 )
+from dplateau.spec.shown import shown
 
 _ROUNDING: Final = 1e-12
 """A quotient that is this near above a whole number is that number."""

@@ -6,106 +6,22 @@ a constant stays one number so that a run of ten million steps costs nothing to 
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.spec.arguments import is_sequence, real, vector
 from dplateau.spec.errors import InputError
 
 Schedule: TypeAlias = float | tuple[float, ...]
-
-
-_WRITTEN: Final = 8
-"""A longer schedule is shown by its length and its ends."""
-
-
-def shown(record: Any, *without: str) -> str:
-    """The ``repr`` of a dataclass without what has its default, and with long schedules, arrays and lists in short."""
-    given = ((one.name, getattr(record, one.name), one.default) for one in fields(record) if one.name not in without)
-    parts = (f"{name}={_short(value)}" for name, value, default in given if isinstance(value, np.ndarray) or value != default)
-    return f"{type(record).__name__}({', '.join(parts)})"
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, tuple | np.ndarray) or len(value) <= _WRITTEN:
-        return repr(value)
-    if isinstance(value[0], float):
-        return f"<{len(value):,} values, {value[0]:g} to {value[-1]:g}>"
-    return f"<{len(value):,} of {type(value[0]).__name__}>"
-
-
-def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """``value`` if it is one of the texts ``allowed``."""
-    if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
-    return value
-
-
-def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False, high: float = math.inf) -> float:
-    """``value`` as a finite float above ``low`` (or equal to it, where ``inclusive``) and at most ``high``."""
-    relation = ">=" if inclusive else ">"
-    wanted = f"a finite number {relation} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{name} is {value!r}: expected {wanted}.")
-    try:
-        number = float(value) + 0.0  # Minus zero becomes zero: equal runs must have equal digests.
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or number < low or (number == low and not inclusive) or number > high:
-        raise InputError(f"{name} is {number:g}: expected {wanted}.")
-    return number
-
-
-def integer(name: str, value: object, *, low: int = 1) -> int:
-    """``value`` as an integer of at least ``low``; a float is accepted only if it is a whole number."""
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise InputError(f"{name} is larger than any floating-point number: expected a whole number >= {low}.")
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or value != value // 1:
-        raise InputError(f"{name} is {value!r}: expected a whole number >= {low}.")
-    if value < low:
-        raise InputError(f"{name} is {value}: expected a whole number >= {low}.")
-    return int(value)
-
-
-def sequence(name: str, value: Any) -> tuple[Any, ...]:
-    """``value`` as a tuple; a text is not a sequence."""
-    if not _is_sequence(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        raise InputError(f"{name} is {value!r}: expected a list.")
-    return tuple(value)
-
-
-def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = False) -> NDArray[np.float64]:
-    """``value`` as a flat array of finite numbers above ``low`` (or equal to it, where ``inclusive``); a number has length one."""
-    if not _is_sequence(value):
-        return np.array([real(name, value, low=low, inclusive=inclusive)])
-    try:
-        array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
-    except ValueError:
-        raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
-    array = array.astype(float)
-    bad = np.flatnonzero(~np.isfinite(array) | (array < low) | ((array == low) & (not inclusive)))
-    if bad.size:
-        relation = ">=" if inclusive else ">"
-        raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
-    return array
 
 
 def schedule(name: str, value: object, *, low: float = 0.0) -> Schedule:
     """``value`` (a number, or an iterable of numbers) as a schedule of finite numbers above ``low``."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    return tuple(vector(name, value, low=low).tolist()) if _is_sequence(value) else real(name, value, low=low)
-
-
-def _is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
+    return tuple(vector(name, value, low=low).tolist()) if is_sequence(value) else real(name, value, low=low)
 
 
 def check_length(name: str, value: Schedule, steps: int) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from dplateau.spec.arguments import real, sequence
 from dplateau.spec.errors import InputError
 from dplateau.spec.run import FORMAT, Run
 from dplateau.spec.runs import Runs, run_or_runs, runs_of
-from dplateau.spec.schedule import real, sequence, shown
+from dplateau.spec.shown import shown
 
 
 @dataclass(frozen=True, init=False, repr=False)

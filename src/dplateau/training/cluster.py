@@ -27,7 +27,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, UncertifiedError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 from dplateau.training.errors import ProcessLost
 
 T = TypeVar("T")

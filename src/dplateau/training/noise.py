@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dplateau.spec import Generator, InputError, Key
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 from dplateau.training.normals import WORDS
 
 _SIGN: Final = np.uint64(1 << 63)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import one_of, real
+from dplateau.spec.arguments import one_of, real
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_curvature, check_helpers, check_loss, checked_l2, checked_start
 from dplateau.training.exact_products import check_products

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import CornerLoss, GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
+from dplateau.spec.arguments import real
 from dplateau.spec.assumption import Minimisers
-from dplateau.spec.schedule import real
 from dplateau.training.checks import check_helpers, check_is_run, check_loss, checked_start
 from dplateau.training.corner_erm import corner_minimiser
 from dplateau.training.errors import TooCoarse, uninterrupted

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
+from dplateau.spec.arguments import integer, one_of
 from dplateau.spec.assumption import InnerSteps
-from dplateau.spec.schedule import integer, one_of
 from dplateau.training.checks import check_curvature, check_helpers, check_is_run, check_loss, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.exact_products import check_products

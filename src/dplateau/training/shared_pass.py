@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer, window
+from dplateau.spec.arguments import integer
+from dplateau.spec.schedule import window
 from dplateau.training.checks import check_curvature
 from dplateau.training.chunks import chunk_length, read_through, rounded_up, stretched
 from dplateau.training.cluster import AXIS, Cluster

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import constant, integer
+from dplateau.spec.arguments import integer
+from dplateau.spec.schedule import constant
 from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_is_run
 from dplateau.training.chunks import read_through, rounded_up

@@ -9,7 +9,7 @@ import math
 from typing import Final
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 _ROUNDED: Final = 2.0**-51
 """A rate is a product of two numbers that are near 1 where it is: this bounds its rounding."""

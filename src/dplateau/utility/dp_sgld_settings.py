@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.steps import Array
 
 

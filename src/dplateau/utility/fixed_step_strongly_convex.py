@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 
 def start_weight(steps: int, step_size: float, strong_convexity: float) -> float:

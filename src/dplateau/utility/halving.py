@@ -6,7 +6,7 @@ Source: Feldman, Koren, Talwar 2020, Algorithms 2 and 3.
 from __future__ import annotations
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 
 def halving_sizes(n: int, phases: int | None = None) -> tuple[int, ...]:

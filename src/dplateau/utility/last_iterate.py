@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real, vector
+from dplateau.spec.arguments import real, vector
 from dplateau.spec.steps import Array
 
 _MANY: Final = 512

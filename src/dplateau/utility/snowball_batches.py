@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 FIXED_STEPS: Final = 2.0
 DECAYING_STEPS: Final = 4 * math.sqrt(3)

@@ -15,7 +15,7 @@ import numpy as np
 from dplateau.data.examples import LabelledExamples, checked_part, existing_folder
 from dplateau.data.files import read_bytes
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 WORDS: Final = 10_000
 LENGTH: Final = 256

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dplateau.data.files import read_bytes
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 USERS: Final = 6_040
 MOVIES: Final = 3_952

@@ -13,7 +13,7 @@ import numpy as np
 
 from dplateau.algorithms.noise_allocation import printed_sigma
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import integer, real, vector
+from dplateau.spec.arguments import integer, real, vector
 from dplateau.spec.steps import Array
 
 

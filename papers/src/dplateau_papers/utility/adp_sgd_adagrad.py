@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real, vector
+from dplateau.spec.arguments import integer, real, vector
 from dplateau.spec.steps import Array
 
 

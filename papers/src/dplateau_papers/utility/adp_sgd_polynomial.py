@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 
 def polynomial_stationarity(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 
 def check_contraction(step_size: float, smoothness: float | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 from dplateau.utility.dp_sgld_constant import arguments, langevin_risk
 from dplateau.utility.dp_sgld_settings import langevin_noise, langevin_renyi_noise, langevin_steps, renyi_order
 from dplateau_papers.utility.dp_sgld_settings import langevin_renyi_steps, renyi_signal

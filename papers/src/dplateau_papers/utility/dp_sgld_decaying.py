@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.utility.dp_sgld_constant import arguments, batch_gain
 from dplateau.utility.dp_sgld_settings import langevin_noise, langevin_renyi_noise, langevin_steps_decaying
 from dplateau.utility.last_iterate import last_iterate_risk

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 from dplateau.utility.dp_sgld_constant import after, arguments, contracted, risk_of
 from dplateau.utility.last_iterate import last_iterate_risk
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.utility.dp_sgld_settings import batch_of, curvatures, falling_count, fixed_count, radius_arguments
 
 

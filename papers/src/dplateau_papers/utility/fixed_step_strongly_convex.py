@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.steps import Array
 from dplateau.utility.fixed_step_strongly_convex import decay_rate, start_weight
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 
 def jnn_risk(steps: int, distance: float, gradient_norm: float) -> float:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.steps import Array
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real, vector
+from dplateau.spec.arguments import integer, real, vector
 from dplateau.utility.fixed_step_strongly_convex import start_weight
 from dplateau.utility.halving import halving_sizes
 

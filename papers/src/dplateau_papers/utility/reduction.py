@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau_papers.utility.phased_sgd_strongly_convex import double_logarithm
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 
 def shamir_zhang_step_size(steps: int, distance: float, gradient_norm: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.utility.snowball_batches import DECAYING_STEPS, snowball_root
 from dplateau_papers.utility.checks import check_contraction
 from dplateau_papers.utility.jain_nagaraj_netrapalli import jnn_risk

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.utility.snowball_batches import FIXED_STEPS, snowball_root
 from dplateau_papers.utility.checks import check_contraction
 from dplateau_papers.utility.shamir_zhang import shamir_zhang_risk, shamir_zhang_step_size

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 from dplateau.utility.snowball_batches import FIXED_STEPS, snowball_root, snowball_strongly_convex_step_size
 from dplateau_papers.utility.checks import check_contraction
 

@@ -24,7 +24,8 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real, shown
+from dplateau.spec.arguments import real
+from dplateau.spec.shown import shown
 
 _FAR: Final = 600.0
 """The largest |epsilon| that is looked at."""

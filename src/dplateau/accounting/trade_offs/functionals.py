@@ -29,7 +29,7 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff
 from dplateau.spec import InputError
-from dplateau.spec.schedule import real
+from dplateau.spec.arguments import real
 
 _UNIT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 _PANELS: Final = 160

@@ -15,7 +15,7 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 _MOST: Final = 20_000
 """Most corners of an exact product."""

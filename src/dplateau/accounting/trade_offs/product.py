@@ -20,7 +20,7 @@ from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclo
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec import InputError
-from dplateau.spec.schedule import integer
+from dplateau.spec.arguments import integer
 
 _SIZE: Final = 2**15
 """Lattice points of the window."""

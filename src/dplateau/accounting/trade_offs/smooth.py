@@ -13,7 +13,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from dplateau.accounting.gaussian import Array, gdp_epsilon, log_gdp_delta
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.trade_offs.base import TradeOff, probability
-from dplateau.spec.schedule import integer, real
+from dplateau.spec.arguments import integer, real
 
 _FAR: Final = 600.0
 """The largest epsilon that the search tries."""

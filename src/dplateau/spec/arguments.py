@@ -1,0 +1,76 @@
+"""Arguments of public functions: what each must be, or one clear ``InputError`` that names it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dplateau.spec.errors import InputError
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """``value`` if it is one of the texts ``allowed``."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
+    return value
+
+
+def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False, high: float = math.inf) -> float:
+    """``value`` as a finite float above ``low`` (or equal to it, where ``inclusive``) and at most ``high``."""
+    relation = ">=" if inclusive else ">"
+    wanted = f"a finite number {relation} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{name} is {value!r}: expected {wanted}.")
+    try:
+        number = float(value) + 0.0  # Minus zero becomes zero: equal runs must have equal digests.
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < low or (number == low and not inclusive) or number > high:
+        raise InputError(f"{name} is {number:g}: expected {wanted}.")
+    return number
+
+
+def integer(name: str, value: object, *, low: int = 1) -> int:
+    """``value`` as an integer of at least ``low``; a float is accepted only if it is a whole number."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise InputError(f"{name} is larger than any floating-point number: expected a whole number >= {low}.")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or value != value // 1:
+        raise InputError(f"{name} is {value!r}: expected a whole number >= {low}.")
+    if value < low:
+        raise InputError(f"{name} is {value}: expected a whole number >= {low}.")
+    return int(value)
+
+
+def sequence(name: str, value: Any) -> tuple[Any, ...]:
+    """``value`` as a tuple; a text is not a sequence."""
+    if not is_sequence(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        raise InputError(f"{name} is {value!r}: expected a list.")
+    return tuple(value)
+
+
+def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = False) -> NDArray[np.float64]:
+    """``value`` as a flat array of finite numbers above ``low`` (or equal to it, where ``inclusive``); a number has length one."""
+    if not is_sequence(value):
+        return np.array([real(name, value, low=low, inclusive=inclusive)])
+    try:
+        array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+    except ValueError:
+        raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
+        raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
+    array = array.astype(float)
+    bad = np.flatnonzero(~np.isfinite(array) | (array < low) | ((array == low) & (not inclusive)))
+    if bad.size:
+        relation = ">=" if inclusive else ">"
+        raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
+    return array
+
+
+def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether it is a list of some kind; a text is none."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
