@@ -190,6 +190,14 @@ def test_bad_arguments(arguments: dict[str, Any], says: str) -> None:
         select(dp.Selection(RUNS, 1.0), trainings, score, **given)
 
 
+def test_coins_that_nobody_waits_for_cost_nothing() -> None:
+    generator = SecureGenerator()
+    account = Account(generator)
+    with pytest.raises(dp.InputError, match="tossed some 3e\\+07 times"):
+        select(dp.Selection(RUNS, 1e-8), [fake()] * 3, by_weight, public="x", generator=generator, ledger=account)
+    assert not account.entries
+
+
 def test_bad_scores_of_records() -> None:
     selection = dp.Selection([scored(run, 40.0) for run in RUNS], 1.0)
     for score, says in ((lambda _: np.zeros((N, 2)), "one number for each"), (lambda _: np.zeros(N + 1), "one number for each")):

@@ -27,6 +27,8 @@ from dplateau.training.shared import agree_on_call, charged_together, check_ledg
 _FINEST: Final = 2.0**-20
 """What one record adds to a score is a whole number of this."""
 _COARSEST: Final = 2.0**-4
+_RAREST: Final = 1e-6
+"""Candidates that are trained on average in one round of coins."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,11 @@ def select(
     usual = [(*gradient_assumptions(run, generator), *trusted(processes)) for run in runs]
     given = usual if assumptions is None else assumptions
     scores = [score] * len(runs) if callable(score) else score
+    if (hoped := len(runs) * selection.probability) < _RAREST:
+        raise InputError(
+            f"probability is {selection.probability:g}: the coins would be tossed some {1 / hoped:.1g} times until a candidate is "
+            "trained. Raise it."
+        )
     if not len(trainings) == len(scores) == len(given) == len(runs):
         raise InputError(f"there are {len(runs)} candidates: give as many trainings, and scores and assumptions if one for each.")
     rests = [tuple(one) for one in given]
