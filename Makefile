@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-slow test-papers lint docs clean
+.PHONY: help demo test test-slow test-papers test-oldest lint docs clean
 
 help:  ## Show this help.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,13 @@ test-slow: $(VENV)/.ready  ## Run the other tests, which take half an hour, and 
 
 test-papers: $(VENV)/.ready  ## Test what the papers print.
 	$(BIN)/python -m pytest -n auto papers/tests
+
+test-oldest:  ## Run the quick tests with the oldest versions of packages that pyproject.toml declares.
+	mkdir -p .cache
+	$(PYTHON) -m venv --clear .cache/oldest
+	$(PYTHON) tests/oldest_versions.py > .cache/oldest.txt
+	.cache/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .cache/oldest.txt -e '.[train,plots,ui,verify,ledger,test]' -e papers
+	.cache/oldest/bin/python -m pytest -n auto --tests quick -W ignore
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
