@@ -130,6 +130,10 @@ def test_a_file_that_says_that_nothing_is_missing_does_not_change_how_rows_are_r
 def test_a_link_does_not_make_a_record_be_used_twice(folder, link, given):
     if given.startswith("fsspec"):
         pytest.importorskip("fsspec")
+        try:
+            fs.FileSystem.from_uri("fsspec+file:///")
+        except pa.ArrowInvalid:
+            pytest.skip("this pyarrow knows no such addresses")
     link(folder / "b.parquet", folder / "f.parquet")
     refused(given.format(folder), r"one file twice, by a link: 'b\.parquet' and 'f\.parquet'")
 
