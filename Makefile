@@ -34,7 +34,7 @@ test-oldest:  ## Run the quick tests with the oldest versions of packages that p
 	mkdir -p .cache
 	$(PYTHON) -m venv --clear .cache/oldest
 	$(PYTHON) tests/oldest_versions.py > .cache/oldest.txt
-	.cache/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .cache/oldest.txt -e '.[train,plots,ui,verify,ledger,test]' -e papers
+	.cache/oldest/bin/python -m pip install --quiet --disable-pip-version-check -c .cache/oldest.txt -e '.[train,plots,ui,verify,ledger,test]' -e papers httpx
 	.cache/oldest/bin/python -m pytest -n auto --tests quick -W ignore
 
 lint: $(VENV)/.ready
