@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dplateau.certificate.parts import keys
 from dplateau.spec import InputError
-from dplateau.spec.one_line import is_printable
+from dplateau.spec.one_line import is_line
 
 LONGEST: Final = 200
 """Characters of an entry."""
@@ -41,9 +41,7 @@ class Label:
     def __post_init__(self) -> None:
         for name in ("model", "data", "purpose", "author"):
             value: object = getattr(self, name)
-            if value is not None and not (
-                isinstance(value, str) and value.strip() and is_printable(value) and len(value) <= LONGEST
-            ):
+            if value is not None and not is_line(value, LONGEST):
                 raise InputError(f"label: {name} is not a line of 1 to {LONGEST} printable characters.")
         if self.date == "":
             object.__setattr__(self, "date", datetime.now(UTC).date().isoformat())

@@ -41,8 +41,7 @@ def existing_folder(path: str | Path) -> Path:
 
 def checked_part(part: str) -> str:
     """``part`` if a data set has it; raises ``InputError`` otherwise."""
-    one_of("part", part, PARTS)
-    return part
+    return one_of("part", part, PARTS)
 
 
 def check_classes(path: Path, labels: NDArray[np.uint8], classes: int) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 WHOLE: Final = (int, np.integer)
 BROKEN: Final = (float, np.floating, Decimal)
-KINDS: Final = ((bool, np.bool_), (*WHOLE, *BROKEN), (str,), (datetime,), (date,), (list, tuple, np.ndarray))
+NUMBERS: Final = (*WHOLE, *BROKEN)
+LISTS: Final = (list, tuple, np.ndarray)
+KINDS: Final = ((bool, np.bool_), NUMBERS, (str,), (datetime,), (date,), LISTS)
 """Objects of one kind can stand in one column. A type belongs to the first kind that fits."""
 MISSING: Final = ("NoneType", "NAType", "NaTType")
 
@@ -48,11 +50,11 @@ def array_of_objects(entries: Sequence[Any]) -> pa.Array:
         raise TypeError
     if any(issubclass(one, BROKEN) for one in types):
         return pa.array([None if entry is None else _double(entry) for entry in given], pa.float64())
-    if kinds == {KINDS[1]}:
+    if kinds == {NUMBERS}:
         whole = [None if entry is None else int(entry) for entry in given]
         beyond = max(entry for entry in whole if entry is not None) >= 1 << 63
         return pa.array(whole, pa.uint64() if beyond else pa.int64())
-    if kinds == {KINDS[-1]}:
+    if kinds == {LISTS}:
         return _lists(given)
     return pa.array(given)
 

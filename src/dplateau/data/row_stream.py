@@ -241,8 +241,8 @@ def _checked(pair: Any, d: int, dtype: str, start: int, unit: str) -> Block:
         rows = rows.astype(dtype)  # a copy: the caller may fill the same array with the next rows while these are held
     _check_finite(rows, labels, start)
     # Labels are checked by the training. A list is kept as it is: NumPy would make texts of all that stands beside one.
-    kind = [None if hasattr(groups, "dtype") else object for groups in pair[2:]]
-    return rows, labels.copy(), *(np.array(*one, subok=True) for one in zip(pair[2:], kind, strict=True))
+    held = (np.array(groups, None if hasattr(groups, "dtype") else object, subok=True) for groups in pair[2:])
+    return rows, labels.copy(), *held
 
 
 def _check_finite(rows: NDArray[Any], labels: NDArray[Any], start: int) -> None:

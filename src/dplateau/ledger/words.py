@@ -8,7 +8,7 @@ from typing import Final
 
 from dplateau.ledger.book import Part
 from dplateau.spec import InputError
-from dplateau.spec.one_line import is_printable, printable
+from dplateau.spec.one_line import is_line, printable
 
 _SHORT: Final = 100
 _LONG: Final = 500
@@ -22,7 +22,7 @@ def line(name: str, value: object, *, most: int = _SHORT, empty: bool = False) -
     InputError
         It is none, is too long, or holds characters that cannot be printed.
     """
-    if not isinstance(value, str) or not (value.strip() or empty) or len(value) > most or not is_printable(value):
+    if not is_line(value, most, empty=empty):
         raise InputError(f"{name} is {value!r:.40}: expected one line of at most {most} printable characters.")
     return value
 

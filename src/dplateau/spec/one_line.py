@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeGuard
 
 _BREAKS: Final = ("Zl", "Zp")
 """Unicode's separators of lines and of paragraphs."""
@@ -17,6 +17,11 @@ _JOINING: Final = "\u0600"
 def is_printable(text: str) -> bool:
     """Whether a text is one line of visible characters, and of joiners where they belong."""
     return not any(_hidden(text))
+
+
+def is_line(value: object, longest: int, *, empty: bool = False) -> TypeGuard[str]:
+    """Whether it is such a text, of at most so many characters, and not only blanks unless it may be ``empty``."""
+    return isinstance(value, str) and bool(value.strip() or empty) and len(value) <= longest and is_printable(value)
 
 
 def printable(text: object) -> str:
