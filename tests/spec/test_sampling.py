@@ -77,6 +77,39 @@ def test_one_pass_uses_no_record_twice() -> None:
         run(OnePass([61, 10, 10, 10, 10]))
 
 
+def test_epochs_become_whole_steps() -> None:
+    assert Poisson(256).steps(60_000, 60) == 14_062
+    assert FixedSize(30).steps(100, epochs=0.5) == 2
+    assert Cyclic(30).steps(100, 2) == Shuffled(30).steps(100, 2) == RandomAllocation(30).steps(100, 2) == 8
+    assert Cyclic([60, 40]).steps(100, 3) == 6
+    assert OnePass(30).steps(100, 1) == 3
+    assert FullBatch().steps(100, 5) == 5
+    for scheme in (Poisson(256), RandomAllocation(256), Shuffled(256)):
+        made = Run(n=60_000, sampling=scheme, steps=scheme.steps(60_000, 15), noise_multiplier=1.0)
+        assert made.epochs == pytest.approx(15, abs=0.5 / 234)
+
+
+@pytest.mark.parametrize("epochs", [0, -1, float("nan"), float("inf"), "2", None, True, 10**400])
+def test_epochs_are_positive_numbers(epochs: object) -> None:
+    with pytest.raises(InputError, match="epochs is"):
+        Poisson(10).steps(100, epochs)
+
+
+def test_steps_of_epochs_that_there_are_not() -> None:
+    with pytest.raises(InputError, match=r"epochs is 0\.01: that is less than half a step. Give at least 0.05"):
+        Poisson(10).steps(100, 0.01)
+    with pytest.raises(InputError, match="batch_size 101 exceeds n = 100"):
+        Poisson(101).steps(100, 1)
+    with pytest.raises(InputError, match="needs 30 records for 1 steps but n = 10"):
+        OnePass(30).steps(10, 1)
+    with pytest.raises(InputError, match="n is 0"):
+        Shuffled(1).steps(0, 1)
+    with pytest.raises(InputError, match="an entry for every step"):
+        Poisson([10, 20]).steps(100, 1)
+    with pytest.raises(InputError, match="the number of steps is inf"):
+        Poisson(1).steps(10**300, 1e300)
+
+
 def test_the_divisor_is_public() -> None:
     assert Poisson(12.5).divisors(100) == 12.5
     assert FixedSize([1, 2]).divisors(100) == (1.0, 2.0)

@@ -290,7 +290,7 @@ def _from_options(
         instead = " (or --epochs in place of --steps)" if "steps" in missing else ""
         raise InputError(f"a run needs {_flags(missing)} as well{instead}; or give it as --run FILE.")
     scheme = _sampling(sampling, batch_size)
-    return Run(sampling=scheme, steps=_steps(fields["n"], scheme, epochs) if epochs is not None else steps or 0, **fields)
+    return Run(sampling=scheme, steps=steps or 0 if epochs is None else scheme.steps(fields["n"], epochs), **fields)
 
 
 def _flags(names: Iterable[str]) -> str:
@@ -305,16 +305,3 @@ def _sampling(kind: str, batch_size: float | None) -> Sampling:
     if kind != "full" and batch_size is None:
         raise InputError(f"--sampling {kind} needs --batch-size.")
     return sampling_from_dict({"kind": kind} if batch_size is None else {"kind": kind, "batch_size": batch_size})
-
-
-def _steps(n: int, scheme: Sampling, epochs: float) -> int:
-    """The whole number of steps that is nearest to so many epochs."""
-    from dplateau.spec import Run
-
-    Run(n=n, sampling=scheme, steps=1, noise_multiplier=1.0)  # so that n and the batch size are checked before they are used
-    steps = epochs * scheme.epoch_steps(n)
-    if not 0.5 <= steps < math.inf:
-        raise InputError(
-            f"--epochs is {epochs:g}: expected a number > 0, and here at least {0.5 / scheme.epoch_steps(n):.3g}: one step."
-        )
-    return round(steps)

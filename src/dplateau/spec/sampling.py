@@ -26,6 +26,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dplateau.spec.arguments import integer, real
 from dplateau.spec.errors import InputError
 from dplateau.spec.schedule import (
     Schedule,
@@ -89,6 +90,22 @@ class Sampling(ABC):
     @abstractmethod
     def epoch_steps(self, n: int) -> float:
         """Steps in one expected pass over ``n`` records (not always a whole number under random sampling)."""
+
+    def steps(self, n: int, epochs: float) -> int:
+        """The whole number of steps that is nearest to ``epochs`` passes over ``n`` records, expected ones under random sampling.
+
+        Raises
+        ------
+        InputError
+            The scheme cannot be run on ``n`` records, has a batch size for every step, or ``epochs`` is less than half a step.
+        """
+        if self.by_step:
+            raise InputError("batch_size has an entry for every step, so the number of steps is that of its entries.")
+        self.check(integer("n", n), 1)
+        passes, length = real("epochs", epochs), self.epoch_steps(n)
+        if passes * length < 0.5:
+            raise InputError(f"epochs is {passes:g}: that is less than half a step. Give at least {0.5 / length:.3g}.")
+        return round(real("the number of steps", passes * length))
 
     @abstractmethod
     def divisors(self, n: int) -> Schedule:
