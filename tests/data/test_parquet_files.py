@@ -138,6 +138,68 @@ def test_a_link_does_not_make_a_record_be_used_twice(folder, link, given):
     refused(given.format(folder), r"one file twice, by a link: 'b\.parquet' and 'f\.parquet'")
 
 
+def store(folder, **kept):
+    """The files of a folder in a store of fsspec, which pyarrow is not told the times of; ``kept``: what replaces its methods."""
+    memory = pytest.importorskip("fsspec").filesystem("memory", skip_instance_cache=True)
+    for path in sorted(folder.rglob("*.p*")):
+        memory.pipe(f"{folder}/{path.relative_to(folder)}", path.read_bytes())
+    for name, method in kept.items():
+        setattr(memory, name, method)
+    return memory, fs.PyFileSystem(fs.FSSpecHandler(memory))
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two files of one size."""
+    (tmp_path / "two").mkdir()
+    for name, part in {"a": (0, 50), "b": (50, 100)}.items():
+        parquet.write_table(rows(*part), tmp_path / "two" / f"{name}.parquet", use_dictionary=False, compression="none")
+    return tmp_path / "two"
+
+
+def test_files_of_a_store_that_change_places_are_noticed(two):
+    """Between the two files, the content of each became that of the other: a reading has the first fifty rows twice."""
+    memory, system = store(two)
+    files = parquet_files("memory://two", system, str(two))
+    before = files.mark()
+    assert files.mark() == before
+    memory.pipe(f"{two}/a.parquet", (two / "b.parquet").read_bytes())
+    after = files.mark()
+    assert [one[:2] for one in after] == [one[:2] for one in before]  # the paths and the sizes
+    assert after != before
+
+
+def test_a_store_that_says_nothing_of_changes_is_refused(two):
+    def info(path, **_):
+        return {"name": path, "size": (two / path).stat().st_size, "type": "file"}
+
+    memory, system = store(two)
+    memory.info = info
+    with pytest.raises(
+        InputError, match=r"^memory://two/a.parquet: its store does not say when a file was written, so nobody could"
+    ):
+        parquet_files("memory://two/a.parquet", system, str(two / "a.parquet")).mark()
+
+
+@pytest.mark.parametrize("method", ["info", "find", "open"])
+def test_errors_of_a_store_are_one_line_without_its_keys(two, method):
+    def failing(*_, **__):
+        raise LookupError("http://key:secret@host\nsecret")
+
+    _, system = store(two, **{method: failing})
+    with pytest.raises(InputError, match=r"^memory://two(/a\.parquet)? (cannot be read|is not a Parquet file)") as caught:
+        parquet_files("memory://two", system, str(two)).groups(SCHEMA)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_file_of_a_store_that_is_not_parquet(two):
+    _, system = store(two)
+    system.open_output_stream(f"{two}/t.csv").close()
+    with pytest.raises(InputError, match=r"^memory://two/t\.csv is not a Parquet file: expected a name that ends in \.parquet"):
+        parquet_files("memory://two/t.csv", system, f"{two}/t.csv")
+
+
 @pytest.mark.parametrize("layer", ["dir", "filecache", "simplecache"])
 def test_layers_that_hide_links_are_refused(folder, layer):
     pytest.importorskip("fsspec")
@@ -168,6 +230,7 @@ def test_a_random_order_is_for_one_file(folder):
         "what://secret@bucket/rows?password=secret",
         "s4://bucket/x#secret",
         "s4://bucket/x",
+        "fsspec+jupyter://key:secret@host/rows?token=secret",  # fsspec raises a TypeError
     ],
 )
 def test_addresses_that_pyarrow_does_not_know(address):

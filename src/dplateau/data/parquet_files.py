@@ -25,6 +25,8 @@ SUFFIXES: Final = (".parquet", ".pq")
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 SECRET: Final = re.compile(r"(?<=://)([^/@:]*:.*|[^/@]*)@|[?#].*", re.DOTALL)
 """Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
+VERSION: Final = re.compile("mtime|modif|created|updated|etag|version|generation|commit|blob|md5|digest|sha|hash", re.IGNORECASE)
+"""What stores of fsspec call the time of a file, or a number or digest that it has by what it holds."""
 HIDDEN: Final = ("_", ".")
 """What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
 _IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
@@ -55,8 +57,15 @@ class ParquetFiles:
         return self.name
 
     def mark(self) -> tuple[Any, ...]:
-        """What changes when a file is written again, comes or goes."""
-        return tuple((one.path, one.size, one.mtime_ns) for one in _listed(self.name, self.filesystem, self.root))
+        """What changes when a file is written again, comes or goes.
+
+        Raises
+        ------
+        InputError
+            The files cannot be listed, or their store says nothing of a file that does.
+        """
+        listed = _listed(self.name, self.filesystem, self.root)
+        return tuple((one.path, one.size, self._version(one)) for one in listed)
 
     def groups(self, schema: Schema) -> tuple[int, ...]:
         """The number of rows of each row group of all files, after checking that they have the schema's columns, in one type each.
@@ -84,6 +93,23 @@ class ParquetFiles:
         for path in self.paths:
             yield from parquet_pieces(self._called(path), schema, rows, None, columns, self.filesystem, path)
 
+    def _version(self, one: fs.FileInfo) -> object:
+        """When a file was written, or what else its store has for it: of what fsspec knows, pyarrow hands on the time only."""
+        if one.mtime_ns is not None:
+            return one.mtime_ns
+        store, name = _store(self.filesystem), self._called(one.path)
+        try:
+            about = {} if store is None else store.info(one.path)
+        except Exception:
+            raise _unread(name) from None
+        found = sorted((key, str(value)) for key, value in about.items() if VERSION.search(key) and value is not None)
+        if not found:
+            raise InputError(
+                f"{name}: its store does not say when a file was written, so nobody could see that it changes while it is in use:"
+                " copy it to a disk."
+            )
+        return tuple(found)
+
     def _called(self, path: str) -> str:
         inside = path.removeprefix(self.root).lstrip("/")
         return f"{self.name.rstrip('/')}/{inside}" if inside else self.name
@@ -100,7 +126,6 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     given = path if isinstance(path, str) else fspath(as_path(path, "the file of rows", _IN_MEMORY))
     if not ADDRESS.match(given):
         return _in_folder(given, Path(given)) if Path(given).is_dir() else existing_file(given)
-    import pyarrow as pa
     from pyarrow import fs
 
     name = re.sub(SECRET, "", given)
@@ -108,7 +133,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
         raise InputError(f"{name} is an address in layers, which can hide links and changes of files: name the files themselves.")
     try:
         filesystem, root = fs.FileSystem.from_uri(given)
-    except (pa.ArrowException, OSError, ValueError, ImportError):
+    except Exception:  # Stores of fsspec raise what they like, with addresses and keys in it.
         raise InputError(
             f"{name} is not an address that pyarrow can open: expected a file, a folder, or an address like s3://bucket/folder,"
             " gs://bucket/folder or file:///folder. Check its beginning, and who you are to its store."
@@ -122,8 +147,13 @@ def _is_here(filesystem: fs.FileSystem) -> bool:
     """Whether files are on this machine, where links are seen: also those that fsspec opens, as ``fsspec+file:///folder``."""
     from pyarrow import fs
 
-    names = getattr(getattr(getattr(filesystem, "handler", None), "fs", None), "protocol", ())
+    names = getattr(_store(filesystem), "protocol", ())
     return isinstance(filesystem, fs.LocalFileSystem) or "file" in ((names,) if isinstance(names, str) else names)
+
+
+def _store(filesystem: fs.FileSystem) -> Any:
+    """The store of fsspec behind a file system, or None."""
+    return getattr(getattr(filesystem, "handler", None), "fs", None)
 
 
 def _in_folder(name: str, path: Path) -> ParquetFiles:
@@ -139,6 +169,8 @@ def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFil
     listed = _listed(name, filesystem, root)
     paths = tuple(one.path for one in listed)
     if other := next((one.path for one in listed if one.type != fs.FileType.File or not one.path.lower().endswith(SUFFIXES)), None):
+        if other == root:
+            raise InputError(f"{name} is not a Parquet file: expected a name that ends in .parquet. Copy other files to a disk.")
         raise InputError(
             f"{name} holds {other.removeprefix(root).lstrip('/')!r}, which is not a Parquet file: expected a folder of such files,"
             " and nothing else, so that no rows are left out unnoticed."
@@ -163,20 +195,23 @@ def _check_once(name: str, root: str, paths: Sequence[str]) -> None:
             )
 
 
+def _unread(name: str) -> InputError:
+    return InputError(f"{name} cannot be read: check the path, and who you are to its store.")
+
+
 def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.FileInfo]:
     """The files of a folder and its folders that may hold rows, or a file by itself, by their paths."""
-    import pyarrow as pa
     from pyarrow import fs
 
     try:
+        if store := _store(filesystem):
+            store.invalidate_cache()  # or it tells of the files as it found them first
         about = filesystem.get_file_info(root)
-        if about.type == fs.FileType.NotFound:
-            raise InputError(f"{name}: there is no such file or folder. Check the path.")
-        found = [about]
-        if about.type == fs.FileType.Directory:
-            found = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{name} cannot be read: check the path, and who you are to its store.") from None
+        found = [about] if about.type != fs.FileType.Directory else filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+    except Exception:
+        raise _unread(name) from None
+    if about.type == fs.FileType.NotFound:
+        raise InputError(f"{name}: there is no such file or folder. Check the path.")
     inside = (one for one in found if one.type != fs.FileType.Directory)
     return sorted(
         (one for one in inside if not any(part.startswith(HIDDEN) for part in one.path.removeprefix(root).strip("/").split("/"))),
