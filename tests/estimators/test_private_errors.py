@@ -65,6 +65,7 @@ BAD_X = {
     "frame": pd.DataFrame({"a": [TEXT] * N, "b": SECRET, "c": 1.0}),
     "frame with missing": pd.DataFrame({"a": pd.array([1, None] * (N // 2), dtype="Int64"), "b": SECRET, "c": 1.0}),
     "frame of categories": pd.DataFrame({"a": pd.Categorical([TEXT] * N), "b": SECRET, "c": 1.0}),
+    "categories with missing": pd.DataFrame({f"x{one}": pd.Categorical([one, None] * (N // 2)) for one in range(3)}),
     **{f"entry {name}": with_entry(ROWS, entry) for name, entry in ENTRIES.items()},
 }
 BAD_Y = {

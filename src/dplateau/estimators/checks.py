@@ -107,8 +107,9 @@ def _array(values: ArrayLike, name: str, made: Callable[[ArrayLike], NDArray[Any
         raise TypeError(f"the {name} are sparse: expected a dense array, so pass X.toarray() if it fits into the memory.")
     check_unmasked(values, name)
     try:
-        array = made(values)
-    except (ValueError, OverflowError):
+        with np.errstate(invalid="raise"):  # or pandas makes whole numbers of what is missing in several columns of categories
+            array = made(values)
+    except (ValueError, OverflowError, FloatingPointError):
         raise InputError(
             f"the {name} have entries that are not numbers, or rows of several lengths: expected an array. Encode text first."
         ) from None
