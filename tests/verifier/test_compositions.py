@@ -97,6 +97,15 @@ def test_the_lattice_is_above_brute_force():
     assert float(found.lower()) <= brute
 
 
+@pytest.mark.parametrize(("delta", "epsilon"), [(1e-12, 4.63), (1e-100, 32.37), (1e-285, 68.13)])
+def test_lattices_at_tiny_deltas(delta, epsilon):
+    """What is known from below cancels where exp(epsilon) is large, and must not be above what is known from above."""
+    run = dp.Run(n=20, sampling=dp.Poisson(2), steps=8, noise_multiplier=1.2)
+    with precision():
+        found = Lattice(composed(run).directions[0][0][1], exact(epsilon), delta, 2048).delta(exact(epsilon))
+        assert delta * 0.1 < found.upper() < delta
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_never_beside_the_accountant(seed):
     """Both ends of the accountant's enclosure, from the other side."""

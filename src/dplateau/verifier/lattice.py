@@ -144,7 +144,10 @@ class Lattice:
         self.total = total
 
     def _told_by_one(self, epsilon: arb) -> arb:
-        """What is known from below: how the event that some step's loss is above epsilon tells the two apart."""
+        """What is known from below: how the event that some step's loss is above epsilon tells the two apart.
+
+        It cancels where exp(epsilon) is large; a ball around it might reach above what is known from above.
+        """
         none_p = none_q = exact(1)
         for law, count in self.laws:
             if not isinstance(law, Sampled) or law.shift:
@@ -153,7 +156,7 @@ class Lattice:
                 continue
             p, q = law.branches[0].beyond(epsilon)
             none_p, none_q = none_p * (1 - p) ** count, none_q * (1 - q) ** count
-        return (1 - none_p - epsilon.exp() * (1 - none_q)).max(exact(0))
+        return (1 - none_p - epsilon.exp() * (1 - none_q)).lower().max(exact(0))
 
     def delta(self, epsilon: arb) -> arb:
         """A ball from what the event that some step's loss is above epsilon tells, to the lattice's delta."""
