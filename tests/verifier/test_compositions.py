@@ -106,6 +106,14 @@ def test_lattices_at_tiny_deltas(delta, epsilon):
         assert delta * 0.1 < found.upper() < delta
 
 
+def test_lines_at_tiny_deltas_do_not_cancel():
+    """At 0.6 of the saddle the integrand was 42 digits larger than delta, and known to 34."""
+    run = dp.Run(n=1767, sampling=dp.Poisson(54), steps=8, noise_multiplier=2.91, adjacency="replace")
+    with precision():
+        found = Line(composed(run).directions[0][0][1], exact(8.7612), 1e-221).delta(exact(8.7612))
+        assert found.rad() < 1e-9 * found.mid()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_never_beside_the_accountant(seed):
     """Both ends of the accountant's enclosure, from the other side."""

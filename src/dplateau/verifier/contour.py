@@ -54,6 +54,8 @@ _FAR_OFF: Final = 6.0
 """Where so much is missing (a logarithm) the end is moved in large strides."""
 _SHARES: Final = (1.0, 0.8, 0.6)
 """Lines that are tried, in units of the saddle."""
+_LOST: Final = 25.0
+"""Lines on which the integrand is larger by more than exp of this are not tried: its sum would cancel to a tiny delta."""
 _FURTHER: Final = (1.03, 1.1, 1.25, 1.6, 2.5)
 """Where Chernoff's bound is tried, in units of c."""
 
@@ -183,9 +185,10 @@ class Line:
             saddle, value = self._saddle(float(epsilon)), float(epsilon)
             allowed = min(math.log(delta), 0.0) + _DIGITS
             # Where the moments soon grow steeply, a line further to the left has the shorter period.
-            period, c, self.further = min(self._period(share * saddle, value, allowed) for share in _SHARES)
-            self.c = exact(c)
-            peak = self._log_moment(c) - c * value
+            peaks = {c: self._log_moment(c) - c * value for c in (share * saddle for share in _SHARES)}
+            lines = [c for c, peak in peaks.items() if peak <= peaks[saddle] + _LOST]
+            period, c, self.further = min(self._period(c, value, allowed) for c in lines)
+            self.c, peak = exact(c), peaks[c]
             bend = sum(self._log_moment(c + d) for d in (-0.01 * c, 0.01 * c)) - 2 * self._log_moment(c)
             bend = max(bend, 1e-12) / (0.01 * c) ** 2
             omega = math.sqrt(2 * max(peak - allowed, 1.0) / bend)
