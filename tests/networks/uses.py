@@ -92,6 +92,21 @@ def custom(w, x):
 custom.defjvp(lambda primals, tangents: (custom(*primals), jnp.cos(primals[1] @ primals[0]) * (primals[1] @ tangents[0])))
 
 
+@jax.custom_vjp
+def waves(x, times):
+    return jnp.sum(jnp.sin(times * x))
+
+
+def waves_backwards(kept, g):
+    """Takes the times one after the other, as ``odeint`` does."""
+    x, times = kept
+    slope, _ = lax.scan(lambda total, k: (total + times[k] * jnp.cos(times[k] * x), None), 0.0, jnp.arange(3))
+    return g * slope, None
+
+
+waves.defvjp(lambda x, times: (waves(x, times), (x, times)), waves_backwards)
+
+
 @jax.jit
 def layer(p, x):
     return jnp.tanh(x @ p["w"] + p["b"])
@@ -191,6 +206,12 @@ CASES = {
     "outer product": (lambda p, e: jnp.sum(jnp.tensordot(e, p["w"], 0) ** 2), {"w": normal(3)}, normal(B, 2), {"w"}),
     "to a number": (lambda p, e: (e[0] @ p["w"] - e[1]) ** 2, {"w": normal(4)}, (normal(B, 4), normal(B)), {"w"}),
     "places": (dense, W, normal(B, 5, 4), {"w"}),
+    "derivative that keeps constants": (
+        lambda p, e: waves(jnp.sum(e @ p["w"]), jnp.array([0.0, 0.5, 2.0])),
+        {"w": normal(4, 3)},
+        normal(B, 4),
+        {"w"},
+    ),
     "attention": (attention, {"q": normal(4, 2, 3), "k": normal(4, 2, 3), "o": normal(2, 4, 3)}, normal(B, 5, 4), {"q", "k", "o"}),
     "batched product": (
         lambda p, e: jnp.sum(jnp.einsum("hd,hdo->ho", e, p["w"]) ** 2),

@@ -37,8 +37,11 @@ def _inner(value: Any) -> list[Any]:
 
 
 def walked(closed: Any, inputs: Sequence[T], constant: Callable[[Array], T], rule: Rule[T]) -> list[T]:
-    """Evaluate a jaxpr, and those inside it, at values of another kind, which ``constant`` makes of arrays."""
-    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+    """Evaluate a jaxpr, and those inside it, at values of another kind, which ``constant`` makes of arrays.
+
+    Constants may be NumPy's, of which a ``custom_vjp`` that keeps them could not take an entry by a traced number.
+    """
+    jaxpr, consts = getattr(closed, "jaxpr", closed), map(jnp.asarray, getattr(closed, "consts", ()))
     known: dict[Any, T] = dict(zip(jaxpr.constvars, map(constant, consts), strict=True))
     known |= zip(jaxpr.invars, inputs, strict=True)
 
