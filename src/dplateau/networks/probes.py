@@ -26,9 +26,14 @@ from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated, check_products
 
 Tree: TypeAlias = Any
+Kind: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
 
 _ORDERS: Final = 4
-_KINDS: Final[tuple[Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]], ...]] = (
+_NUMBERS, _MOST_SETS = 1 << 13, 32
+"""A place may round otherwise once in hundreds of numbers, so gradients of small losses are tried with several sets of examples."""
+_AGAIN: Final = slice(2, 4)
+"""The orders for sets after the first one: backwards, so that no example stays in its half, and at random."""
+_KINDS: Final[tuple[Kind, ...]] = (
     lambda rng, shape: rng.normal(size=shape),
     lambda rng, shape: rng.uniform(size=shape),
     lambda _, shape: np.zeros(shape),
@@ -51,20 +56,24 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
     """
     rng = np.random.default_rng(0)
     count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
-    where, rows, others = _made(count, params, examples, summed.micro, keyed, rng)
+    where, sets, others = _made(count, params, examples, summed.micro, keyed, rng)
     orders = _orders(np.arange(summed.micro), rng)
+    halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
+    tried = [*((order, np.ones(len(order), bool)) for order in orders), *halves]
 
-    def same() -> bool:
-        """Whether examples contribute the same everywhere."""
-        check_products(summed.products(params, keyed) if accelerated() else ())
-        halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
+    def alike(rows: Tree, tried: list[tuple[NDArray[Any], NDArray[np.bool]]]) -> bool:
         alone = _bits(summed, where, rows)
-        for k, (order, kept) in enumerate([*((order, np.ones(len(order), bool)) for order in orders), *halves]):
+        for k, (order, kept) in enumerate(tried):
             beside = others[k % len(others)]
             mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, beside)
             if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
                 return False
         return True
+
+    def same() -> bool:
+        """Whether examples contribute the same everywhere."""
+        check_products(summed.products(params, keyed) if accelerated() else ())
+        return alike(sets[0], tried) and all(alike(rows, tried[_AGAIN]) for rows in sets[1:])
 
     _find_way(summed, (), same)
 
@@ -83,12 +92,10 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
         return loop.sums_of(state._replace(params=where), rows, index, used)
 
     count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // loop.lattice.tally)  # noqa: E731
-    where, rows, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
+    where, sets, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
     orders, half = _orders(places, rng), len(places) // 2
 
-    def same() -> bool:
-        """Whether examples contribute the same everywhere."""
-        check_products(summed.products(state.params, loop.keyed))
+    def alike(rows: Tree, orders: list[NDArray[Any]]) -> bool:
         everybody = sums(where, rows, places, len(places))
         for k, order in enumerate(orders):
             kept = np.isin(np.arange(number), order[:half])
@@ -101,10 +108,17 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
             )
             if any(difference.any() for difference in found):
                 return False
+        return True
+
+    def same() -> bool:
+        """Whether examples contribute the same everywhere."""
+        check_products(summed.products(state.params, loop.keyed))
+        if not (alike(sets[0], orders) and all(alike(rows, orders[_AGAIN]) for rows in sets[1:])):
+            return False
         if loop.room < 2 or loop.most <= summed.micro:
             return True
         parts = np.append(*(np.resize(part, summed.micro) for part in np.array_split(np.arange(number, dtype=np.int32), 2)))
-        one, other = loop.sums_in_turns(state._replace(params=where), rows, parts)
+        one, other = loop.sums_in_turns(state._replace(params=where), sets[0], parts)
         return bool((one == other).all())
 
     _find_way(summed, loop.compiled(state), same)
@@ -130,12 +144,17 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
 
 def _made(
     count: Callable[[Tree, Tree], int], params: Tree, examples: Tree, number: int, keyed: bool, rng: np.random.Generator
-) -> tuple[Tree, Tree, list[Tree]]:
-    """Parameters, ``number`` made-up examples of which most have a finite gradient, by ``count``, and others, of four kinds."""
+) -> tuple[Tree, list[Tree], list[Tree]]:
+    """Parameters, sets of ``number`` made-up examples of which most have a finite gradient, by ``count``, and others, of four
+    kinds.
+    """
     near = jax.tree.map(lambda leaf: (np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype), params)
-    made = [_rows(rng, kind, examples, number) for kind in _KINDS]
-    if keyed:
-        made = [(rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) for rows in made]
+
+    def one(kind: Kind) -> Tree:
+        rows = _rows(rng, kind, examples, number)
+        return (rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) if keyed else rows
+
+    made = [one(kind) for kind in _KINDS]
     found = {(at, kind): count(where, rows) for at, where in enumerate((near, params)) for kind, rows in enumerate(made)}
     at, kind = max(found, key=lambda key: found[key])
     if not found[at, kind]:
@@ -144,7 +163,10 @@ def _made(
             "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
         )
     others = made[kind - 1]
-    return (near, params)[at], made[kind], [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
+    numbers = number * max(1, sum(leaf.size for leaf in jax.tree.leaves(params)))
+    more = min(_MOST_SETS, _NUMBERS // numbers) - 1
+    sets = [made[kind], *(one(_KINDS[kind]) for _ in range(more))]
+    return (near, params)[at], sets, [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
 
 
 def _filled(rows: Tree, value: str) -> Tree:
