@@ -67,6 +67,8 @@ def test_the_command(dplateau, certificate, tmp_path):
     path = tmp_path / "certificate.json"
     certificate.write(path)
     before = path.read_bytes()
+    code, _, err = dplateau("label", ".", "--model", "Income 3")
+    assert (code, err) == (2, "dplateau: . cannot be read: Is a directory.\n")
     code, _, err = dplateau("label", path)
     assert (code, "no label was given" in err) == (2, True)
     code, _, err = dplateau("label", path, "--model", 300 * "x")

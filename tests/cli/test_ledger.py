@@ -153,6 +153,8 @@ def test_the_address_may_come_from_the_environment(dplateau, ledger, tmp_path, m
         (("show", "nobody"), "no account 'nobody' (accounts: patients)"),
         (CREATE[1:], "has an account 'patients' already"),
         (("show", "--ledger", "a", "--ledger", "b"), "--ledger is given 2 times"),
+        (("show", "\udcff"), "surrogates not allowed"),  # bytes of a command line that are not UTF-8
+        (("show", "--ledger", "sqlite:///\udcff.db"), "the address of the ledger, with its folder, is not UTF-8 text"),
         (("spend",), "No such command 'spend'. Try 'dplateau ledger --help'"),
     ],
 )

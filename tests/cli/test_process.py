@@ -127,6 +127,14 @@ def test_a_training_that_nobody_reads_is_written(train, tmp_path, broken):
     assert broken != "stdout" or (len(done.stderr.splitlines()) == 1 and "promises little" in done.stderr)
 
 
+def test_a_pipe_gets_what_the_locale_cannot_say(tmp_path):
+    (tmp_path / "rows.csv").write_text("größe,☃\n1,2\n3,4\n", encoding="utf-8")
+    command = [sys.executable, "-c", START, "schema", str(tmp_path / "rows.csv")]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert '[columns."größe"]' in done.stdout.decode()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_output_is_no_error(closed):

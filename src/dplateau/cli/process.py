@@ -76,11 +76,16 @@ class _Pipe(io.FileIO):
 
 
 def patient(stream: TextIO | None, number: int) -> TextIO:
-    """Standard output or error that no reader is needed for. A process that is started without has one that goes nowhere."""
+    """Standard output or error that no reader is needed for. A process that is started without has one that goes nowhere.
+
+    A pipe gets UTF-8, as files do; a terminal that lacks a character gets an escape.
+    """
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")
     if stream.isatty():
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
         return stream
     stream.flush()
     raw = io.BufferedWriter(_Pipe(number, "w", closefd=False))
-    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=number == 2)
+    return io.TextIOWrapper(raw, "utf-8", "backslashreplace", line_buffering=number == 2)

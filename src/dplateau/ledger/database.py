@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -55,12 +55,19 @@ def normal(url: str) -> str:
     if backend not in ("sqlite", "postgresql"):
         raise InputError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}: name another database.")
     if backend == "postgresql":
-        return found.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        return _text(found.set(drivername="postgresql+psycopg"))
     if not found.database or found.database == ":memory:":
         raise InputError("a ledger in memory forgets what was spent: name a file, such as sqlite:///privacy.db.")
     if not found.database.startswith("file:"):
         found = found.set(database=str(Path(found.database).absolute()))
-    return found.set(drivername="sqlite").render_as_string(hide_password=False)
+    return _text(found.set(drivername="sqlite"))
+
+
+def _text(url: URL) -> str:
+    try:
+        return url.render_as_string(hide_password=False)
+    except UnicodeEncodeError:
+        raise InputError("the address of the ledger, with its folder, is not UTF-8 text: name another one.") from None
 
 
 def shown(url: str) -> str:
@@ -99,7 +106,7 @@ def connected(url: str, *, write: bool = False, fresh: bool = False) -> Iterator
             yield connection
             ending = write
             transaction.commit()
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, UnicodeEncodeError) as error:  # the latter of a name
         raise _told(url, error, ending) from None
 
 
@@ -188,7 +195,7 @@ def _version(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
-def _told(url: str, error: SQLAlchemyError, ending: bool) -> LedgerError:
+def _told(url: str, error: Exception, ending: bool) -> LedgerError:
     """What the database said, as one line, and what to do."""
     said = " ".join(str(getattr(error, "orig", None) or error).split())
     said = re.split(r" CONTEXT: | Is the server running| LINE \d", said)[0].rstrip(".")
