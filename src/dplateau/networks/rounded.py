@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from dplateau.networks.lattice import Lattice
-from dplateau.training.exact_products import accelerated, product, turned
+from dplateau.training.exact_products import accelerated, product
 from dplateau.training.integers import power_of_two
 
 Array: TypeAlias = Any
@@ -130,7 +130,10 @@ def rounded_sum(gradient: Gradient, how: Multipliers, before: Array) -> Array:
     match gradient:
         case Factors():
             assert how.inputs is not None
-            return before + product(turned(how.inputs), _integers(gradient, how)).reshape(-1)
+            turned = how.inputs.T
+            if not accelerated():  # XLA's kernel for doubles takes nearly twice as long unless it finds them written like that.
+                turned = jax.lax.optimization_barrier(turned)
+            return before + product(turned, _integers(gradient, how)).reshape(-1)
         case Rows(numbers=numbers, values=values, height=height):
             # Accelerators add integers in any order as they come; of other numbers they would have to find an order first.
             whole, width = jnp.int64 if accelerated() else jnp.float64, values.shape[-1]

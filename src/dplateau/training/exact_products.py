@@ -22,14 +22,6 @@ def accelerated() -> bool:
     return jax.default_backend() != "cpu"
 
 
-def turned(left: Array) -> Array:
-    """The transpose of what is to be the first factor of a product.
-
-    On processors it is written down first: XLA's kernel for doubles takes up to twice as long where it has to turn that factor.
-    """
-    return left.T if accelerated() or left.ndim == 1 else jax.lax.optimization_barrier(left.T)
-
-
 def product(left: Array, right: Array) -> Array:
     """The matrix product of whole numbers, exact where no sum has more than 53 bits; a vector stands for one row or column.
 

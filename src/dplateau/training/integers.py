@@ -31,7 +31,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, InputError, Run
 from dplateau.spec.schedule import largest, smallest
 from dplateau.training.errors import TooCoarse
-from dplateau.training.exact_products import accelerated, product, turned
+from dplateau.training.exact_products import accelerated, product
 from dplateau.training.persons import MOST_ROWS
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
@@ -318,7 +318,7 @@ def integer_sum(
 
 def _scores(features: Array, whole: Array, bits: Bits, columns: bool) -> Array:
     """The scores in units of a row's and the weights' scale: exact, or, from two exact parts, rounded once."""
-    parts = [product(turned(part), features).T if columns else product(features, part) for part in whole]
+    parts = [product(part.T, features).T if columns else product(features, part) for part in whole]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1] * 2.0**-bits.weight
 
 
@@ -347,7 +347,7 @@ def _sums(steps: Array, features: Array, columns: bool) -> Array:
     if columns:
         return product(features, steps).T.astype(jnp.int64)[None]
     if len(steps) <= BLOCK:
-        return product(turned(steps), features).astype(jnp.int64)[None]
+        return product(steps.T, features).astype(jnp.int64)[None]
     size = _SHORT if steps.ndim == 1 else BLOCK
     parts = -(-len(steps) // size)
     steps, features = (_padded(one, parts * size).reshape(parts, size, *one.shape[1:]) for one in (steps, features))
