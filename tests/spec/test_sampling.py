@@ -84,6 +84,7 @@ def test_epochs_become_whole_steps() -> None:
     assert Cyclic([60, 40]).steps(100, 3) == 6
     assert OnePass(30).steps(100, 1) == 3
     assert FullBatch().steps(100, 5) == 5
+    assert FullBatch().steps(100, 0.5) == 1
     for scheme in (Poisson(256), RandomAllocation(256), Shuffled(256)):
         made = Run(n=60_000, sampling=scheme, steps=scheme.steps(60_000, 15), noise_multiplier=1.0)
         assert made.epochs == pytest.approx(15, abs=0.5 / 234)

@@ -105,7 +105,7 @@ class Sampling(ABC):
         passes, length = real("epochs", epochs), self.epoch_steps(n)
         if passes * length < 0.5:
             raise InputError(f"epochs is {passes:g}: that is less than half a step. Give at least {0.5 / length:.3g}.")
-        return round(real("the number of steps", passes * length))
+        return max(1, round(real("the number of steps", passes * length)))
 
     @abstractmethod
     def divisors(self, n: int) -> Schedule:
