@@ -210,13 +210,14 @@ def test_dates_are_places_in_the_range(tmp_path):
         again = load_dataset(tmp_path / "t.parquet", schema, intercept=0, rows="scale", dtype=np.float64)
         np.testing.assert_array_equal(again.features, found.features)
     noon = pa.array([date(2020, 1, 5)], pa.date32()).cast(pa.timestamp("s")).cast(pa.int64())
-    for column in (
-        pa.array([noon[0].as_py() + 5], pa.timestamp("s")),
-        pa.array([1]),
-        pa.array([noon[0].as_py()], pa.timestamp("s", "UTC")),
+    midnight = noon[0].as_py()
+    for column, wrong in (
+        (pa.array([midnight, midnight + 5, midnight], pa.timestamp("s")), "first in row 2 of 3"),
+        (pa.array([1] * 3), "by its type int64"),
+        (pa.array([midnight] * 3, pa.timestamp("s", "UTC")), r"by its type timestamp\[.*UTC"),
     ):
-        parquet.write_table(pa.table({"day": column, "ill": ["no"]}), tmp_path / "t.parquet")
-        with pytest.raises(InputError, match="not a date"):
+        parquet.write_table(pa.table({"day": column, "ill": ["no"] * 3}), tmp_path / "t.parquet")
+        with pytest.raises(InputError, match=f"not a date, {wrong}"):
             load_dataset(tmp_path / "t.parquet", schema)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +74,19 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
     import pyarrow as pa
     from pyarrow import compute
 
-    try:
+    def read(values: pa.ChunkedArray) -> NDArray[np.float64]:
         if is_text(values):
             values = compute.utf8_ltrim(values, "+")
         elif not _is_numeric(values):
             raise pa.ArrowInvalid
-        array = _doubles(values).to_numpy()
+        return _doubles(values).to_numpy()
+
+    try:
+        array = read(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         other = "classes for the target" if schema.targets and name == schema.target.name else 'the column as type = "category"'
         raise InputError(
-            f"column {name!r} holds something that is not a number, first in {_first_wrong(values, pa.float64())}: expected numbers"
+            f"column {name!r} holds something that is not a number, {_first_wrong(values, read)}: expected numbers"
             f" like 12.5. Add texts that mean missing to the schema's missing = [...], or declare {other}."
         ) from None
     if np.isfinite(array).all():
@@ -102,7 +106,7 @@ def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     import pyarrow as pa
     from pyarrow import compute
 
-    try:
+    def read(values: pa.ChunkedArray) -> NDArray[np.float64]:
         if not (
             is_text(values) or pa.types.is_date(values.type) or (pa.types.is_timestamp(values.type) and values.type.tz is None)
         ):
@@ -110,27 +114,35 @@ def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
         whole = values.cast(pa.date32())
         if compute.any(compute.not_equal(whole.cast(values.type), values)).as_py():
             raise pa.ArrowInvalid
+        return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
+
+    try:
+        return read(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(
-            f"column {name!r} holds something that is not a date, first in {_first_wrong(values, pa.date32())}: expected dates like"
-            " 2020-12-31, without a time of day. Add texts that mean missing to the schema's missing = [...]."
+            f"column {name!r} holds something that is not a date, {_first_wrong(values, read)}: expected dates like 2020-12-31,"
+            " without a time of day or a zone. Add texts that mean missing to the schema's missing = [...]."
         ) from None
-    return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
 
 
-def _first_wrong(values: pa.ChunkedArray, wanted: pa.DataType) -> str:
-    """The first row that is not of a type, by its place."""
+def _first_wrong(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], object]) -> str:
+    """The place of the first row that ``read`` cannot read, or their type if it is that."""
     import pyarrow as pa
 
+    def reads(first: int, last: int) -> bool:
+        try:
+            read(values.slice(first, last - first))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return False
+        return True
+
+    if not reads(0, 0):
+        return f"by its type {values.type}"
     low, high = 0, len(values) - 1
     while low < high:
         middle = (low + high) // 2
-        try:
-            values.slice(low, middle + 1 - low).cast(wanted, safe=wanted != pa.float64())
-            low = middle + 1
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            high = middle
-    return f"row {low + 1:,} of {len(values):,}"
+        low, high = (middle + 1, high) if reads(low, middle + 1) else (low, middle)
+    return f"first in row {low + 1:,} of {len(values):,}"
 
 
 def measured(values: pa.ChunkedArray, column: Number | Date | Target, schema: Schema) -> NDArray[np.float64]:
