@@ -154,6 +154,7 @@ def test_json_holds_the_run_that_would_be_certified():
         ({"feature_norm": math.inf}, "feature_norm"),
         ({"adjacency": "swap"}, "adjacency is 'swap'"),
         ({"classes": 1}, "classes"),
+        ({"unit": "people"}, "unit is 'people'"),
     ],
 )
 def test_wrong_facts_are_named(changes, message):

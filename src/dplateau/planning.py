@@ -132,6 +132,7 @@ def plan(
     one_pass: bool = False,
     residual_clip: float | None = None,
     steps: int = 400,
+    unit: str = "row",
 ) -> Plan:
     """Choose an algorithm and its parameters from public facts. It uses no private data, and is deterministic.
 
@@ -161,6 +162,8 @@ def plan(
         The norm that residuals are clipped to, by default half of the largest.
     steps : int, default 400
         Number of steps, where it can be chosen.
+    unit : {"row", "person"}, default "row"
+        What a record is; see ``Run``. A plan for persons is fitted with ``groups``.
 
     Returns
     -------
@@ -182,7 +185,7 @@ def plan(
     """
     if loss is None:
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
-    problem = Problem(n, d, loss, feature_norm, l2)
+    problem = Problem(n, d, loss, feature_norm, l2, unit=unit)
     budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
     solver, why = choose(problem, budget, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
     named = solver_named(solver)

@@ -23,6 +23,11 @@ def test_the_planned_run_can_be_accounted_for(dplateau, tmp_path):
     assert report["bound"] == "fixed-order"
 
 
+def test_a_plan_for_persons_says_so(dplateau):
+    data = json.loads(dplateau(*FACTS, "--unit", "person", "--json")[1])
+    assert data["run"] == {**json.loads(dplateau(*FACTS, "--json")[1])["run"], "unit": "person"}
+
+
 def test_a_file_is_not_written_over(dplateau, tmp_path):
     file = tmp_path / "run.json"
     file.write_text("kept")

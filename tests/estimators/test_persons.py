@@ -44,6 +44,14 @@ def test_a_fit_for_persons(model):
     assert "unit" not in rows.certificate_.to_json()
 
 
+def test_the_plan_for_persons_is_the_run_of_the_fit():
+    fitted = MODELS[0].fit(X, Y, groups=GROUPS)
+    facts = {"steps": 30, "feature_norm": float(np.hypot(1, 0.25))}
+    made = dp.plan(N, X.shape[1] + 1, 5.0, 1e-4, unit="person", **facts)
+    assert made.run == fitted.run_
+    assert dp.plan(N, X.shape[1] + 1, 5.0, 1e-4, **facts).run == made.run.replace(unit="row")
+
+
 def test_delta_follows_from_the_number_of_persons():
     few = PrivateLogisticRegression(5.0, classes=[0, 1], max_iter=5).fit(X[:40], Y[:40], groups=np.arange(40) // 2)
     assert few.certificate_.delta == min(1e-5, 1 / 200)

@@ -113,6 +113,7 @@ Adjacency = Annotated[
     str | None,
     choice(ADJACENCIES, "What is protected: whether a row is there (default), or its value.", GUARANTEE, "--adjacency"),
 ]
+Unit = Annotated[str | None, choice(UNITS, "What a record is (default: row).", GUARANTEE, "--unit")]
 Loss = Annotated[str | None, choice(LOSSES, "The loss (default: the usual one of the model).", MODEL, "--loss")]
 L2 = Annotated[float, option("Coefficient of the l2 term, which some solvers need.", MODEL, "--l2")]
 ClassWeight = Annotated[
@@ -154,7 +155,7 @@ DESCRIBES: Final[dict[str, Any]] = {
     "diameter": Annotated[float | None, option("Diameter of the set onto which iterates are projected.", LOSS, "--diameter")],
     "adjacency": Adjacency,
     "released": Annotated[str | None, choice(RELEASED, "Which iterates are released (default: all).", GUARANTEE, "--released")],
-    "unit": Annotated[str | None, choice(UNITS, "What a record is (default: row).", GUARANTEE, "--unit")],
+    "unit": Unit,
 }
 """The options that describe a run; every command that takes a run has them all. None is an option that was left out."""
 Given: TypeAlias = dict[str, Any]

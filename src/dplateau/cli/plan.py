@@ -14,11 +14,12 @@ DATA = "Public facts"
 
 
 def plan(
-    n: Annotated[int, o.option("Number of rows.", DATA, "--n", metavar="N")],
+    n: Annotated[int, o.option("Number of rows, or of persons.", DATA, "--n", metavar="N")],
     d: Annotated[int, o.option("Number of features, including an intercept.", DATA, "--d", metavar="N")],
     epsilon: Annotated[float, o.option("What the model may cost, at most.", o.GUARANTEE, "--epsilon")],
     delta: o.Delta = None,
     adjacency: o.Adjacency = None,
+    unit: o.Unit = None,
     model: Annotated[str, o.choice(o.MODELS, "What to fit.", o.MODEL, "--model")] = "logistic",
     loss: o.Loss = None,
     classes: Annotated[int, o.option("Number of classes.", DATA, "--classes", metavar="N")] = 2,
@@ -59,6 +60,7 @@ def plan(
         residual_clip=chosen.residual_clip,
         feature_norm=feature_norm,
         adjacency=adjacency or "add-remove",
+        unit=unit or "row",
         l2=l2,
         solver=solver,
         one_pass=one_pass,
