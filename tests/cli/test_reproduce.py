@@ -9,7 +9,7 @@ def test_without_the_papers_the_command_says_what_to_install(dplateau, monkeypat
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     code, out, err = dplateau("reproduce", "--list")
     assert (code, out) == (2, "")
-    assert err == "dplateau: the papers are a separate package: install dplateau-papers.\n"
+    assert err == "dplateau: the papers are a separate package: python -m pip install ./papers, in a copy of dplateau's source.\n"
 
 
 def test_whatever_names_itself_as_papers_is_found(dplateau, monkeypatch):

@@ -16,6 +16,7 @@ import typer
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
 from dplateau.spec.errors import InputError
+from dplateau.spec.missing import installing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +30,7 @@ def _papers() -> Any:
 
     found = [point.load() for point in entry_points(group="dplateau.papers")]
     if not found:
-        raise InputError("the papers are a separate package: install dplateau-papers.")
+        raise InputError(f"the papers are a separate package: {installing('./papers')}.")
     return found[0]
 
 
