@@ -281,8 +281,12 @@ def test_gradients_that_depend_on_the_place_are_refused(monkeypatch):
     train_network(run_of(steps=1), twice, start(), data(), microbatch=1, workers=2)
 
 
-def test_gradients_of_which_one_in_twenty_depends_on_the_place_are_refused(monkeypatch):
-    """As where a compiler rounds a product and a sum together at some places only: most numbers are the same either way."""
+@pytest.mark.parametrize("width", [1, 2000])
+def test_gradients_of_which_one_in_twenty_depends_on_the_place_are_refused(width, monkeypatch):
+    """As where a compiler rounds a product and a sum together at some places only: most numbers are the same either way.
+
+    All of the wide gradient is multiplied with one such number.
+    """
     compiled = clipped_sums._gradients
 
     def rarely_uneven(params, rows, frozen, *, recorded):
@@ -292,9 +296,9 @@ def test_gradients_of_which_one_in_twenty_depends_on_the_place_are_refused(monke
         return [one._replace(values=one.values.at[-1].set(jnp.where(bits % 20 == 0, last * (1 + 2.0**-23), last))), *others]
 
     monkeypatch.setattr(clipped_sums, "_gradients", rarely_uneven)
-    product = lambda p, e: jnp.prod(jnp.sin(e[0]) + p["b"][0])  # noqa: E731
+    product = lambda p, e: jnp.prod(jnp.sin(e[0]) + p["b"].mean())  # noqa: E731
     with pytest.raises(InputError, match="depends on its place in a microbatch of 8"):
-        train_network(run_of(steps=1), product, {"b": np.ones(1, np.float32)}, data(), microbatch=8, workers=2)
+        train_network(run_of(steps=1), product, {"b": np.ones(width, np.float32)}, data(), microbatch=8, workers=2)
 
 
 def test_gradients_that_depend_on_the_neighbours_are_refused(monkeypatch):

@@ -29,8 +29,12 @@ Tree: TypeAlias = Any
 Kind: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
 
 _ORDERS: Final = 4
-_NUMBERS, _MOST_SETS = 1 << 13, 32
-"""A place may round otherwise once in hundreds of numbers, so gradients of small losses are tried with several sets of examples."""
+_NUMBERS, _EXAMPLES, _MOST_SETS = 1 << 13, 1 << 8, 32
+"""A place may round otherwise once in hundreds of numbers, or for one example in fifty a number that all of its gradient is
+multiplied with. So several sets of examples are tried, until there are so many numbers of gradients and so many examples.
+"""
+_SCALES: Final = 1.0, 4.0, 32.0
+"""What the examples of sets after the first one are multiplied with, in turn: sums that cancel are rounded otherwise more often."""
 _AGAIN: Final = slice(2, 4)
 """The orders for sets after the first one: backwards, so that no example stays in its half, and at random."""
 _KINDS: Final[tuple[Kind, ...]] = (
@@ -150,8 +154,8 @@ def _made(
     """
     near = jax.tree.map(lambda leaf: (np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype), params)
 
-    def one(kind: Kind) -> Tree:
-        rows = _rows(rng, kind, examples, number)
+    def one(kind: Kind, scale: float = 1.0) -> Tree:
+        rows = _rows(rng, lambda *given: scale * kind(*given), examples, number)
         return (rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) if keyed else rows
 
     made = [one(kind) for kind in _KINDS]
@@ -164,8 +168,8 @@ def _made(
         )
     others = made[kind - 1]
     numbers = number * max(1, sum(leaf.size for leaf in jax.tree.leaves(params)))
-    more = min(_MOST_SETS, _NUMBERS // numbers) - 1
-    sets = [made[kind], *(one(_KINDS[kind]) for _ in range(more))]
+    more = min(_MOST_SETS, max(_NUMBERS // numbers, _EXAMPLES // number, 1)) - 1
+    sets = [made[kind], *(one(_KINDS[kind], _SCALES[k % len(_SCALES)]) for k in range(more))]
     return (near, params)[at], sets, [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
 
 
