@@ -29,9 +29,10 @@ Tree: TypeAlias = Any
 Kind: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
 
 _ORDERS: Final = 4
-_NUMBERS, _EXAMPLES, _MOST_SETS = 1 << 13, 1 << 8, 32
+_NUMBERS, _EXAMPLES, _MOST_SETS, _ENOUGH = 1 << 13, 1 << 8, 32, 1 << 26
 """A place may round otherwise once in hundreds of numbers, or for one example in fifty a number that all of its gradient is
-multiplied with. So several sets of examples are tried, until there are so many numbers of gradients and so many examples.
+multiplied with. So several sets of examples are tried, until there are so many numbers of gradients and so many examples, or more
+numbers than take half a second.
 """
 _SCALES: Final = 1.0, 4.0, 32.0
 """What the examples of sets after the first one are multiplied with, in turn: sums that cancel are rounded otherwise more often."""
@@ -168,7 +169,7 @@ def _made(
         )
     others = made[kind - 1]
     numbers = number * max(1, sum(leaf.size for leaf in jax.tree.leaves(params)))
-    more = min(_MOST_SETS, max(_NUMBERS // numbers, _EXAMPLES // number, 1)) - 1
+    more = min(_MOST_SETS, max(_NUMBERS // numbers, min(_EXAMPLES // number, _ENOUGH // numbers), 1)) - 1
     sets = [made[kind], *(one(_KINDS[kind], _SCALES[k % len(_SCALES)]) for k in range(more))]
     return (near, params)[at], sets, [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
 
