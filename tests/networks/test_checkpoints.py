@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -267,6 +268,26 @@ def test_interrupts_at_any_moment_hide_nothing_that_was_seen(tmp_path):
     assert result.run.steps == 160 + sum(last - first for first, last in lost)
     for step, iterates in seen.items():
         assert len(iterates) <= 1 + sum(first < step <= last for first, last in lost)
+
+
+def test_an_interrupt_that_meets_a_lock_is_one(tmp_path):
+    """Python's ``Condition`` then raises another error on its way out."""
+
+    def meets(done, _):
+        if done == 7:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                threading.Lock().release()
+
+    with pytest.raises(TrainingInterrupted):
+        go(run_with_optimizer(steps=15), tmp_path / "c", every=1, validation=watch(1), progress=meets)
+
+    def fails(done, _):
+        threading.Lock().release()
+
+    with pytest.raises(RuntimeError, match="unlocked"):
+        go(run_with_optimizer(steps=15), tmp_path / "d", every=1, validation=watch(1), progress=fails)
 
 
 def test_an_interrupt_within_an_epoch_costs_the_epoch(tmp_path):

@@ -177,6 +177,9 @@ class Loop:
             pass
         except OWN as error:  # Raised outside the handler, so that it does not lead to the noise.
             failed.append(alone(error))
+        except RuntimeError as error:  # What a lock of Python's makes of an interrupt that comes while it is taken.
+            if not isinstance(error.__context__, KeyboardInterrupt):
+                raise
         finally:
             self.summed.close()
         if failed:
