@@ -67,6 +67,7 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
     tried = [*((order, np.ones(len(order), bool)) for order in orders), *halves]
 
     def alike(rows: Tree, tried: list[tuple[NDArray[Any], NDArray[np.bool]]]) -> bool:
+        """Whether each of these examples contributes the same in these orders, where some of them are others'."""
         alone = _bits(summed, where, rows)
         for k, (order, kept) in enumerate(tried):
             beside = others[k % len(others)]
@@ -101,6 +102,7 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
     orders, half = _orders(places, rng), len(places) // 2
 
     def alike(rows: Tree, orders: list[NDArray[Any]]) -> bool:
+        """Whether the sums of these examples, and of halves of them, are the same in these orders."""
         everybody = sums(where, rows, places, len(places))
         for k, order in enumerate(orders):
             kept = np.isin(np.arange(number), order[:half])
