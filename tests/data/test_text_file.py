@@ -209,8 +209,7 @@ def test_dates_are_places_in_the_range(tmp_path):
         parquet.write_table(pa.table({"day": column, "ill": ["no"] * 6}), tmp_path / "t.parquet")
         again = load_dataset(tmp_path / "t.parquet", schema, intercept=0, rows="scale", dtype=np.float64)
         np.testing.assert_array_equal(again.features, found.features)
-    noon = pa.array([date(2020, 1, 5)], pa.date32()).cast(pa.timestamp("s")).cast(pa.int64())
-    midnight = noon[0].as_py()
+    midnight = pa.array([date(2020, 1, 5)], pa.date32()).cast(pa.timestamp("s")).cast(pa.int64())[0].as_py()
     for column, wrong in (
         (pa.array([midnight, midnight + 5, midnight], pa.timestamp("s")), "first in row 2 of 3"),
         (pa.array([1] * 3), "by its type int64"),

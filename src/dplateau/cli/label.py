@@ -31,20 +31,20 @@ def label(
 
     dplateau label adult-model --model "Income 3" --author "Ada Example"
     """
-    from dplateau.certificate import Label, read_certificate
-    from dplateau.certificate.read import certificate_file, content_of
+    from dplateau.certificate import Label
+    from dplateau.certificate.read import certificate_file, content_of, read_signed
     from dplateau.certificate.signed import signature_path
 
     if not any((model, data, purpose, author)):
         raise InputError("no label was given: give --model, --data, --purpose or --author.")
     path = certificate_file(certificate)
-    content_of(path)  # so that a folder without one is told
+    content = content_of(path)  # first, so that a folder without one is told
     if os.path.lexists(beside := signature_path(path)):
         raise InputError(
             f"{printable(path)} is signed, and the signature would not match: remove {printable(beside)} first, and sign again."
         )
     said = Label(model, data, purpose, author, date or "")
-    read_certificate(path).labelled(said).write(path)
+    read_signed(path, content)[0].labelled(said).write(path)
     if json:
         show_json({"written": str(path), "label": said.to_dict()})
     else:

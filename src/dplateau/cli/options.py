@@ -283,6 +283,7 @@ def _from_options(
     if steps is not None and epochs is not None:
         raise InputError("--steps and --epochs are both given: give one of them.")
     from dplateau.spec import Run
+    from dplateau.spec.arguments import real
 
     missing = [name for name in ("n", "noise_multiplier") if name not in fields]
     if steps is None and epochs is None:
@@ -291,7 +292,9 @@ def _from_options(
         instead = " (or --epochs in place of --steps)" if "steps" in missing else ""
         raise InputError(f"a run needs {_flags(missing)} as well{instead}; or give it as --run FILE.")
     scheme = _sampling(sampling, batch_size)
-    return Run(sampling=scheme, steps=steps or 0 if epochs is None else scheme.steps(fields["n"], epochs), **fields)
+    if epochs is not None:
+        steps = scheme.steps(fields["n"], real("--epochs", epochs))
+    return Run(sampling=scheme, steps=steps or 0, **fields)
 
 
 def _flags(names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from dplateau.spec import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    Reader: TypeAlias = Callable[[pa.ChunkedArray], NDArray[np.float64]]
 
 
 def column_of(table: pa.Table, name: str, schema: Schema) -> pa.ChunkedArray:
@@ -81,14 +83,13 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
             raise pa.ArrowInvalid
         return _doubles(values).to_numpy()
 
-    try:
-        array = read(values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    array = _read(values, read)
+    if array is None:
         other = "classes for the target" if schema.targets and name == schema.target.name else 'the column as type = "category"'
         raise InputError(
             f"column {name!r} holds something that is not a number, {_first_wrong(values, read)}: expected numbers"
             f" like 12.5. Add texts that mean missing to the schema's missing = [...], or declare {other}."
-        ) from None
+        )
     if np.isfinite(array).all():
         return array
     nan = int(np.isnan(array).sum()) - values.null_count
@@ -116,32 +117,34 @@ def days(values: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
             raise pa.ArrowInvalid
         return whole.cast(pa.int32()).cast(pa.float64()).to_numpy()
 
-    try:
-        return read(values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    found = _read(values, read)
+    if found is None:
         raise InputError(
             f"column {name!r} holds something that is not a date, {_first_wrong(values, read)}: expected dates like 2020-12-31,"
             " without a time of day or a zone. Add texts that mean missing to the schema's missing = [...]."
-        ) from None
+        )
+    return found
 
 
-def _first_wrong(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], object]) -> str:
-    """The place of the first row that ``read`` cannot read, or their type if it is that."""
+def _read(values: pa.ChunkedArray, read: Reader) -> NDArray[np.float64] | None:
+    """What ``read`` makes of the entries; None where some are nothing that it reads."""
     import pyarrow as pa
 
-    def reads(first: int, last: int) -> bool:
-        try:
-            read(values.slice(first, last - first))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return False
-        return True
+    try:
+        return read(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
-    if not reads(0, 0):
+
+def _first_wrong(values: pa.ChunkedArray, read: Reader) -> str:
+    """The place of the first row that ``read`` cannot read, or their type if it is that."""
+    if _read(values.slice(0, 0), read) is None:
         return f"by its type {values.type}"
     low, high = 0, len(values) - 1
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if reads(low, middle + 1) else (low, middle)
+        good = _read(values.slice(low, middle + 1 - low), read) is not None
+        low, high = (middle + 1, high) if good else (low, middle)
     return f"first in row {low + 1:,} of {len(values):,}"
 
 

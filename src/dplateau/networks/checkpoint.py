@@ -24,6 +24,7 @@ from dplateau.files import as_path
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.arguments import integer
 from dplateau.training import SecureGenerator
+from dplateau.training.errors import interrupts
 
 KIND: Final = "dplateau checkpoint"
 FORMAT: Final = 1
@@ -139,13 +140,8 @@ def write(path: Path, run: Run, saved: Saved) -> None:
     }
     content = io.BytesIO()
     arrays: dict[str, Any] = {f"a{k}": array for k, array in enumerate(saved.arrays)}
-    try:
+    with interrupts():  # One in there leaves an entry open, and the archive then refuses to be closed.
         np.savez(content, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-    except ValueError as error:
-        # An interrupt in there leaves an entry open, and the archive then refuses to be closed.
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        raise
     new = path.with_name(f"{path.name}.new")
     try:
         with open(new, "wb") as file:

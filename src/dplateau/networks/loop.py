@@ -28,7 +28,7 @@ from dplateau.spec.schedule import window
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
 from dplateau.training.batches import Batches, batches
 from dplateau.training.chunks import chunk_length
-from dplateau.training.errors import OWN, alone
+from dplateau.training.errors import OWN, alone, interrupts
 from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
@@ -169,7 +169,7 @@ class Loop:
         """All steps that are left."""
         reached, failed, finished = first, list[Exception](), False
         try:
-            with kept_memory():
+            with kept_memory(), interrupts():
                 for reached in self._chunks(first):  # noqa: B007 (where it stands matters after an interrupt)
                     pass
             finished = True
@@ -177,9 +177,6 @@ class Loop:
             pass
         except OWN as error:  # Raised outside the handler, so that it does not lead to the noise.
             failed.append(alone(error))
-        except RuntimeError as error:  # What a lock of Python's makes of an interrupt that comes while it is taken.
-            if not isinstance(error.__context__, KeyboardInterrupt):
-                raise
         finally:
             self.summed.close()
         if failed:

@@ -4,8 +4,8 @@ guarantee covers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final, TypeVar
 
 import jax
@@ -35,6 +35,20 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 (named for what happened)
 OWN: Final = InputError, ProcessLost, TrainingDiverged
 
 
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Take what an interrupt has become on its way out for an interrupt.
+
+    Python's own locks, and archives, raise another error where it leaves them half-way.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
+
+
 def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
     """What ``work`` returns, done in double precision if ``double``; ``TrainingInterrupted`` where the keyboard interrupts it.
 
@@ -43,7 +57,7 @@ def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
     """
     done: list[T] = []
     failed: list[Exception] = []
-    with suppress(KeyboardInterrupt), jax.enable_x64(True) if double else nullcontext():
+    with suppress(KeyboardInterrupt), interrupts(), jax.enable_x64(True) if double else nullcontext():
         try:
             done.append(work())
         except OWN as error:
