@@ -10,7 +10,6 @@ start is forgotten, and calibrations with all bounds; what is kept from one call
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -46,7 +45,7 @@ def bound(run: dp.Run, name: str) -> float:
 
 def place_by_place(run: dp.Run) -> float:
     steps, _ = varying_steps(run)
-    return math.sqrt(max(steps.cost(np.arange(place, STEPS, PLACES)) for place in range(PLACES)))
+    return max(steps.cost(np.arange(place, STEPS, PLACES)) for place in range(PLACES))
 
 
 def forgetting() -> dict[str, Callable[[], object]]:

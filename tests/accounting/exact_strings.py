@@ -8,6 +8,8 @@ from itertools import accumulate, combinations, pairwise
 import dplateau as dp
 
 Numbers = Sequence[Fraction]
+ROUND_OFF = Fraction(1e-7)
+"""What a step may round off, as a share of its noise (section 6)."""
 
 
 def rational(values) -> list[Fraction]:
@@ -70,26 +72,48 @@ def steps(run: dp.Run) -> Iterator[tuple[Fraction, Fraction, Fraction, int]]:
         yield factor, eta * clip * (2 if run.adjacency == "replace" else 1) / b, (eta * z * clip / b) ** 2, t % length
 
 
-def least_square(run: dp.Run, used: Sequence[bool]) -> Fraction:
-    """The least mu^2 of a record that is used in these steps, over all steps after which a string may start."""
+FORGOTTEN = Fraction(1e-12)
+"""So little of the last step's jump and noise is nothing (section 4)."""
+
+
+def rounded_mu(square: Fraction, absorbing: int) -> Fraction:
+    """mu of a cost, with what so many absorbing steps may round off, rounded down to eighty digits."""
+
+    def root(value: Fraction | int) -> Fraction:
+        return Fraction(math.isqrt(math.floor(value * 10**160)), 10**80)
+
+    return root(square) + 2 * ROUND_OFF * root(absorbing)
+
+
+def least_mu(run: dp.Run, used: Sequence[bool], *, anywhere: bool = False) -> Fraction:
+    """The least mu of a record that is used in these steps, over the starts of section 4: after a use, or where hardly anything is
+    left of what came before; ``anywhere`` after any step.
+
+    A string starts at a diameter, or at what all steps until then would move the iterate by if all of them used the record.
+    """
     table = list(steps(run))
     weights = [Fraction(1)]
     for factor, *_ in table[:0:-1]:
         weights.insert(0, weights[0] * factor)
     rise = [w * gap * use for w, (_, gap, _, _), use in zip(weights, table, used, strict=True)]
     room = [w**2 * variance for w, (_, _, variance, _) in zip(weights, table, strict=True)]
-    costs = [wrapped(rise, room)[0]]
-    if run.diameter is not None:
-        costs += [
-            wrapped([w * Fraction(run.diameter), *rise[t:]], [Fraction(0), *room[t:]])[0] for t, w in enumerate(weights, start=1)
-        ]
-    return min(costs)
+    fars = [Fraction(0)]
+    for factor, gap, variance, _ in table:
+        deviation = Fraction(math.isqrt(variance.numerator), math.isqrt(variance.denominator))
+        assert deviation**2 == variance
+        far = factor * fars[-1] + gap + 2 * ROUND_OFF * deviation
+        fars.append(far if run.diameter is None else min(far, Fraction(run.diameter)))
+    first = [w * far for w, far in zip([Fraction(0), *weights], fars, strict=True)]
+    forgotten = sum(1 for far in first[1:] if far <= FORGOTTEN * min(gap, deviation))
+    starts = [t for t in range(run.steps) if anywhere or t in (0, forgotten) or (t > forgotten and used[t - 1])]
+    squares = [wrapped([first[t], *rise[t:]], [Fraction(0), *room[t:]])[0] for t in starts]
+    return min(rounded_mu(square, run.steps - t) for square, t in zip(squares, starts, strict=True))
 
 
-def worst_square(run: dp.Run) -> Fraction:
+def worst_mu(run: dp.Run) -> Fraction:
     """The largest of it over the places of a fixed order."""
     places = [place for *_, place in steps(run)]
-    return max(least_square(run, [here == place for here in places]) for place in {*places})
+    return max(least_mu(run, [here == place for here in places]) for place in {*places})
 
 
 def noisy_gd(c: Fraction, steps: int) -> Fraction:

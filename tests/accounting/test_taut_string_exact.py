@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplateau.accounting.taut_string import taut_string
-from dplateau.analyses.last_uses import ConstantSteps
+from dplateau.analyses import last_uses
+from dplateau.analyses.last_uses import ConstantSteps, rounded_mu
 
 from .exact_strings import by_segments, noisy_cgd, noisy_gd, rational, wrapped
 
@@ -63,26 +64,32 @@ def test_nothing_costs_less(string):
 
 @pytest.mark.parametrize("c", [Fraction(7, 8), Fraction(1, 3), Fraction(99, 100)])
 @pytest.mark.parametrize("steps", [1, 2, 9, 40])
-def test_noisy_gd_of_bok_su_altschuler(c, steps):
+def test_noisy_gd_of_bok_su_altschuler(c, steps, monkeypatch):
     rise, room = [c**t for t in range(steps - 1, -1, -1)], [c ** (2 * t) for t in range(steps - 1, -1, -1)]
     square = noisy_gd(c, steps)
     assert wrapped(rise, room)[0] == square
     assert float(taut_string(*(np.array(part, dtype=float) for part in (rise, room)))) == pytest.approx(float(square), rel=DIGITS)
-    equal = ConstantSteps(float(c), 1.0, 1.0, math.inf, 1)
-    assert float(equal.cost(np.asarray(0.0), np.asarray(1.0), steps)) == pytest.approx(float(square), rel=1e-12)
+    equal = ConstantSteps(float(c), 1.0, 1.0, math.inf, 1, steps)
+    monkeypatch.setattr(last_uses, "ROUND_OFF", 0.0)
+    assert float(equal.cost(np.asarray(0.0), np.asarray(1.0), steps)) == pytest.approx(
+        float(rounded_mu(float(square), steps)), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("c", [Fraction(7, 8), Fraction(1, 3), Fraction(99, 100)])
 @pytest.mark.parametrize(("length", "epochs"), [(2, 6), (3, 1), (3, 7), (5, 4)])
-def test_noisy_cgd_of_bok_su_altschuler(c, length, epochs):
+def test_noisy_cgd_of_bok_su_altschuler(c, length, epochs, monkeypatch):
     steps = length * epochs
     weights = [c**t for t in range(steps - 1, -1, -1)]
     room = [w**2 for w in weights]
     square = noisy_cgd(c, length, epochs)
     costs = [wrapped([w * (t % length == place) for t, w in enumerate(weights)], room)[0] for place in range(length)]
     assert max(costs) == costs[-1] == square
-    equal = ConstantSteps(float(c), 1.0, 1.0, math.inf, length)
-    assert float(equal.cost(np.asarray(0.0), np.asarray(float(length)), epochs)) == pytest.approx(float(square), rel=1e-12)
+    equal = ConstantSteps(float(c), 1.0, 1.0, math.inf, length, steps)
+    monkeypatch.setattr(last_uses, "ROUND_OFF", 0.0)
+    assert float(equal.cost(np.asarray(0.0), np.asarray(float(length)), epochs)) == pytest.approx(
+        float(rounded_mu(float(square), steps)), rel=1e-12
+    )
 
 
 def test_one_pass_of_feldman_koren_talwar():

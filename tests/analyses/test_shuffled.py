@@ -7,7 +7,7 @@ import dplateau as dp
 from dplateau.accounting import gdp_delta
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses import FixedOrderBound, ShuffledBound
-from dplateau.analyses.last_uses import constant_steps, rounded_mu
+from dplateau.analyses.last_uses import constant_steps
 from dplateau.analyses.shuffled import _places
 
 
@@ -56,7 +56,7 @@ def test_places_are_all_places_with_their_sizes():
 def test_rounding_places_only_loses():
     run = run_of(n=3000, sampling=dp.Shuffled(10), steps=900)
     rounded = guarantee(run)
-    exact = rounded_mu(run, constant_steps(run).cost(np.arange(300.0), np.asarray(300.0), 3))
+    exact = constant_steps(run).cost(np.arange(300.0), np.asarray(300.0), 3)
     fine = MixtureOfGaussianDP(tuple(exact.tolist()), (1 / 300,) * 300)
     assert fine.epsilon(1e-5).upper <= rounded.epsilon(1e-5).upper * (1 + 1e-14) <= fine.epsilon(1e-5).upper * 1.001
     assert fine.epsilon(1e-5).lower * 0.99 <= rounded.epsilon(1e-5).lower <= fine.epsilon(1e-5).lower

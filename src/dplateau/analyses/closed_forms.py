@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dplateau.accounting import GaussianDP
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.zcdp import ZeroConcentratedDP
-from dplateau.analyses.last_uses import rounded_mu
+from dplateau.analyses.last_uses import both_ways, rounded_mu
 from dplateau.analyses.requirements import contraction
 from dplateau.spec import Run
 
@@ -79,6 +80,12 @@ def equal_steps(run: Run) -> EqualSteps:
     return EqualSteps(factor, gap, step.deviation, batches, run.steps // batches)
 
 
+def gaussian(run: Run, square: float) -> GaussianDP:
+    """mu-GDP with this mu^2, rounded both ways."""
+    mu = float(rounded_mu(square, run.steps))
+    return GaussianDP(mu, mu * both_ways(run))
+
+
 def concentrated(run: Run, rho: float) -> ZeroConcentratedDP:
     """``D_a <= rho a``, with the room for rounding that mu has: every shift of the proof grows by it."""
-    return ZeroConcentratedDP(rounded_mu(run, 2 * rho) ** 2 / 2)
+    return ZeroConcentratedDP(float(rounded_mu(2 * rho, run.steps)) ** 2 / 2)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from dplateau.accounting import Guarantee, Proved
+from dplateau.accounting import GaussianDP, Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, gaussian, is_constant, too_many, varying_steps
+from dplateau.analyses.last_uses import both_ways, constant_steps, is_constant, too_many, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run
 
@@ -32,11 +32,12 @@ class FixedOrderBound(Analysis):
         return missing(run, samplings=(Cyclic, OnePass, FullBatch)) or too_many(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        return gaussian(run, _worst_place(run))
+        mu = _worst_place(run)
+        return GaussianDP(mu, mu * both_ways(run))
 
 
 def _worst_place(run: Run) -> float:
-    """mu^2 of the place where a record costs most."""
+    """mu of the place where a record costs most."""
     length = run.sampling.period(run.n, run.steps)
     if is_constant(run):
         # Later uses are worse, one by one; so the place whose last use is the last step is worse than every other.

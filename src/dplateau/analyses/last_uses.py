@@ -2,8 +2,10 @@
 
 A record that is used in step t moves the iterate by at most ``s_t = step_size_t * sensitivity_t``. What is left of it at the end
 is contracted by ``w_t``, the product of the later contractions, and the noise of step t by the same: a jump ``w_t s_t`` with room
-``w_t^2 v_t``. Any two iterates are at most a diameter apart, so a string may also start after any use, with one jump
-``w_t diameter`` in place of all earlier ones. Every start gives a bound; the least one counts.
+``w_t^2 v_t``. Iterates are at most a diameter apart, and at most what uses in all steps so far, and their rounding, add up to. So a
+string may also start after any step, with one jump, ``w_t`` times that distance, in place of all earlier ones. Every start gives a
+bound, the mu of its string with what the steps after it may round off; the least one counts. Starts after a use, and where hardly
+anything is left of what came before, are tried.
 Proof: ``docs/proofs/fixed-order.md``.
 """
 
@@ -13,11 +15,10 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final
 
 import numpy as np
 
-from dplateau.accounting import GaussianDP
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
@@ -34,8 +35,8 @@ _NARROW: Final = 8
 """The same where every look-back costs a whole string."""
 _MOST: Final = 1 << 27
 """Steps that are looked at one by one."""
-_FORGOTTEN: Final = -300.0
-"""Steps that the later ones contract by exp(-300) are left out; the distance that they may leave behind is kept."""
+_FORGOTTEN: Final = 1e-13
+"""Steps are left out where the distance that they may leave in the end is less of the last step's jump and noise; it is kept."""
 
 
 def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tuple[Array, int]:
@@ -58,15 +59,21 @@ def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tupl
     return best, place
 
 
+def rounded_mu(squares: Array | float, steps: Array | float) -> Array:
+    """mu of a cost, rounded up, with what the training loop may round off in the ``steps`` in which shifts are absorbed."""
+    return np.sqrt(squares) * (1 + np.maximum(_ROUNDING, _EACH * steps)) + 2 * ROUND_OFF * np.sqrt(steps)
+
+
 @dataclass(frozen=True)
 class ConstantSteps:
-    """Equal steps: contraction c, gap s of one use, variance v of the noise, diameter, uses one epoch ``length`` apart."""
+    """So many equal steps: contraction c, gap s of one use, variance v of the noise, diameter, uses one epoch ``length`` apart."""
 
     contraction: float
     gap: float
     variance: float
     diameter: float
     length: int
+    steps: int
 
     def _sum(self, base: float, first: Array, last: Array) -> Array:
         """``base^first + ... + base^last``; 0 where there is no term."""
@@ -81,80 +88,91 @@ class ConstantSteps:
         """Contracted variance of the steps with ``first`` to ``last`` steps after them."""
         return self.variance * self._sum(self.contraction**2, first, last)
 
+    def _far(self, after: Array) -> Array:
+        """The largest distance, contracted by the ``after`` steps that follow."""
+        moved = self.gap + 2 * ROUND_OFF * math.sqrt(self.variance)
+        far = moved * self._sum(self.contraction, after, np.asarray(self.steps - 1))
+        return far if math.isinf(self.diameter) else np.minimum(far, self.diameter * self.contraction**after)
+
+    @property
+    def _remembered(self) -> float:
+        """After so many steps hardly anything is left of a distance."""
+        if self.contraction >= 1:
+            return math.inf
+        left = _FORGOTTEN * min(self.gap, math.sqrt(self.variance)) / float(self._far(np.zeros(1))[0])
+        return math.ceil(math.log(left) / math.log(max(self.contraction, 1e-300)))
+
     def cost(self, last: Array, previous: Array, uses: int) -> Array:
-        """The least mu^2 of a record with ``uses`` uses: ``last`` steps after the last one, ``previous`` after the one before,
+        """The least mu of a record with ``uses`` uses: ``last`` steps after the last one, ``previous`` after the one before,
         and one epoch more after each earlier one. Shapes of ``last`` and ``previous`` are broadcast.
         """
         last, previous = (np.asarray(part, dtype=float)[..., None] for part in np.broadcast_arrays(last, previous))
-        c, s, far = self.contraction, self.gap, self.diameter
+        c, s, remembered = self.contraction, self.gap, self._remembered
 
-        def string(back: Array, first_rise: Array, first_room: Array, *, begin: bool) -> Array:
-            """``back`` full epochs between the first jump and the use at ``previous``."""
-            inner = back - 1 + begin
-            middle = s * c**previous * self._sum(c**self.length, np.asarray(1.0), inner)
-            room = self._room(previous + 1, previous + inner * self.length)
-            kept = (back >= 0) if begin else (back >= 1)
-            prior, prior_room = np.where(kept, s * c**previous, 0.0), np.where(kept, self._room(last + 1, previous), 0.0)
+        def mu(back: Array) -> Array:
+            """Starting after the use ``back`` epochs before ``previous``, or later, but before the next one."""
+            until = np.where(back >= 1, previous + (back - 1) * self.length, last)
+            start = np.clip(remembered, until + 1, np.minimum(previous + back * self.length, self.steps))
+            middle = s * c**previous * self._sum(c**self.length, np.asarray(1.0), back - 1)
+            prior, prior_room = np.where(back >= 1, s * c**previous, 0.0), np.where(back >= 1, self._room(last + 1, previous), 0.0)
+            middle_room = self._room(previous + 1, previous + (back - 1) * self.length)
             parts = (
-                np.broadcast_arrays(first_rise, middle, prior, s * c**last),
-                np.broadcast_arrays(first_room, room, prior_room, self._room(np.zeros(1), last)),
+                np.broadcast_arrays(self._far(start), middle, prior, s * c**last),
+                np.broadcast_arrays(self._room(until + 1, start - 1), middle_room, prior_room, self._room(np.zeros(1), last)),
             )
-            return taut_string(np.stack(parts[0], axis=-1), np.stack(parts[1], axis=-1))
+            return rounded_mu(taut_string(np.stack(parts[0], axis=-1), np.stack(parts[1], axis=-1)), start)
 
-        def from_diameter(back: Array) -> Array:
-            after = previous + back * self.length
-            until = np.where(back >= 1, after - self.length, last)
-            return string(back, far * c**after, self._room(until + 1, after - 1), begin=False)
-
-        zero = np.zeros(1)
-        result = string(np.array([uses - 2.0]), zero, zero, begin=True)[..., 0]
-        if math.isfinite(far):
-            alone = taut_string(far * c**last, self._room(zero, last - 1))
-            result = np.minimum(result, np.minimum(alone, least(from_diameter, uses - 1)[0]))
+        result = mu(np.array([uses - 1.0]))[..., 0]
+        if c < 1 or math.isfinite(self.diameter):
+            start = np.clip(remembered, 0, last)
+            alone = rounded_mu(taut_string(self._far(start), self._room(np.zeros(1), start - 1)), start[..., 0])
+            result = np.minimum(result, np.minimum(alone, least(mu, uses - 1)[0]))
         return result
 
 
 @dataclass(frozen=True)
 class VaryingSteps:
-    """Steps of any kind, from the first that is not forgotten: ``weight`` w, ``jump`` w s and ``room`` w^2 v, each of shape (T,).
+    """Steps of any kind, from the first that is not forgotten: ``jump`` w s and ``room`` w^2 v, each of shape (T,).
 
-    ``start`` is the contracted distance that steps before the first may have left.
+    ``start`` is the contracted distance that steps before the first may have left, and ``far``, of shape (T,), the largest one
+    after each step. Strings start late only where a diameter bounds that: elsewhere all that a late start saves is rounding.
     """
 
-    weight: Array
     jump: Array
     room: Array
+    far: Array
     start: float
-    diameter: float
+    bounded: bool
 
     def string(self, uses: Array, jumps: Array | None = None) -> tuple[Array, Array]:
         """Jump of every use at the steps ``uses`` (rising), and the room from there to the next one, shape (K,) each."""
         return (self.jump[uses] if jumps is None else jumps), np.add.reduceat(self.room, uses)
 
     def cost(self, uses: Array, jumps: Array | None = None, *, back: int | None = None) -> float:
-        """The least mu^2 of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and two
+        """The least mu of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and two
         look-backs (0 and ``back``, in uses) in place of the best.
         """
         rise, room = self.string(uses, jumps)
-        result = float(taut_string(np.append(self.start, rise), np.append(self.room[: uses[0]].sum(), room)))
-        if math.isinf(self.diameter):
+        square = taut_string(np.append(self.start, rise), np.append(self.room[: uses[0]].sum(), room))
+        result = float(rounded_mu(square, self.room.size))
+        if not self.bounded:
             return result
-        from_diameter = self.from_diameter(uses, jumps)
+        from_afar = self.from_afar(uses, jumps)
         if back is None:
-            return min(result, float(least(from_diameter, uses.size, _NARROW)[0]))
-        return min(result, float(from_diameter(np.array([0, min(back, uses.size - 1)])).min()))
+            return min(result, float(least(from_afar, uses.size, _NARROW)[0]))
+        return min(result, float(from_afar(np.array([0, min(back, uses.size - 1)])).min()))
 
     def alone(self) -> Array:
-        """The least mu^2 of every record that is used once, by its step."""
+        """The least mu of every record that is used once, by its step."""
         before, left = np.append(0.0, np.cumsum(self.room)[:-1]), np.append(np.cumsum(self.room[::-1])[::-1], 0.0)
         jumps = np.stack(np.broadcast_arrays(self.start, self.jump), axis=-1)
-        result = taut_string(jumps, np.stack([before, left[:-1]], axis=-1))
-        if math.isfinite(self.diameter):
-            result = np.minimum(result, taut_string((self.weight * self.diameter)[:, None], left[1:, None]))
+        result = rounded_mu(taut_string(jumps, np.stack([before, left[:-1]], axis=-1)), self.room.size)
+        if self.bounded:
+            result = np.minimum(result, rounded_mu(taut_string(self.far[:, None], left[1:, None]), np.arange(self.room.size)[::-1]))
         return result
 
     def worst(self, length: int) -> float:
-        """The largest cost over the places of an epoch of ``length`` steps.
+        """The largest mu over the places of an epoch of ``length`` steps.
 
         Places are told apart by their last use. A group of them costs at most what its last place would with the largest jump of
         the group in every epoch; the most expensive group is split until it is a single place.
@@ -167,7 +185,7 @@ class VaryingSteps:
             return uses[uses >= 0], epochs[:, first : last + 1].max(axis=1)[uses >= 0]
 
         whole = members(0, length - 1)
-        back = 0 if math.isinf(self.diameter) else least(self.from_diameter(*whole), whole[0].size, _NARROW)[1]
+        back = least(self.from_afar(*whole), whole[0].size, _NARROW)[1] if self.bounded else 0
         queue = [(-math.inf, 0, length - 1, False)]
         while not queue[0][3]:
             _, first, last, _ = heapq.heappop(queue)
@@ -179,8 +197,8 @@ class VaryingSteps:
                 heapq.heappush(queue, (-self.cost(*members(*part), back=back), *part, False))
         return -queue[0][0]
 
-    def from_diameter(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
-        """Cost of starting at the diameter, after the use so many uses before the last."""
+    def from_afar(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
+        """mu of starting at the largest distance, after the use so many uses before the last."""
         rise, room = self.string(uses, jumps)
         others = self.room.copy()
         others[uses] = 0
@@ -189,27 +207,16 @@ class VaryingSteps:
         def cost(backs: Array) -> Array:
             costs: list[float] = []
             for place in uses.size - 1 - backs:
-                first = self.weight[uses[place]] * self.diameter
-                rises, rooms = np.append(first, rise[place + 1 :]), np.append(rest[place], room[place + 1 :])
+                rises, rooms = np.append(self.far[uses[place]], rise[place + 1 :]), np.append(rest[place], room[place + 1 :])
                 costs.append(float(taut_string(rises, rooms)))
-            return np.array(costs)
+            return rounded_mu(np.array(costs), self.room.size - 1 - uses[uses.size - 1 - backs])
 
         return cost
 
 
-@overload
-def rounded_mu(run: Run, squares: float, sign: int = 1) -> float: ...
-@overload
-def rounded_mu(run: Run, squares: Array, sign: int = 1) -> Array: ...
-def rounded_mu(run: Run, squares: float | Array, sign: int = 1) -> float | Array:
-    """mu of a cost, with what the training loop may round off; rounded up, or down with ``sign`` -1."""
-    mus = np.sqrt(squares) * (1 + sign * max(_ROUNDING, _EACH * run.steps)) + 2 * ROUND_OFF * math.sqrt(run.steps)
-    return mus if isinstance(squares, np.ndarray) else float(mus)
-
-
-def gaussian(run: Run, square: float) -> GaussianDP:
-    """mu-GDP with this mu^2, rounded both ways."""
-    return GaussianDP(rounded_mu(run, square), rounded_mu(run, square, -1))
+def both_ways(run: Run) -> float:
+    """What a mu that was rounded up is multiplied by to be rounded down."""
+    return 1 - 2 * max(_ROUNDING, _EACH * run.steps)
 
 
 def is_constant(run: Run) -> bool:
@@ -226,6 +233,7 @@ def constant_steps(run: Run) -> ConstantSteps:
         variance=step.deviation**2,
         diameter=math.inf if run.diameter is None else run.diameter,
         length=run.sampling.period(run.n, run.steps),
+        steps=run.steps,
     )
 
 
@@ -238,12 +246,15 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
         logs = np.log(contraction(run, steps.step_size, least=share))
     after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
     gap = steps.step_size * sensitivity(run) * run.clip_norm / steps.size
-    first = int(np.searchsorted(after, _FORGOTTEN)) if after[0] < _FORGOTTEN else 0
-    weight = np.exp(after[first:])
-    far = math.inf if run.diameter is None else run.diameter
-    before = math.exp(after[first - 1]) * min(far, float(gap[:first].sum()) + earlier * float(gap[0])) if first else 0.0
+    weight, moved = np.exp(after), gap + 2 * ROUND_OFF * steps.deviation
+    bounded, far = run.diameter is not None, np.cumsum(weight * moved) + earlier * weight[0] * moved[0]
+    if bounded:
+        far = np.minimum(far, weight * run.diameter)
+    first = int(np.argmax(far > _FORGOTTEN * min(gap[-1], steps.deviation[-1])))
     assert first or not earlier
-    return VaryingSteps(weight, weight * gap[first:], (weight * steps.deviation[first:]) ** 2, before, far), earlier + first
+    weight, before = weight[first:], float(far[first - 1]) if first else 0.0
+    room = (weight * steps.deviation[first:]) ** 2
+    return VaryingSteps(weight * gap[first:], room, far[first:], before, bounded), earlier + first
 
 
 def too_many(run: Run) -> str | None:
@@ -260,6 +271,7 @@ def _counted(run: Run) -> int:
     c = float(contraction(run, run.table.step_size[0]))
     if not run.table.alike or c >= 1:
         return run.steps
-    length = run.sampling.epoch_length(run.n)
-    epochs = math.ceil(_FORGOTTEN / math.log(max(c, 1e-300)) / max(length - 1, 1)) + 2
+    length, noise = run.sampling.epoch_length(run.n), float(run.table.noise[0]) / sensitivity(run)
+    share = _FORGOTTEN * min(noise, 1.0) / (1 + 2 * ROUND_OFF * noise) / run.steps
+    epochs = math.ceil(math.log(share) / math.log(max(c, 1e-300)) / max(length - 1, 1)) + 2
     return min(run.steps, epochs * length)

@@ -10,8 +10,7 @@ import math
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import EqualSteps, equal_steps, uneven
-from dplateau.analyses.last_uses import gaussian
+from dplateau.analyses.closed_forms import EqualSteps, equal_steps, gaussian, uneven
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, Run, Sampling
 

@@ -11,7 +11,7 @@ from dplateau.accounting import Guarantee, Proved
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.last_uses import constant_steps, is_constant, least, rounded_mu, too_many, varying_steps
+from dplateau.analyses.last_uses import both_ways, constant_steps, is_constant, least, rounded_mu, too_many, varying_steps
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Run, Shuffled
 
@@ -41,9 +41,8 @@ class ShuffledBound(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         places, weights = _places(run)
-        squares = _constant(run, places) if is_constant(run) else _varying(run, places)
-        mus = rounded_mu(run, squares)
-        below = rounded_mu(run, _earlier(places, squares) if is_constant(run) else squares, -1)
+        mus = _constant(run, places) if is_constant(run) else _varying(run, places)
+        below = (_earlier(places, mus) if is_constant(run) else mus) * both_ways(run)
         return MixtureOfGaussianDP(tuple(mus.tolist()), tuple(weights.tolist()), tuple(below.tolist()))
 
 
@@ -68,9 +67,9 @@ def _used(run: Run, steps: Array) -> Array:
     return np.cumsum((0.0, *sizes))[steps] if isinstance(sizes, tuple) else np.minimum(steps * float(sizes), float(run.n))
 
 
-def _earlier(places: Array, squares: Array) -> Array:
+def _earlier(places: Array, mus: Array) -> Array:
     """What places cost at least, of equal steps: no less than earlier ones, so a stretch no less than the place before it."""
-    return np.minimum(squares, np.where(np.diff(places, prepend=-1) <= 1, squares, np.append(0.0, squares[:-1])))
+    return np.minimum(mus, np.where(np.diff(places, prepend=-1) <= 1, mus, np.append(0.0, mus[:-1])))
 
 
 def _constant(run: Run, places: Array) -> Array:
@@ -79,11 +78,12 @@ def _constant(run: Run, places: Array) -> Array:
     remaining = run.steps - (epochs - 1) * length
     steps = constant_steps(run)
     used = places[places >= 0]
-    squares = steps.cost(remaining - 1.0 - used, np.asarray(float(remaining)), epochs)
+    mus = steps.cost(remaining - 1.0 - used, np.asarray(float(remaining)), epochs)
     if places[0] >= 0:
-        return squares
-    absent = steps.cost(np.asarray(float(remaining)), np.asarray(float(remaining + length)), epochs - 1) if epochs > 1 else 0.0
-    return np.append(absent, squares)
+        return mus
+    if epochs == 1:
+        return np.append(rounded_mu(0.0, run.steps), mus)
+    return np.append(steps.cost(np.asarray(float(remaining)), np.asarray(float(remaining + length)), epochs - 1), mus)
 
 
 def _varying(run: Run, places: Array) -> Array:
@@ -97,19 +97,19 @@ def _varying(run: Run, places: Array) -> Array:
         # All that is not forgotten lies in the last epoch: a record is used once there, or never.
         alone = steps.alone()
         largest = [alone[max(first + start, 0) : max(last + start, 0) + 1].max() for first, last in zip(firsts, lasts, strict=True)]
-        unused = 0.0 if run.steps <= length else float(alone.max())
+        unused = float(rounded_mu(0.0, run.steps) if run.steps <= length else alone.max())
         return np.array([unused, *largest] if places[0] < 0 else largest)
     begins = np.arange(start % length - length if start % length else 0, start, length)
     jumps = np.array([steps.jump[max(begin, 0) : begin + length].max() for begin in begins])
     ends = begins + length - 1
-    squares: list[float] = []
+    mus: list[float] = []
     # The best look-back of each place, or one for all of many places.
     back = None if places.size <= _FEW else 0
-    if back is not None and math.isfinite(steps.diameter):
-        back = least(steps.from_diameter(ends, jumps), ends.size)[1] + 1
+    if back is not None and steps.bounded:
+        back = least(steps.from_afar(ends, jumps), ends.size)[1] + 1
     if places[0] < 0:
-        squares.append(steps.cost(ends, jumps, back=back))
+        mus.append(steps.cost(ends, jumps, back=back))
     for first, last in zip(firsts, lasts, strict=True):
         largest = steps.jump[start + first : start + last + 1].max()
-        squares.append(steps.cost(np.append(ends, start + last), np.append(jumps, largest), back=back))
-    return np.array(squares)
+        mus.append(steps.cost(np.append(ends, start + last), np.append(jumps, largest), back=back))
+    return np.array(mus)

@@ -83,7 +83,7 @@ class PartitionCurve(RenyiCurve):
     def _costs(self) -> Array:
         """Cost per unit of the order by the place of the record, the last place first."""
         last = self._use(np.arange(1.0, self.batches + 1 if self.averaged else 2))
-        return rounded_mu(self.run, 2 * (last + self._earlier)) ** 2 / 2
+        return rounded_mu(2 * (last + self._earlier), self.run.steps) ** 2 / 2
 
     @property
     def _earlier(self) -> float:

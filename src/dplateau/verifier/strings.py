@@ -1,8 +1,9 @@
 """Last iterates under fixed or shuffled batches: taut strings (``docs/proofs/fixed-order.md``, ``docs/proofs/shuffled.md``).
 
 A use of the record in step t is a jump ``w_t s_t``, and the noise of step t is room ``w_t^2 v_t`` to absorb it; w_t is the product
-of the later contractions. A string may also start after a use, with a jump of w_t times the diameter for all that came before.
-Every start is a bound: the least counts, for the worst place in the order.
+of the later contractions. A string may also start after a use, with a jump of w_t times the largest distance for all before.
+Every start is a bound, with what the arithmetic of the training loop adds to mu in the steps after it (fixed-order.md, section
+6): the least counts, for the worst place in the order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from dplateau.verifier.balls import BITS, exact, largest, precision
 from dplateau.verifier.statement import Statement
 from dplateau.verifier.steps import Step, sensitivity, steps
 
+FORGOTTEN: Final = 1e-12
+"""Steps of which no more is left than this of the last step's jump and noise need not be looked back at."""
 ALL: Final = 128
 """Where there are no more starts, all are tried."""
 Jumps = list[tuple[arb, arb]]  # Rises, and the room to absorb each before the next one.
@@ -34,7 +37,7 @@ def fixed_order(run: Run) -> Statement:
     # Of equal steps the last place is the worst one (section 5).
     lasts = range(run.steps - 1 if parts.equal else max(run.steps - length, 0), run.steps)
     costs = [_cost(run, parts, range(last % length, last, length), last) for last in lasts]
-    return _statement(run, [(Fraction(1), largest(*costs))])
+    return _statement([(Fraction(1), largest(*costs))])
 
 
 @precision(2 * BITS)
@@ -48,8 +51,8 @@ def shuffled(run: Run) -> Statement:
         places = list(group)
         held = run.sampling.batch_sizes(run.n, places[0], places[-1] + 1).sum()
         mixture.append((Fraction(int(held), run.n), _cost(run, parts, ends, start + places[-1], length, len(places))))
-    unused = _cost(run, parts, ends[:-1], ends[-1], length, length) if ends else arb(0)
-    return _statement(run, [*mixture, (1 - sum((share for share, _ in mixture), Fraction(0)), unused)])
+    unused = _cost(run, parts, ends[:-1], ends[-1], length, length) if ends else _mu([], run.steps)
+    return _statement([*mixture, (1 - sum((share for share, _ in mixture), Fraction(0)), unused)])
 
 
 def taut_string(jumps: Jumps) -> arb:
@@ -65,19 +68,29 @@ def taut_string(jumps: Jumps) -> arb:
 
 
 def _cost(run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_span: int = 1) -> arb:
-    """The least mu^2 of a record that is used in the steps ``uses`` and ``last``, each with the largest jump of a span up to it."""
+    """The least mu of a record that is used in the steps ``uses`` and ``last``, each with the largest jump of a span up to it."""
 
     def string(rest: range) -> Jumps:
         ends = [*parts.jumps(rest[-1:], span, last), *parts.jumps(range(last, last + 1), last_span, run.steps)]
         return [*parts.jumps(rest[:-1], span, rest[-1]), *ends] if rest else ends
 
-    def from_diameter(back: int) -> arb:
-        use, until = (uses[-back], uses[1 - back] if back > 1 else last) if back else (last, run.steps)
-        rest = string(uses[len(uses) + 1 - back :]) if back else []
-        return taut_string([(parts.far(use), parts.room(use + 1, until)), *rest])
+    def use(back: int) -> int:
+        return run.steps if back < 0 else last if back == 0 else uses[-back] if back <= len(uses) else -1
 
-    found = taut_string(string(uses))
-    return min(found, _least(from_diameter, len(uses) + 1), key=arb.upper) if run.diameter else found
+    def mu(back: int) -> arb:
+        """Starting after the use so many before the last one, or later, but before the next one."""
+        until = use(back - 1)
+        start = min(max(use(back), parts.forgotten), until - 1)
+        rest = string(uses[len(uses) + 1 - back :]) if back else []
+        return _mu([(parts.far(start), parts.room(start + 1, until)), *rest], run.steps - 1 - start)
+
+    found = mu(len(uses) + 1)
+    return min(found, _least(mu, len(uses) + 1), key=arb.upper) if run.diameter or run.strong_convexity else found
+
+
+def _mu(jumps: Jumps, absorbing: int) -> arb:
+    """The least mu of absorbing the jumps, where the last so many steps absorb and may round off."""
+    return taut_string(jumps).sqrt() + 2 * exact(ROUND_OFF) * arb(absorbing).sqrt()
 
 
 def _least(cost: Callable[[int], arb], count: int) -> arb:
@@ -93,11 +106,14 @@ def _least(cost: Callable[[int], arb], count: int) -> arb:
 
 
 class _Parts(NamedTuple):
-    """What strings are made of: w_t times the diameter, the room of steps, and jumps of uses with the largest rise of a span."""
+    """w_t times the largest distance, the room of steps, the jumps of uses with the largest rise of a span, and the last step that
+    is forgotten.
+    """
 
     far: Callable[[int], arb]
     room: Callable[[int, int], arb]
     jumps: Callable[[range, int, int], Jumps]
+    forgotten: int
     equal: bool
 
 
@@ -130,6 +146,7 @@ def _step(run: Run, step: Step, records: float) -> tuple[Fraction, Fraction, Fra
 def _equal(count: int, far: arb, c: Fraction, gap: Fraction, variance: Fraction) -> _Parts:
     # A c above 1 (by a rounding of 2/smoothness) enlarges jumps, and counts as 1 then: rooms do not fall.
     over, log = exact(max(c, Fraction(1))) ** count, exact(min(c - 1, Fraction(0))).log1p()
+    moved = exact(gap) + 2 * exact(ROUND_OFF) * exact(variance).sqrt()
 
     def powers(first: int, apart: int, terms: int) -> arb:
         return (first * log).exp() * ((terms * apart * log).expm1() / (apart * log).expm1() if c < 1 else arb(terms))
@@ -141,22 +158,33 @@ def _equal(count: int, far: arb, c: Fraction, gap: Fraction, variance: Fraction)
         # The slopes of full epochs fall: they are one piece.
         return [(exact(gap) * over * powers(count - 1 - uses[-1], uses.step, len(uses)), room(uses[0], end))] if uses else []
 
-    return _Parts(lambda t: far * over * powers(count - 1 - t, 1, 1), room, jumps, True)
+    def furthest(t: int) -> arb:
+        return min(far, moved * over * powers(0, 1, t + 1), key=arb.upper) * over * powers(count - 1 - t, 1, 1)
+
+    deviation = exact(variance).sqrt()
+    left = exact(FORGOTTEN) * min(exact(gap), deviation, key=arb.upper) / min(far, moved * powers(0, 1, count), key=arb.upper)
+    # The largest number of steps after which more than that is left.
+    remembered = math.floor(float(left.log() / log)) if c < 1 else count
+    return _Parts(furthest, room, jumps, max(count - 2 - remembered, -1), True)
 
 
 def _varying(far: arb, table: list[tuple[Fraction, Fraction, Fraction]]) -> _Parts:
     weights = [*accumulate((exact(c) for c, _, _ in table[:0:-1]), mul, initial=arb(1))][::-1]
     rises = [w * exact(gap) for w, (_, gap, _) in zip(weights, table, strict=True)]
+    # Iterates are no further apart than what uses in all steps so far, and their rounding, add up to.
+    moved = [(exact(c), exact(gap) + 2 * exact(ROUND_OFF) * exact(variance).sqrt()) for c, gap, variance in table]
+    fars = [*accumulate(moved, lambda before, step: min(far, before * step[0] + step[1], key=arb.upper), initial=arb(0))]
     rooms = [*accumulate((w**2 * exact(variance) for w, (_, _, variance) in zip(weights, table, strict=True)), initial=arb(0))]
     rise = cache(lambda start, end: largest(*rises[start:end]))
 
     def jumps(uses: range, span: int, end: int) -> Jumps:
         return [(rise(t + 1 - span, t + 1), rooms[u] - rooms[t]) for t, u in pairwise([*uses, end])]
 
-    return _Parts(lambda t: far * weights[t], lambda start, end: rooms[end] - rooms[start], jumps, False)
+    left = exact(FORGOTTEN) * min(exact(table[-1][1]), exact(table[-1][2]).sqrt(), key=arb.upper)
+    forgotten = sum(1 for weight, far in zip(weights, fars[1:], strict=True) if weight * far <= left) - 1
+    return _Parts(lambda t: fars[t + 1] * weights[t], lambda start, end: rooms[end] - rooms[start], jumps, forgotten, False)
 
 
-def _statement(run: Run, squares: list[tuple[Fraction, arb]]) -> Statement:
-    """Weights and costs, with what the arithmetic of the training loop adds to every mu (fixed-order.md, section 6)."""
-    allowance = 2 * exact(ROUND_OFF) * arb(run.steps).sqrt()
-    return Statement.gaussian([(exact(weight), (square.sqrt() + allowance) ** 2) for weight, square in squares])
+def _statement(mus: list[tuple[Fraction, arb]]) -> Statement:
+    """Weights and mus."""
+    return Statement.gaussian([(exact(weight), mu**2) for weight, mu in mus])
