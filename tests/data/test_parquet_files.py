@@ -200,6 +200,43 @@ def test_a_file_of_a_store_that_is_not_parquet(two):
         parquet_files("memory://two/t.csv", system, f"{two}/t.csv")
 
 
+def test_a_file_and_a_folder_of_one_name_are_refused(two):
+    """As s3fs lists the keys ``a.parquet`` and ``a.parquet/x.parquet``: with folders, the first is gone."""
+    memory, _ = store(two)
+    listed = memory.find
+
+    def find(path, *, withdirs=False, detail=False, **_):
+        found = listed(path, detail=True)
+        if withdirs:
+            found[f"{two}/a.parquet"] = {"name": f"{two}/a.parquet", "type": "directory", "size": 0}
+        return found if detail else list(found)
+
+    _, system = store(two, find=find)
+    with pytest.raises(InputError, match=r"^memory://two holds 'a\.parquet' as a file and as a folder, .*: rename one") as caught:
+        parquet_files("memory://two", system, str(two))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_with_a_dot_is_no_hidden_file(two):
+    memory, system = store(two)
+    memory.store[f"{two}/./c.parquet"] = memory.store[f"{two}/a.parquet"]
+    assert len(parquet_files("memory://two", system, str(two)).paths) == 3
+
+
+@pytest.mark.parametrize("options", ["?sig=secret", "?sig=se/secret&x=1", "?x=a.parquet&sig=secret", "#secret"])
+def test_a_signed_address_is_read_and_its_signature_is_not_shown(two, options):
+    memory, system = store(two)
+    root = f"{two}/a.parquet{options}"
+    memory.pipe(root, (two / "a.parquet").read_bytes())
+    files = parquet_files("memory://two/a.parquet", system, root)
+    assert pa.concat_tables(files.pieces(SCHEMA, 5))["y"].to_pylist() == list(range(50))
+    assert "secret" not in repr(files)
+    memory.pipe(root, b"PAR1")
+    with pytest.raises(InputError, match=r"^memory://two/a\.parquet is not a Parquet file, or is damaged") as caught:
+        files.groups(SCHEMA)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("layer", ["dir", "filecache", "simplecache"])
 def test_layers_that_hide_links_are_refused(folder, layer):
     pytest.importorskip("fsspec")

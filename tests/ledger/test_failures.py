@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, event, text
@@ -172,6 +174,74 @@ def test_a_server_that_is_not_there(tmp_path, full):
         lambda: account.reserve(full()), "cannot be used.*check the address, the server and the file. Nothing was written"
     )
     assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:secret@host/x",
+        "postgresql://me@host/x?password=secret",
+        "postgresql://host/x?user=me&sslpassword=secret",
+        "postgresql://me:p@secret@host/x",
+        "postgresql://me:p@ss/secret@host/x",
+        "postgres://me:secret@host/x",
+    ],
+)
+def test_no_message_shows_a_password(address):
+    try:
+        said = repr(dp.Ledger(address)) + database.shown(dp.Ledger(address).url)
+    except dp.InputError as error:
+        said = str(error)
+        assert "write those of its password as %40" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "extra_float_digits = -15",  # numbers are read with one digit
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_isolation = 'repeatable read'",
+        "client_encoding = 'LATIN1'",
+    ],
+)
+def test_what_a_server_has_set_changes_nothing(postgres, full, setting):
+    ledger = dp.Ledger(postgres)
+    ledger.create("患者", n=1000, epsilon=2.0, delta=1e-6)
+    engine = create_engine(ledger.url)
+    with engine.begin() as connection:
+        connection.execute(text(f"ALTER DATABASE {engine.url.database} SET {setting}"))
+    engine.dispose()
+    account = ledger.account("患者")
+    with ThreadPoolExecutor(4) as pool:
+        granted = [one for one in pool.map(lambda _: reserved(account, full(8.0)), range(20)) if one]
+    assert 0 < len(granted) < 20
+    assert sum(one.cost for one in granted) <= account.state().budget < sum(one.cost for one in granted) + granted[0].cost
+    assert ledger.verify() == []
+
+
+def reserved(account, run):
+    try:
+        return account.reserve(run)
+    except dp.BudgetError:
+        return None
+
+
+def test_a_database_without_an_encoding(server, full):
+    """psycopg would hand on its texts as bytes."""
+    engine = create_engine(dp.Ledger(server).url, isolation_level="AUTOCOMMIT")
+    name = f"ascii_{os.getpid()}"
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"))
+    try:
+        ledger = dp.Ledger(engine.url.set(database=name).render_as_string(hide_password=False))
+        ledger.create("患者", n=1000, epsilon=2.0, delta=1e-6)
+        ledger.account("患者").reserve(full())
+        assert ledger.verify() == []
+    finally:
+        with engine.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        engine.dispose()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

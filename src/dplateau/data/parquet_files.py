@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from os import fspath
 from pathlib import Path
@@ -49,9 +49,9 @@ class ParquetFiles:
     """
 
     name: str
-    filesystem: fs.FileSystem
-    root: str
-    paths: tuple[str, ...]
+    filesystem: fs.FileSystem = field(repr=False)
+    root: str = field(repr=False)
+    paths: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -168,7 +168,7 @@ def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFil
 
     listed = _listed(name, filesystem, root)
     paths = tuple(one.path for one in listed)
-    if other := next((one.path for one in listed if one.type != fs.FileType.File or not one.path.lower().endswith(SUFFIXES)), None):
+    if other := next((one.path for one in listed if one.type != fs.FileType.File or not _is_named(one.path)), None):
         if other == root:
             raise InputError(f"{name} is not a Parquet file: expected a name that ends in .parquet. Copy other files to a disk.")
         raise InputError(
@@ -180,6 +180,11 @@ def parquet_files(name: str, filesystem: fs.FileSystem, root: str) -> ParquetFil
     if isinstance(filesystem, fs.LocalFileSystem):
         _check_once(name, root, paths)
     return ParquetFiles(name, filesystem, root, paths)
+
+
+def _is_named(path: str) -> bool:
+    """Whether a path ends as those of Parquet files do, or does before the options of an address, such as its signature."""
+    return any(one.endswith(SUFFIXES) for one in (path.lower(), re.split("[?#]", path.lower())[0]))
 
 
 def _check_once(name: str, root: str, paths: Sequence[str]) -> None:
@@ -206,14 +211,23 @@ def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.File
     try:
         if store := _store(filesystem):
             store.invalidate_cache()  # or it tells of the files as it found them first
-        about = filesystem.get_file_info(root)
+        about, keys = filesystem.get_file_info(root), set[str]()
         found = [about] if about.type != fs.FileType.Directory else filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+        if store and about.type == fs.FileType.Directory:
+            keys = set(store.find(root))  # with folders, which pyarrow asks for, a key may be lost: that of a file named as one
     except Exception:
         raise _unread(name) from None
     if about.type == fs.FileType.NotFound:
         raise InputError(f"{name}: there is no such file or folder. Check the path.")
-    inside = (one for one in found if one.type != fs.FileType.Directory)
-    return sorted(
-        (one for one in inside if not any(part.startswith(HIDDEN) for part in one.path.removeprefix(root).strip("/").split("/"))),
-        key=lambda one: one.path,
-    )
+    inside = [one for one in found if one.type != fs.FileType.Directory]
+    if lost := keys - {one.path for one in inside}:
+        raise InputError(
+            f"{name} holds {min(lost).removeprefix(root).lstrip('/')!r} as a file and as a folder, and its store lists one of them:"
+            " rename one, so that no rows are left out unnoticed."
+        )
+    return sorted((one for one in inside if not _is_hidden(one.path.removeprefix(root))), key=lambda one: one.path)
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a name in a path says that there are no rows; ``.`` and ``..``, which keys of a store may hold, say nothing."""
+    return any(part.startswith(HIDDEN) and part.strip(".") != "" for part in path.strip("/").split("/"))

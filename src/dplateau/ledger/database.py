@@ -52,9 +52,11 @@ def normal(url: str) -> str:
     except (ArgumentError, ValueError):
         raise InputError("this is not a database address: expected sqlite:///FILE or postgresql://USER@HOST/DATABASE.") from None
     backend = found.get_backend_name()
-    if backend not in ("sqlite", "postgresql"):
+    if backend not in ("sqlite", "postgresql", "postgres"):
         raise InputError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}: name another database.")
-    if backend == "postgresql":
+    if backend != "sqlite":
+        if found.password is not None and "@" in f"{found.host}{found.database}":
+            raise InputError("the address of the ledger has several @: write those of its password as %40, and its / as %2F.")
         return _text(found.set(drivername="postgresql+psycopg"))
     if not found.database or found.database == ":memory:":
         raise InputError("a ledger in memory forgets what was spent: name a file, such as sqlite:///privacy.db.")
@@ -71,8 +73,8 @@ def _text(url: URL) -> str:
 
 
 def shown(url: str) -> str:
-    """The address without a password."""
-    return make_url(url).render_as_string(hide_password=True)
+    """The address without a password, and without options, which may hold one, too."""
+    return make_url(url).set(query={}).render_as_string(hide_password=True)
 
 
 @contextmanager
@@ -137,7 +139,7 @@ def upgrade(url: str) -> None:
 @cache
 def _engine(url: str) -> Engine:
     sqlite = make_url(url).get_backend_name() == "sqlite"
-    limits: dict[str, Any] = {"timeout": PATIENCE} if sqlite else {"connect_timeout": 10}
+    limits: dict[str, Any] = {"timeout": PATIENCE} if sqlite else {"connect_timeout": 10, "client_encoding": "utf8"}
     with explained():  # The driver is imported here.
         engine = create_engine(url, poolclass=NullPool, connect_args=limits)
     if sqlite:
@@ -158,7 +160,10 @@ def _engine(url: str) -> Engine:
 
         @event.listens_for(engine, "begin")
         def _(connection: Connection) -> None:
+            # Not what servers, databases and roles may have set: numbers are read exactly, and what is read after the lock is new.
+            connection.exec_driver_sql("SET LOCAL extra_float_digits = 3")
             if connection.get_execution_options().get(_WRITES):
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
