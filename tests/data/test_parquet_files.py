@@ -217,6 +217,21 @@ def test_a_file_and_a_folder_of_one_name_are_refused(two):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("root", ["{}", "{}/b.parquet"])
+def test_a_link_in_a_store_of_git_is_refused(two, root):
+    """GitHub hands on the content of the file that it leads to, so that its rows were used twice."""
+    memory, _ = store(two)
+    known = memory.info
+
+    def info(path, **_):
+        return {**known(path), "created": None, "sha": "1", "mode": "120000" if path == f"{two}/b.parquet" else "100644"}
+
+    _, system = store(two, info=info)
+    files = parquet_files(root.format("github://two"), system, root.format(two))
+    with pytest.raises(InputError, match=r"^github://two/b\.parquet is a link, whose rows may be used twice"):
+        files.mark()
+
+
 def test_a_key_with_a_dot_is_no_hidden_file(two):
     memory, system = store(two)
     memory.store[f"{two}/./c.parquet"] = memory.store[f"{two}/a.parquet"]

@@ -27,6 +27,8 @@ SECRET: Final = re.compile(r"(?<=://)([^/@:]*:.*|[^/@]*)@|[?#].*", re.DOTALL)
 """Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
 VERSION: Final = re.compile("mtime|modif|created|updated|etag|version|generation|commit|blob|md5|digest|sha|hash", re.IGNORECASE)
 """What stores of fsspec call the time of a file, or a number or digest that it has by what it holds."""
+LINK: Final = "120000"
+"""How git, and so GitHub's store, marks a link, of which it hands on the rows of the file that it leads to."""
 HIDDEN: Final = ("_", ".")
 """What names of files begin with that hold no rows: marks of writers that have ended, checksums, metadata."""
 _IN_MEMORY: Final = " Rows in memory: leave out stream, or write them with to_parquet."
@@ -102,6 +104,8 @@ class ParquetFiles:
             about = {} if store is None else store.info(one.path)
         except Exception:
             raise _unread(name) from None
+        if str(about.get("mode")) == LINK:
+            raise InputError(f"{name} is a link, whose rows may be used twice, and change unseen: name the files themselves.")
         found = sorted((key, str(value)) for key, value in about.items() if VERSION.search(key) and value is not None)
         if not found:
             raise InputError(
