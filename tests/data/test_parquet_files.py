@@ -255,7 +255,13 @@ def test_a_signed_address_is_read_and_its_signature_is_not_shown(two, options):
 @pytest.mark.parametrize("layer", ["dir", "filecache", "simplecache"])
 def test_layers_that_hide_links_are_refused(folder, layer):
     pytest.importorskip("fsspec")
-    refused(f"fsspec+{layer}://{folder}::file:///", "an address in layers, which can hide links")
+    refused(f"fsspec+{layer}://{folder}::file:///", "an address in layers or of FTP, which can hide links")
+
+
+def test_ftp_is_refused():
+    """Its servers follow links without saying so, and may tell times to the minute only."""
+    said = refused("fsspec+ftp://me:secret@host/rows", "//host/rows is an address in layers or of FTP, which can hide links")
+    assert "secret" not in said
 
 
 def test_a_folder_that_links_to_itself(folder):

@@ -133,8 +133,11 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
     from pyarrow import fs
 
     name = re.sub(SECRET, "", given)
-    if given.startswith("fsspec+") and "::" in given:
-        raise InputError(f"{name} is an address in layers, which can hide links and changes of files: name the files themselves.")
+    if given.startswith("fsspec+") and ("::" in given or given.startswith("fsspec+ftp:")):
+        raise InputError(
+            f"{name} is an address in layers or of FTP, which can hide links and changes of files: name the files themselves,"
+            " or copy them to a disk."
+        )
     try:
         filesystem, root = fs.FileSystem.from_uri(given)
     except Exception:  # Stores of fsspec raise what they like, with addresses and keys in it.
@@ -218,7 +221,8 @@ def _listed(name: str, filesystem: fs.FileSystem, root: str) -> Sequence[fs.File
         about, keys = filesystem.get_file_info(root), set[str]()
         found = [about] if about.type != fs.FileType.Directory else filesystem.get_file_info(fs.FileSelector(root, recursive=True))
         if store and about.type == fs.FileType.Directory:
-            keys = set(store.find(root))  # with folders, which pyarrow asks for, a key may be lost: that of a file named as one
+            # With folders, which pyarrow asks for, a key may be lost: that of a file named as one.
+            keys = {path for path, one in store.find(root, detail=True).items() if one["type"] == "file"}
     except Exception:
         raise _unread(name) from None
     if about.type == fs.FileType.NotFound:
