@@ -127,6 +127,8 @@ def test_batch_normalisation_of_flax_is_refused_unless_its_statistics_are_frozen
     learning = lambda v, e, key: cross_entropy(net.apply(v, e[0][None], train=True, mutable="batch_stats")[0][0], e[1])  # noqa: E731
     with pytest.raises(InputError, match="running statistics"):
         trained(learning, variables)
+    with pytest.raises(InputError, match="changes something outside itself"):
+        trained(lambda v, e, key: cross_entropy(net.apply(v, e[0], train=True), e[1]), variables)
     using = lambda v, e, key: cross_entropy(net.apply(v, e[0], train=False), e[1])  # noqa: E731
     result = trained(using, variables, trainable={"params": True, "batch_stats": False})
     assert not any(moved(result.params["batch_stats"], variables["batch_stats"]))
@@ -166,5 +168,17 @@ def test_a_module_of_flax_with_keys_of_its_own_is_refused():
     rngs = nnx.Rngs(0)
     drop, layer = nnx.Dropout(0.2, rngs=rngs), nnx.Linear(6, 2, rngs=rngs)
     graph, params = nnx.split(layer)
-    with pytest.raises(InputError, match=r"TraceContextError: .*key of rng=True"):
+    with pytest.raises(InputError, match=r"changes something outside itself .*a layer's own random keys.*key of rng=True"):
         trained(lambda p, e, key: cross_entropy(nnx.merge(graph, p)(drop(e[0])), e[1]), params)
+
+
+def test_a_recurrent_layer_of_flax_takes_its_keys_when_it_is_called():
+    nnx = pytest.importorskip("flax.nnx")
+    graph, params, rest = nnx.split(nnx.RNN(nnx.GRUCell(2, 2, rngs=nnx.Rngs(0))), nnx.Param, ...)
+
+    def loss(params, example, key, **keys):
+        return cross_entropy(nnx.merge(graph, params, rest)(example[0].reshape(3, 2), **keys)[-1], example[1])
+
+    with pytest.raises(InputError, match="changes something outside itself"):
+        trained(loss, params)
+    trained(lambda p, e, key: loss(p, e, key, rngs=nnx.Rngs(carry=key)), params)

@@ -39,6 +39,9 @@ _ALSO: Final = frozenset({"platform_index", "random_clone", "random_wrap", "rand
 """Part of ``lax.platform_dependent``; copies of keys, and keys from their bits and back, number by number; in no public module."""
 
 
+_REDUCING: Final = frozenset({lax.pmax_p, lax.pmin_p, lax.psum_p})
+"""Collectives that are sums and maxima of an array once a ``vmap`` in the loss has put the array's axes in place of a name."""
+
 _CONVERGING: Final = frozenset({"eig", "eigh", "schur", "svd"})
 """They are repeated until they have converged. On processors LAPACK does so for one matrix after the other; of the kernels of
 accelerators nobody says that a matrix is not worked on until the last one of the microbatch is done.
@@ -49,7 +52,7 @@ def check_primitives(jaxpr: Any) -> None:
     """Raise ``InputError`` if the jaxpr of a loss and its gradient, or one inside it, uses what may mix examples."""
     for equation in equations(jaxpr):
         primitive = equation.primitive
-        if equation.effects or not (primitive in _ALLOWED or primitive.name in _ALSO or _of_jax_numpy(equation)):
+        if equation.effects or not (primitive in _ALLOWED or primitive.name in _ALSO or _within_example(equation)):
             raise InputError(
                 f"the loss uses {primitive.name}, which may see a whole microbatch, or act outside the loss: one example could "
                 "change what others contribute. Write that part with jax.numpy and jax.lax, for one example, without callbacks "
@@ -86,10 +89,13 @@ def check_convolutions(jaxpr: Any, examples: int) -> None:
             )
 
 
-def _of_jax_numpy(equation: Any) -> bool:
-    """Whether it is an operation that ``jax.numpy`` has made for itself, such as ``searchsorted`` in JAX 0.12.
+def _within_example(equation: Any) -> bool:
+    """Whether it is a sum over axes of the example's own arrays, or an operation that ``jax.numpy`` has made for itself, such as
+    ``searchsorted`` in JAX 0.12.
 
     Anybody can make such operations, with a rule of their own for whole microbatches.
     """
+    if equation.primitive in _REDUCING:
+        return all(isinstance(axis, int) for axis in equation.params["axes"])
     kind = type(equation.params.get("_prim"))
     return equation.primitive.name == "call_hi_primitive" and kind.__module__.startswith("jax._src.numpy.")

@@ -39,6 +39,9 @@ Loss: TypeAlias = Callable[[Any, Any], Any]
 _PRIME: Final = 1009
 """Examples with which convolutions are traced: no kernel has so many groups, or a multiple."""
 
+_CHANGES: Final = "Leaked", "Cannot mutate", "Cannot update variable"
+"""How errors begin that tell of a changed state: JAX's, and those of flax for modules of nnx and linen."""
+
 
 class Tagged(NamedTuple):
     """A value on the walk; which trained leaf of the parameters it is, perhaps in another precision, if it is one; and whether all
@@ -263,15 +266,17 @@ def _without_traces(trace: Callable[[], Any], shapes: str) -> Any:
             return trace()
     except InputError:
         raise
-    except Exception as error:
+    except Exception as raised:
+        # An error may leave traces behind, which JAX then tells of instead.
+        error = raised.__context__ or raised if str(raised).startswith("Leaked") else raised
         said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
         if isinstance(error, NameError) and "axis name" in said:
             raise InputError("the loss uses a collective (psum, axis_index): it sees one example, and there is no axis.") from None
-        if said.startswith("Leaked"):
+        if said.startswith(_CHANGES):
             raise InputError(
-                "the loss changes something outside itself (a running mean of a batch normalisation, a list): it is traced once, "
-                "and the change would be lost. Make it a function of the parameters and one example; use layer or group "
-                "normalisation."
+                "the loss changes something outside itself (a running mean of a batch normalisation, a layer's own random keys, a "
+                "list): it is traced once, and the change would be lost. Make it a function of the parameters and one example; use "
+                "layer or group normalisation, and the key of rng=True."
             ) from None
         raise InputError(
             f"the loss fails at one example, {shapes} without a batch axis: {type(error).__name__}: {said[:300]}. Write it for one "
