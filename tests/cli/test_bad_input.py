@@ -233,3 +233,32 @@ def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):
         assert "is the private file itself" in train("--test", same)
     assert "is a directory" in train("--test", tmp_path)
     assert "is read with --stream" in train(file=tmp_path)
+
+
+@pytest.mark.parametrize("address", ["s3://key:{0}@bucket/rows", "s3://key:{0}/+{0}@bucket/rows", "gs://bucket/rows?token={0}"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("train", "{address}", "--schema", "{schema}", "--epsilon", 1),
+        ("train", "{address}", "--schema", "{schema}", "--epsilon", 1, "--stream"),
+        ("train", "{rows}", "--schema", "{schema}", "--epsilon", 1, "--output", "{address}"),
+        ("train", "{rows}", "--schema", "{address}", "--epsilon", 1),
+        ("check", "{address}", "--schema", "{schema}"),
+        ("report", "{address}"),
+    ],
+)
+def test_keys_of_an_address_are_in_no_message(dplateau, table, tmp_path, monkeypatch, address, command):
+    monkeypatch.chdir(tmp_path)
+    known = {"address": address.format(SECRET), "schema": table / "schema.toml", "rows": table / "rows.csv"}
+    code, out, err = dplateau(*(str(one).format(**known) for one in command))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "bucket/rows" in err
+    assert SECRET not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_keys_of_an_address_are_in_no_name(dplateau, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bucket-model").mkdir()
+    address = f"s3://key:{SECRET}@bucket?secret={SECRET}"
+    assert "bucket-model exists already" in dplateau("train", address, "--schema", table / "schema.toml", "--epsilon", 1)[2]

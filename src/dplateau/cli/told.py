@@ -10,6 +10,7 @@ from dplateau.cli.output import printable
 from dplateau.cli.parser import USAGE_ERROR, not_understood
 from dplateau.spec.errors import ContradictionError, InputError, ProcessLost, UncertifiedError
 from dplateau.spec.missing import remedy
+from dplateau.spec.one_line import without_keys
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -47,7 +48,7 @@ def _drop_output() -> None:
 
 def failed(message: str, code: int = BAD_INPUT) -> int:
     """Say what went wrong, in one line; the exit status."""
-    print(f"dplateau: {printable(' '.join(message.split()))}", file=sys.stderr)
+    print(f"dplateau: {printable(without_keys(' '.join(message.split())))}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:

@@ -15,6 +15,7 @@ from dplateau.cli.keys import key_of
 from dplateau.cli.output import printable, show, show_json
 from dplateau.cli.public_rows import check_not_private, digest, public_rows
 from dplateau.spec.errors import InputError
+from dplateau.spec.one_line import without_keys
 
 if TYPE_CHECKING:
     from dplateau.data import Dataset, Schema
@@ -171,7 +172,7 @@ def _train(
 ) -> None:
     """Train with the ``options`` of ``fit``, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
     first, agreed = cluster is None or cluster.first, at_once if cluster is None else cluster.together
-    name = Path(file.rstrip("/")).name.removesuffix(".gz")
+    name = Path(without_keys(file).rstrip("/")).name.removesuffix(".gz")
     output = output or Path(f"{Path(name).stem.replace(PLACE, '0')}-model")
 
     def check() -> tuple[Any, Account | None, Schema]:

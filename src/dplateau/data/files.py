@@ -10,6 +10,7 @@ from dplateau.data.schema import Schema
 from dplateau.data.text_file import open_bytes
 from dplateau.files import as_path, reading
 from dplateau.spec import InputError
+from dplateau.spec.one_line import without_keys
 
 SUFFIXES: Final = {
     ".csv": "csv",
@@ -31,18 +32,19 @@ MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 def existing_file(path: str | Path) -> Path:
     """``path`` if it is a readable file with something in it; raises ``InputError`` otherwise."""
     path = as_path(path, "the file of rows", " Write rows in memory with to_parquet first.")
+    called = without_keys(str(path))
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a directory: expected a file.")
+            raise InputError(f"{called} is a directory: expected a file.")
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is a pipe or a device, which can be read only once: expected a file.")
+            raise InputError(f"{called} is a pipe or a device, which can be read only once: expected a file.")
         with path.open("rb") as file:
             if not file.read(1):
-                raise InputError(f"{path} is empty: expected a table with at least one row.")
+                raise InputError(f"{called} is empty: expected a table with at least one row.")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file. Check the path.") from None
+        raise InputError(f"{called}: there is no such file. Check the path.") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
+        raise InputError(f"{called} cannot be read: {error.strerror or 'input/output error'}.") from None
     return path
 
 

@@ -16,6 +16,7 @@ from dplateau.data.schema import Schema
 from dplateau.data.stream_parquet import parquet_groups, parquet_pieces
 from dplateau.files import as_path, reading
 from dplateau.spec import InputError
+from dplateau.spec.one_line import SECRET
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".parquet", ".pq")
 ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-SECRET: Final = re.compile(r"(?<=://)([^/@:]*:.*|[^/@]*)@|[?#].*", re.DOTALL)
-"""Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
 VERSION: Final = re.compile("mtime|modif|created|updated|etag|version|generation|commit|blob|md5|digest|sha|hash", re.IGNORECASE)
 """What stores of fsspec call the time of a file, or a number or digest that it has by what it holds."""
 LINK: Final = "120000"
@@ -132,7 +131,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
         return _in_folder(given, Path(given)) if Path(given).is_dir() else existing_file(given)
     from pyarrow import fs
 
-    name = re.sub(SECRET, "", given)
+    name = SECRET.sub(r"\1", given)
     if given.startswith("fsspec+") and ("::" in given or given.startswith("fsspec+ftp:")):
         raise InputError(
             f"{name} is an address in layers or of FTP, which can hide links and changes of files: name the files themselves,"

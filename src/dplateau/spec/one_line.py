@@ -1,11 +1,15 @@
-"""Texts of one line, without characters that are invisible or that a terminal obeys."""
+"""Texts of one line, without characters that are invisible or that a terminal obeys, and without keys."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final, TypeGuard
 
+SECRET: Final = re.compile(r"(:/{1,2}(?!/))(?:[^/@:]*:.*|[^/@]*)@|[?#].*?(?=:?\Z)", re.DOTALL)
+"""Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/\S+")
 _BREAKS: Final = ("Zl", "Zp")
 """Unicode's separators of lines and of paragraphs."""
 _JOINERS: Final = "\u200c\u200d"
@@ -28,6 +32,11 @@ def printable(text: object) -> str:
     """A text without what a terminal would obey: the name of a file, or what somebody wrote by hand, may hold escape codes."""
     shown = str(text)
     return "".join("?" if hidden else one for one, hidden in zip(shown, _hidden(shown), strict=True))
+
+
+def without_keys(text: str) -> str:
+    """A text with its addresses as they may be told; as a path, an address has lost one of its slashes."""
+    return _ADDRESS.sub(lambda found: SECRET.sub(r"\1", found[0]), text)
 
 
 def escaped(text: str) -> str:
