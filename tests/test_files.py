@@ -5,10 +5,11 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from dplateau.files import new_file, new_folder, write_file
+from dplateau.files import check_file, new_file, new_folder, read_whole, write_file
 from dplateau.spec import InputError
 
 
@@ -140,3 +141,25 @@ def test_a_new_file_is_whole_or_not_there_and_replaces_nothing(tmp_path, monkeyp
     with pytest.raises(InputError, match="exists already"):
         overtaken(tmp_path / "late2.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["late.csv", "late2.csv", "out.csv", "unlinked.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no pipes with names")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """For an administrator a renamed file takes the place of /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    for write in (lambda: write_file(tmp_path / "pipe", "x"), lambda: check_file(tmp_path / "pipe")):
+        with pytest.raises(InputError, match="it is a pipe or a device"):
+            write()
+    assert (tmp_path / "pipe").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no device that never ends")
+def test_what_never_ends_is_not_read_to_its_end():
+    with pytest.raises(InputError, match="more than 1,000 bytes"):
+        read_whole(Path("/dev/zero"), 1_000)
+
+
+def test_a_file_of_the_largest_size_is_read(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(1_000))
+    assert len(read_whole(tmp_path / "file", 1_000)) == 1_000

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from dplateau.spec import InputError
 
+LARGEST: Final = 1 << 28
+"""Bytes of a certificate or a run: some millions of steps, each with a noise of its own."""
 PATIENCE: Final = 10.0
 """Seconds to wait for another process."""
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -44,6 +46,7 @@ def write_file(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> 
         The file cannot be written (full disk, read-only folder); nothing is left behind, and a file that existed is as it was.
     """
     path = Path(path)
+    _check_kind(path)
     part = _beside(path)
     try:
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
@@ -61,8 +64,7 @@ def write_file(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> 
 def check_file(path: str | Path) -> None:
     """Raise ``InputError`` if no file can be written there: better before computing than after it."""
     path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder. Name a file.")
+    _check_kind(path)
     _check_parent(path)
 
 
@@ -156,6 +158,15 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {error.strerror or 'input/output error'}.") from None
 
 
+def read_whole(path: Path, largest: int = LARGEST) -> bytes:
+    """The bytes of a file or a pipe; raises ``InputError`` if it cannot be read or has more bytes, as a device has."""
+    with reading(path), path.open("rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise InputError(f"{path} has more than {largest:,} bytes, which no file of this kind has.")
+    return content
+
+
 def read_small(path: Path, what: str, largest: int) -> tuple[bytes, int]:
     """The bytes of a small file, and its permissions. A pipe or a device is never waited for.
 
@@ -236,6 +247,12 @@ def locked(path: Path) -> Iterator[None]:
 
 def _no_file(path: Path, what: str) -> InputError:
     return InputError(f"{path} is not a file: expected {what}.")
+
+
+def _check_kind(path: Path) -> None:
+    """Raise where a renamed file would take the place of what is none, such as /dev/null."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} cannot be written: it is a {'folder' if path.is_dir() else 'pipe or a device'}. Name a file.")
 
 
 def _check_parent(path: Path) -> None:

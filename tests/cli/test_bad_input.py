@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+from dplateau import files
+from dplateau.data import schema_file
+
 HEADER = "age,colour,ill\n"
 ROWS = "".join(f"{i % 90},{('red', 'blue')[i % 2]},{('no', 'yes')[i % 2]}\n" for i in range(200))
 SECRET = "73.125"
@@ -262,3 +265,21 @@ def test_keys_of_an_address_are_in_no_name(dplateau, table, tmp_path, monkeypatc
     (tmp_path / "bucket-model").mkdir()
     address = f"s3://key:{SECRET}@bucket?secret={SECRET}"
     assert "bucket-model exists already" in dplateau("train", address, "--schema", table / "schema.toml", "--epsilon", 1)[2]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no device that never ends")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", "/dev/zero"),
+        ("account", "--run", "/dev/zero", "--delta", 1e-6),
+        ("train", "rows.csv", "--schema", "/dev/zero", "--epsilon", 1),
+    ],
+)
+def test_what_never_ends_is_one_line(dplateau, table, monkeypatch, command):
+    monkeypatch.chdir(table)
+    monkeypatch.setattr(files.read_whole, "__defaults__", (1_000,))
+    monkeypatch.setattr(schema_file, "LARGEST", 1_000)
+    code, out, err = dplateau(*command)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "more than 1,000" in err

@@ -30,7 +30,7 @@ def read(file: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
     InputError
         The file is of another seed, version or set of analyses, or is no such file.
     """
-    text = file.read_bytes() if file.exists() else b""
+    text = file.read_bytes() if file.is_file() else b""
     whole = text[: text.rfind(b"\n") + 1]
     first = json.dumps(wanted).encode() + b"\n"
     if not whole and first.startswith(text):

@@ -12,7 +12,7 @@ from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
 from dplateau.certificate.signed import Signed, who_signed
-from dplateau.files import as_path, reading
+from dplateau.files import as_path, read_whole
 from dplateau.spec import ContradictionError, InputError, Run, Runs
 from dplateau.spec.selection import run_from_dict
 from dplateau.spec.strict_json import strict_json
@@ -72,7 +72,7 @@ def read_signed(path: str | Path, content: bytes | None = None) -> tuple[Certifi
 
 def certificate_at(path: Path, content: bytes | None = None) -> tuple[Certificate, Signed]:
     """The certificate in a file, and who has signed these very bytes; of its content, if that was read already."""
-    content = content_of(path) if content is None else content
+    content = read_whole(path) if content is None else content
     return certificate_in(path, content), who_signed(path, content)
 
 
@@ -84,7 +84,7 @@ def certificate_in(path: Path, content: bytes) -> Certificate:
 def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None = None) -> Run | Runs | Certificate:
     """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does; ``signed_by`` allows no run."""
     path = certificate_file(path)
-    data = _in_file(path, strict_json, _text(path, content_of(path)))
+    data = _in_file(path, strict_json, _text(path, read_whole(path)))
     if is_certificate(data):
         return read_certificate(path, signed_by=signed_by)
     if signed_by is not None:
@@ -97,12 +97,6 @@ def certificate_file(path: str | Path) -> Path:
     path = as_path(path, "certificate")
     inside = path / "certificate.json"
     return inside if inside.is_file() else path
-
-
-def content_of(path: Path) -> bytes:
-    """The bytes of a file; raises ``InputError`` if it cannot be read."""
-    with reading(path):
-        return path.read_bytes()
 
 
 def _text(path: Path, content: bytes) -> str:

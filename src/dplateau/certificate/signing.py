@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dplateau.certificate.beside import check_beside
-from dplateau.certificate.read import certificate_file, certificate_in, content_of
+from dplateau.certificate.read import certificate_file, certificate_in
 from dplateau.certificate.signature import Signature
 from dplateau.certificate.signed import signature_path
 from dplateau.certificate.verification import verify
-from dplateau.files import check_file, write_file
+from dplateau.files import check_file, read_whole, write_file
 from dplateau.spec import ContradictionError, InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def sign(path: str | Path, key: Ed25519PrivateKey) -> Signature:
     beside = signature_path(path)
     if os.path.lexists(beside):
         raise InputError(f"{beside} exists already: remove it first if the certificate is to be signed again.")
-    content = content_of(path)
+    content = read_whole(path)
     certificate = certificate_in(path, content)
     check_beside(certificate, path)
     check_file(beside)

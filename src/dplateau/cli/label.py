@@ -32,13 +32,14 @@ def label(
     dplateau label adult-model --model "Income 3" --author "Ada Example"
     """
     from dplateau.certificate import Label
-    from dplateau.certificate.read import certificate_file, content_of, read_signed
+    from dplateau.certificate.read import certificate_file, read_signed
     from dplateau.certificate.signed import signature_path
+    from dplateau.files import read_whole
 
     if not any((model, data, purpose, author)):
         raise InputError("no label was given: give --model, --data, --purpose or --author.")
     path = certificate_file(certificate)
-    content = content_of(path)  # first, so that a folder without one is told
+    content = read_whole(path)  # first, so that a folder without one is told
     if os.path.lexists(beside := signature_path(path)):
         raise InputError(
             f"{printable(path)} is signed, and the signature would not match: remove {printable(beside)} first, and sign again."

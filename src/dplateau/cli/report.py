@@ -62,7 +62,7 @@ def report(
 
     from dplateau.certificate import prove, read_proof, read_signed
     from dplateau.certificate.keys import named_keys
-    from dplateau.certificate.read import content_of
+    from dplateau.files import read_whole
     from dplateau.report.page import check_page, write_page
     from dplateau.report.text import headline, other_numbers, proof_line, signature_line, verdict_line
 
@@ -79,7 +79,7 @@ def report(
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which the page would replace: choose another file with --output.")
     with busy("recomputing the certificate"):
-        proof = prove(read, every=every) if verify else read_proof(certificate, content_of(certificate))
+        proof = prove(read, every=every) if verify else read_proof(certificate, read_whole(certificate))
         verdict = write_page(read, path, signed, proof, recorded=not verify)
     certifies = verdict.certifies and signed.matches and (proof is None or proof.worst != "refuted")
     if json:

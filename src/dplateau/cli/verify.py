@@ -60,9 +60,9 @@ def verify(
     """
     from dplateau.certificate import proof_path, prove, read_signed
     from dplateau.certificate.keys import named_keys
-    from dplateau.certificate.read import certificate_file, content_of
+    from dplateau.certificate.read import certificate_file
     from dplateau.certificate.signed import UNSIGNED
-    from dplateau.files import check_file, write_file
+    from dplateau.files import check_file, read_whole, write_file
     from dplateau.report.text import proof_text
     from dplateau.spec import Run, Runs
 
@@ -79,7 +79,7 @@ def verify(
             proof = prove(start, epsilon, delta)
         else:
             path = certificate_file(certificate)
-            content = content_of(path)
+            content = read_whole(path)
             if save:
                 check_file(proof_path(path))
             read, signed = read_signed(path, content)

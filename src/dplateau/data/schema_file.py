@@ -17,6 +17,8 @@ from dplateau.spec.one_line import escaped
 
 BUILTIN: Final = ("adult", "a9a")
 FILL_IN: Final = "FILL IN"
+LARGEST: Final = 1 << 26
+"""Characters of a schema."""
 MOST_NUMBERS: Final = 10_000
 
 
@@ -46,11 +48,14 @@ def load_schema(source: str | Path | Schema) -> Schema:
         )
     path = as_path(source, "the schema", " Or pass a Schema, or one of " + ", ".join(BUILTIN) + ".")
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LARGEST + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such schema: expected a TOML file, or one of {', '.join(BUILTIN)}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the schema cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8 text'}).") from None
+    if len(text) > LARGEST:
+        raise InputError(f"{path}: the schema has more than {LARGEST:,} characters: expected a TOML file.")
     return schema_from_toml(text, where=str(path))
 
 
