@@ -243,7 +243,6 @@ def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):
     "command",
     [
         ("train", "{address}", "--schema", "{schema}", "--epsilon", 1),
-        ("train", "{address}", "--schema", "{schema}", "--epsilon", 1, "--stream"),
         ("train", "{rows}", "--schema", "{schema}", "--epsilon", 1, "--output", "{address}"),
         ("train", "{rows}", "--schema", "{address}", "--epsilon", 1),
         ("check", "{address}", "--schema", "{schema}"),
