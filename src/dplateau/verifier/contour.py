@@ -36,7 +36,7 @@ _CELLS: Final = 500
 """Into so many cells a branch is cut where its path is bent."""
 _FEWER: Final = 100
 """The same where the composition has many laws."""
-_GROUPS: Final = 16
+_GROUPS: Final = 8
 """With more laws searches look at so many of them, each with the steps of its neighbours."""
 _STEPS: Final = 40
 """The same for the way up from an end."""
@@ -52,12 +52,10 @@ _DIGITS: Final = math.log(1e-13)
 """What may be missing of delta, and be too much, relatively: where the line's choices aim at."""
 _FAR_OFF: Final = 6.0
 """Where so much is missing (a logarithm) the end is moved in large strides."""
-_SHARES: Final = (1.0, 0.8, 0.6)
-"""Lines that are tried, in units of the saddle."""
+_STRIDE, _TRIED = 0.01, 60
+"""To so much the saddle is found, relatively, and with at most so many moments."""
 _LOST: Final = 25.0
 """Lines on which the integrand is larger by more than exp of this are not tried: its sum would cancel to a tiny delta."""
-_FURTHER: Final = (1.03, 1.1, 1.25, 1.6, 2.5)
-"""Where Chernoff's bound is tried, in units of c."""
 
 
 class Path(NamedTuple):
@@ -182,18 +180,19 @@ class Line:
         self.most = max(count for _, count in composition.parts)
         self.rough = _gathered(self.laws)
         with precision(64):
-            saddle, value = self._saddle(float(epsilon)), float(epsilon)
-            allowed = min(math.log(delta), 0.0) + _DIGITS
+            value, allowed = float(epsilon), min(math.log(delta), 0.0) + _DIGITS
+            peaks, saddle = self._peaks(value, allowed)
             # Where the moments soon grow steeply, a line further to the left has the shorter period.
-            peaks = {c: self._log_moment(c) - c * value for c in (share * saddle for share in _SHARES)}
-            lines = [c for c, peak in peaks.items() if peak <= peaks[saddle] + _LOST]
-            period, c, self.further = min(self._period(c, value, allowed) for c in lines)
-            self.c, peak = exact(c), peaks[c]
-            bend = sum(self._log_moment(c + d) for d in (-0.01 * c, 0.01 * c)) - 2 * self._log_moment(c)
+            lines = [c for c, peak in peaks.items() if c <= saddle and peak <= peaks[saddle] + _LOST]
+            period, c, further = min(self._period(c, peaks, allowed) for c in lines)
+            self.c, self.further, peak = exact(c), exact(further), peaks[c]
+            bend = sum(self._log_moment(c + d) for d in (-0.01 * c, 0.01 * c)) - 2 * (peak + c * value)
             bend = max(bend, 1e-12) / (0.01 * c) ** 2
             omega = math.sqrt(2 * max(peak - allowed, 1.0) / bend)
             if not math.isfinite(period * omega):
                 raise TooHardError
+        # Of all laws, and not of few of them, the moment there may be larger.
+        period = max(period, float((self._beyond - self.further * epsilon - allowed) / (self.further - self.c)))
         # The step is exact: where a transform is known by cancellation, its frequency has to be.
         self.step = exact(2 * math.pi / period)
         self.period = 2 * arb.pi() / self.step
@@ -209,44 +208,34 @@ class Line:
             total += count * math.log1p(float(excess))
         return total + sum(count * float(law.moment(exact(c)).log()) for law, count in self.epochs)
 
-    def _period(self, c: float, epsilon: float, allowed: float) -> tuple[float, float, float]:
+    def _period(self, c: float, peaks: dict[float, float], allowed: float) -> tuple[float, float, float]:
         """The period that a line through c needs, c, and where Chernoff's bound says so."""
-        right, further = min(((self._chernoff(f * c) - f * c * epsilon - allowed) / ((f - 1) * c), f) for f in _FURTHER)
+        far = {x: peak + x * math.log(x) - (1 + x) * math.log1p(x) for x, peak in peaks.items() if x > c}
+        right, further = min(((log - allowed) / (x - c), x) for x, log in far.items())
         return max(right, -allowed / c), c, further
 
-    def _chernoff(self, c: float) -> float:
-        try:
-            return self._log_moment(c) + c * math.log(c) - (1 + c) * math.log1p(c)
-        except (ArithmeticError, ValueError, OverflowError):
-            return math.inf
-
-    def _saddle(self, epsilon: float) -> float:
-        """The c that makes the integrand least on the real axis, to some per cent."""
+    def _peaks(self, epsilon: float, allowed: float) -> tuple[dict[float, float], float]:
+        """log of ``M(c) exp(-c epsilon)`` on both sides of the c that makes the integrand least on the real axis, and near it; and
+        this c, or one where it is as small as is ``allowed``.
+        """
+        peaks = dict[float, float]()
 
         def size(x: float) -> float:
-            try:
-                c = math.exp(x)
-                return self._log_moment(c) - c * epsilon - x - math.log1p(c)
-            except (ArithmeticError, ValueError, OverflowError):
-                return math.inf
+            c = math.exp(x)
+            if c not in peaks:
+                try:
+                    peaks[c] = self._log_moment(c) - c * epsilon
+                except (ArithmeticError, ValueError, OverflowError):
+                    peaks[c] = math.inf
+            return max(peaks[c] - x - math.log1p(c), allowed)
 
-        low, middle, high = -1.0, 0.0, 1.0
-        values = {x: size(x) for x in (low, middle, high)}
-        for _ in range(60):
-            if values[middle] <= min(values[low], values[high]):
-                break
-            step = 1.0 if values[low] < values[high] else -1.0
-            low, middle, high = low - step, middle - step, high - step
-            values |= {x: size(x) for x in (low, middle, high) if x not in values}
-        else:
-            raise TooHardError
-        for _ in range(7):
-            for x in ((low + middle) / 2, (middle + high) / 2):
-                values[x] = size(x)
-            tried = sorted(x for x in values if low <= x <= high)
-            place = min(range(1, len(tried) - 1), key=lambda i: values[tried[i]])
-            low, middle, high = tried[place - 1 : place + 2]
-        return math.exp(middle)
+        middle, stride = 0.0, 1.0
+        while stride > _STRIDE:
+            best = min((middle, middle - stride, middle + stride), key=size)
+            middle, stride = best, (stride / 2 if best == middle else stride)
+            if len(peaks) > _TRIED:
+                raise TooHardError
+        return peaks, math.exp(middle)
 
     def _choose_end(self, omega: float, log_allowed: float) -> None:
         """Enough nodes, and the bound on what is beyond them."""
@@ -290,7 +279,7 @@ class Line:
     def _sampled(self) -> list[acb]:
         """M(s)/(s (s + 1)) at the nodes."""
         moments = [acb(1)] * (self.count + 1)
-        end, tolerance = self.count * self.step, exact(1e-34) / self.most
+        end, tolerance = self.count * self.step, exact(1e-28) / self.most
         for law, count in self.laws:
             found = nodes(law, self.c, end, tolerance)
             for k, moment in enumerate(found.transform(self.c, self.step, self.count + 1)):
@@ -309,7 +298,7 @@ class Line:
     @cached_property
     def _beyond(self) -> arb:
         """log of Chernoff's bound on delta, but for epsilon."""
-        c = self.c * exact(self.further)
+        c = self.further
         total = self.square / 2 * c * (c + 1) + c * c.log() - (1 + c) * (1 + c).log()
         for law, count in self.laws:
             found = nodes(law, c, exact(0), exact(1e-20) / self.most)
@@ -323,7 +312,6 @@ class Line:
             total += (moment * (-self._node(k) * epsilon).exp()).real / (2 if k == 0 else 1)
         total *= 2 / self.period
         missing = (self.log_tail - self.c * epsilon).exp()
-        further = self.c * exact(self.further)
-        gap = (further - self.c) * self.period
-        double = 1 / (self.c * self.period).expm1() + (self._beyond - further * epsilon - gap).exp() / (1 - (-gap).exp())
+        gap = (self.further - self.c) * self.period
+        double = 1 / (self.c * self.period).expm1() + (self._beyond - self.further * epsilon - gap).exp() / (1 - (-gap).exp())
         return (total - missing - double).union(total + missing)

@@ -20,7 +20,7 @@ from dplateau.verifier.laws import Branch, Sampled
 
 _RATIOS: Final = (2.0, 3.0, 5.0, 9.0)
 """Ellipses that are tried."""
-_POINTS: Final = 32
+_POINTS: Final = 64
 """Most points of a piece; where more are needed it is halved."""
 _WORK: Final = 300_000_000
 """Most terms of all transforms of one law."""
@@ -61,12 +61,21 @@ class Nodes(NamedTuple):
         long = -(-count // short)
         total = acb_mat(long, short, [self.at_zero] * (long * short))
         for first in range(0, len(self.weight), _AT_ONCE):
-            part = list(zip(self.weight, self.loss, strict=True))[first : first + _AT_ONCE]
-            far = acb_mat([[w * acb(c * x, k * short * step * x).exp() for w, x in part] for k in range(long)])
-            near = acb_mat([[acb(0, k * step * x).exp() for k in range(short)] for _, x in part])
-            total += far * near
+            part = slice(first, first + _AT_ONCE)
+            *near, turn = _powers([acb(0, step * x).exp() for x in self.loss[part]], short)
+            size = [w * (c * x).exp() for w, x in zip(self.weight[part], self.loss[part], strict=True)]
+            far = [[s * z for s, z in zip(size, row, strict=True)] for row in _powers(turn, long - 1)]
+            total += acb_mat(far) * acb_mat(near).transpose()
         off = self.error * arb(0, 1)
         return [value + acb(off, off) for value in total.entries()[:count]]
+
+
+def _powers(numbers: list[acb], last: int) -> list[list[acb]]:
+    """Their powers from 0 to ``last``, each of two about half as high: one at a time, radii would double again and again."""
+    found = [[acb(1)] * len(numbers), numbers]
+    for k in range(2, last + 1):
+        found.append([x * y for x, y in zip(found[k // 2], found[k - k // 2], strict=True)])
+    return found[: last + 1]
 
 
 @cache
