@@ -15,7 +15,7 @@ from dplateau.algorithms.noisy_sgd import LARGEST_FULL_BATCH
 from dplateau.algorithms.pnsgd import plan_pnsgd
 from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
-from dplateau.spec.arguments import integer
+from dplateau.spec.arguments import boolean, integer
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.spec.schedule import Schedule, entries
 from dplateau.training.errors import TooCoarse
@@ -187,7 +187,8 @@ def plan(
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
     problem = Problem(n, d, loss, feature_norm, l2, unit=unit)
     budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
-    solver, why = choose(problem, budget, one_pass=one_pass) if solver == "auto" else (solver, "asked for by name")
+    auto = isinstance(solver, str) and solver == "auto"
+    solver, why = choose(problem, budget, one_pass=boolean("one_pass", one_pass)) if auto else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")

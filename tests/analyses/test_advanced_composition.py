@@ -49,14 +49,15 @@ def test_never_below_the_optimal_composition(count: int, e: float, d: float) -> 
 
 
 def test_what_is_no_probability() -> None:
-    for e, d, slack in (
-        ([0.1], [0.1, 0.1], 0.1),
-        ([-0.1], [0.1], 0.1),
-        ([0.1], [1.1], 0.1),
-        ([0.1], [0.1], 0.0),
-        ([math.nan], [0.0], 0.1),
+    for e, d, slack, says in (
+        ([0.1], [0.1, 0.1], 0.1, "advanced composition needs"),
+        ([-0.1], [0.1], 0.1, r"epsilons\[0\] is -0.1"),
+        ([0.1], [1.1], 0.1, "advanced composition needs"),
+        ([0.1], [0.1], 0.0, "slack is 0"),
+        ([0.1], [0.1], 1.0, "advanced composition needs"),
+        ([math.nan], [0.0], 0.1, r"epsilons\[0\] is nan"),
     ):
-        with pytest.raises(dp.InputError, match="advanced composition needs"):
+        with pytest.raises(dp.InputError, match=says):
             advanced_composition(e, d, slack)
     assert advanced_composition([0.1], [1.0], 0.5)[1] == 1.0
 

@@ -170,7 +170,7 @@ def test_cases_certify_the_runs_that_they_train():
     [
         ({"names": ["no-such"]}, "solver is 'no-such': expected one of noisy-sgd, "),
         ({"names": ["pnsgd"], "confidence": 1.0}, "confidence is 1: expected a number below 1"),
-        ({"names": ["pnsgd"], "trainings": 10}, "trainings is 10: expected at least 40"),
+        ({"names": ["pnsgd"], "trainings": 10}, "trainings is 10: expected a whole number >= 40"),
     ],
 )
 def test_wrong_arguments(arguments, message):

@@ -4,21 +4,31 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import optax
 import pytest
 
 import dplateau as dp
 from dplateau.accounting import gdp_delta, gdp_epsilon, gdp_mu
+from dplateau.accounting.advanced import advanced_composition
 from dplateau.accounting.attack import accuracy, detection_chain, posterior, true_positive_rate
-from dplateau.accounting.trade_offs import Gaussian, subsampled_limit_mu
-from dplateau.algorithms import Budget, Problem, noise_energy, plan_noisy_sgd
-from dplateau.certificate import create_key, prove, read_certificate
-from dplateau.data import array_stream, schema_from_toml
-from dplateau.losses import Logistic
+from dplateau.accounting.trade_offs import Gaussian, maximum, mixture, of_masses, of_table, product, subsampled_limit_mu, trade_off
+from dplateau.algorithms import Budget, Problem, noise_energy, plan_noisy_sgd, plan_pnsgd, polynomial_decay, printed_dp_sgld
+from dplateau.analyses import FixedOrderBound
+from dplateau.black_box import examine
+from dplateau.certificate import check_weights, create_key, prove, read_certificate, verify
+from dplateau.data import Csv, Schema, array_stream, schema_from_toml, schema_to_toml
+from dplateau.losses import ClassWeighted, Logistic, class_weighted
+from dplateau.networks.checks import check_parts
+from dplateau.report.page import certificate_page
 from dplateau.report.plateau import plateau
 from dplateau.report.trade_off import trade_offs
+from dplateau.training.checks import checked_l2
+from dplateau.training.persons import checked_groups
 
 RUN = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=4, noise_multiplier=20.0)
+PROBLEM = Problem(1_000, 3, Logistic())
 NAMES = np.array(["a", "b"])
+STEPS = optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +63,45 @@ NAMES = np.array(["a", "b"])
         (lambda: create_key(None), "the name of a key"),
         (lambda: schema_from_toml(b"[columns]"), "expected a TOML text; load_schema reads a file"),
         (lambda: array_stream(np.zeros((3, 2)), np.zeros(3), feature_norm=math.nan), "feature_norm is nan"),
+        (lambda: array_stream([[1.0, 2.0], [3.0]], np.zeros(2), feature_norm=1.0), "the rows have several lengths"),
+        (lambda: schema_to_toml(None), "schema is of type NoneType: expected a Schema"),
+        (lambda: Schema(columns=None), "columns is None: expected a list"),
+        (lambda: Csv(decimal=NAMES), "csv: decimal is"),
+        (lambda: product(None), "factors is None: expected a list"),
+        (lambda: product([Gaussian(1.0)]), "a factor and its count is Gaussian"),
+        (lambda: product([(None, 1)]), "factor is of type NoneType: expected a TradeOff"),
+        (lambda: product([(Gaussian(1.0), 1, 2)]), "factors has an entry that is no pair"),
+        (lambda: maximum(None), "member is of type NoneType: expected a TradeOff"),
+        (lambda: mixture(None, [1.0]), "members is None: expected a list"),
+        (lambda: mixture([Gaussian(1.0)], None), "weights is None: expected a list"),
+        (lambda: of_table("ab", [0.1]), "epsilons is of type str: expected numbers"),
+        (lambda: of_masses([0.5, 0.5], {}), "q is of type dict: expected numbers"),
+        (lambda: trade_off(None), "guarantee is of type NoneType: expected a Guarantee"),
+        (lambda: Gaussian(1.0).enclosure("ab"), "alpha is of type str: expected numbers"),
+        (lambda: verify(None), "certificate is of type NoneType: expected a Certificate"),
+        (lambda: certificate_page(None), "certificate is of type NoneType: expected a Certificate"),
+        (lambda: check_weights(None, np.zeros(2)), "certificate is of type NoneType: expected a Certificate"),
+        (lambda: advanced_composition("ab", [0.1], 0.1), "epsilons is 'ab'"),
+        (lambda: advanced_composition([0.1], [math.nan], 0.1), r"deltas\[0\] is nan"),
+        (lambda: advanced_composition([0.1], [0.1], None), "slack is None"),
+        (lambda: class_weighted(None, [1.0, 2.0]), "loss is of type NoneType: expected a GeneralisedLinearLoss"),
+        (lambda: class_weighted(Logistic(), None), "class_weight is None"),
+        (lambda: ClassWeighted(Logistic(), None), "weights is None: expected a list"),
+        (lambda: dp.plan(10**30, 3, epsilon=1.0), "n over the batch size is .* <= 10,000,000"),
+        (lambda: dp.plan(1_000, 10**30, epsilon=1.0), "d times the number of scores is .* <= 1,000,000,000"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, classes=10**30), "d times the number of scores is .* <= 1,000,000,000"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, feature_norm=1e-320), "feature_norm is 9.99989e-321"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, solver=NAMES), "solver is"),
+        (lambda: dp.plan(1_000, 3, epsilon=1.0, one_pass=NAMES), "one_pass is .*: expected true or false"),
+        (lambda: plan_pnsgd(PROBLEM, Budget(1.0, 1e-5), batch_size=[]), "batch_size has no entry"),
+        (lambda: plan_noisy_sgd(PROBLEM, Budget(1.0, 1e-5), stream=NAMES), "stream is .*: expected true or false"),
+        (lambda: polynomial_decay(10**30, a=1, c=1), "steps is .* <= 10,000,000"),
+        (lambda: printed_dp_sgld(None, 1.0, 1e-5), "run is of type NoneType: expected a Run"),
+        (lambda: FixedOrderBound().bound(None), "run is of type NoneType: expected a Run"),
+        (lambda: examine(None, 40, error=0.1), "case is of type NoneType: expected a Case"),
+        (lambda: checked_l2("1", 2), "l2 is of type str: expected numbers"),
+        (lambda: checked_groups([True, 1], 2), "1 of 2 rows have no label in groups"),
+        (lambda: check_parts(STEPS, None, None, None, None), "optimizer is optax.MultiSteps"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

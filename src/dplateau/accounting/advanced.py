@@ -18,6 +18,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array, gdp_epsilon
 from dplateau.accounting.roots import minimum, root
 from dplateau.spec import InputError
+from dplateau.spec.arguments import real, vector
 
 _LARGEST: Final = 1e9
 _ROOM: Final = 1e-12
@@ -42,8 +43,8 @@ def advanced_composition(epsilons: Sequence[float] | Array, deltas: Sequence[flo
     tuple of float
         epsilon and delta of all steps together.
     """
-    epsilon, delta = np.asarray(epsilons, dtype=float), np.asarray(deltas, dtype=float)
-    if epsilon.shape != delta.shape or not ((epsilon >= 0) & (delta >= 0) & (delta <= 1)).all() or not 0 < slack < 1:
+    epsilon, delta = (vector(name, one, inclusive=True) for name, one in (("epsilons", epsilons), ("deltas", deltas)))
+    if epsilon.shape != delta.shape or (delta > 1).any() or real("slack", slack) >= 1:
         raise InputError("advanced composition needs as many deltas in [0, 1] as epsilons >= 0, and a slack in (0, 1).")
     with np.errstate(divide="ignore"):
         missed = -math.expm1(float(np.log1p(-delta).sum()))

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer, real
+from dplateau.spec.arguments import integer, of_type, real
 
 RATES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """False-positive rates of tables."""
@@ -28,9 +28,7 @@ DIGITS: Final = 5
 
 
 def _checked(f: Any) -> TradeOff:
-    if not isinstance(f, TradeOff):
-        raise InputError(f"f is of type {type(f).__name__}: expected a TradeOff, such as account(run).trade_off.")
-    return f
+    return of_type("f", f, TradeOff, ", such as account(run).trade_off")
 
 
 def true_positive_rate(f: TradeOff, false_positive_rate: float) -> float:

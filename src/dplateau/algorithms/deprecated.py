@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from dplateau.algorithms.problem import Budget, Problem
-from dplateau.spec import InputError
+from dplateau.spec.arguments import of_type
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,8 +29,8 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
             if any(isinstance(value, Problem | Budget) for value in (*args, *options.values())):
                 given = signature(make).bind_partial(*args, **options).arguments
                 for name, kind in (("problem", Problem), ("budget", Budget)):
-                    if name in given and not isinstance(given[name], kind):
-                        raise InputError(f"{name} is of type {type(given[name]).__name__}: expected a {kind.__name__}.")
+                    if name in given:
+                        of_type(name, given[name], kind)
                 return make(*args, **options)  # type: ignore[call-arg]
             warnings.warn(
                 f"{make.__name__} takes a Problem and a Budget, of dplateau.algorithms: their fields as arguments are deprecated.",

@@ -22,7 +22,7 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
-from dplateau.spec.arguments import integer, real
+from dplateau.spec.arguments import integer, of_type, real
 from dplateau.spec.schedule import Schedule, check_length, entries, is_constant, largest, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
 from dplateau.training.loop import arithmetic_of
@@ -204,6 +204,7 @@ def printed_dp_sgld(run: Run, epsilon: float, delta: float) -> Run:
 
     Source: Ryffel, Bach, Pointcheval 2022, Theorems 4.2, 4.4.
     """
+    of_type("run", run, Run)
     if not run.strong_convexity or run.step_size is None:
         raise InputError("the theorems are for strongly convex losses: state strong_convexity and step_size.")
     s = langevin_noise(run.n, epsilon, delta, run.clip_norm, run.strong_convexity)

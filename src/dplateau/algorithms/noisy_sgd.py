@@ -19,7 +19,7 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.losses import GeneralisedLinearLoss, Huber, Squared
 from dplateau.spec import FullBatch, InputError, Poisson, RandomAllocation, Run, Sampling
-from dplateau.spec.arguments import integer, real
+from dplateau.spec.arguments import boolean, integer, real
 from dplateau.spec.schedule import largest, smallest
 from dplateau.training import Cluster, TrainResult, train, train_stream
 from dplateau.training.loop import arithmetic_of
@@ -174,7 +174,7 @@ def plan_noisy_sgd(
     n, loss = problem.n, problem.loss
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
     if sampling is None:
-        usual = stream_batch(n, integer("steps", steps)) if stream else usual_batch(n)
+        usual = stream_batch(n, integer("steps", steps)) if boolean("stream", stream) else usual_batch(n)
         batch = usual if batch_size is None else real("batch_size", batch_size)
         drawn: tuple[Sampling, ...] = (FullBatch(),) if batch == n else (Poisson(batch), RandomAllocation(batch))
         schemes = (RandomAllocation(batch),) if stream else drawn

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.algorithms.deprecated import also_by_keywords
 from dplateau.algorithms.problem import Budget, Problem, moved
 from dplateau.algorithms.solver import FitOptions, StreamOptions
+from dplateau.algorithms.step_schedules import LONGEST
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Schedule
 from dplateau.spec.arguments import integer, real
@@ -185,17 +186,20 @@ def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: 
 
 def steps_for(n: int, time: float, smoothness: float) -> int:
     """Steps so that the first of them is ``1 / smoothness``."""
-    return max(1, min(math.ceil(time * smoothness), n, max(MOST_STEPS, -(-n // LARGEST_BATCH))))
+    return max(1, min(math.ceil(min(time * smoothness, n)), max(MOST_STEPS, -(-n // LARGEST_BATCH))))
 
 
 def _batch_sizes(n: int, batch_size: int | Sequence[int] | None, steps: int) -> tuple[int, ...]:
     if isinstance(batch_size, Sequence):
+        if not batch_size:
+            raise InputError("batch_size has no entry: give one a batch, or one number.")
         return tuple(integer("batch_size", size) for size in batch_size)
     if batch_size is not None:
         size = integer("batch_size", batch_size)
         if size > n:
             raise InputError(f"batch_size {size} exceeds n = {n}: lower batch_size.")
         steps = n // size
+    integer("n over the batch size", steps, high=LONGEST)
     rest = n % steps  # goes to the last batches, whose records have the least noise after them
     return (n // steps,) * (steps - rest) + (n // steps + 1,) * rest
 

@@ -16,6 +16,8 @@ from dplateau.spec.run import ADJACENCIES, UNITS
 
 ROOM: Final = 1 + 1e-12
 """Room for the rounding of rows that were scaled to the public norm."""
+_MOST_WEIGHTS: Final = 10**9
+"""More are not planned: they take 8 GB, and several times that in training."""
 DISTANCE: Final = 50.0
 """How far from zero the best weights of one score are taken to lie, in scores of a row of full norm."""
 
@@ -71,7 +73,7 @@ class Problem:
 
         put("n", integer("n", self.n))
         put("d", integer("d", self.d))
-        put("feature_norm", real("feature_norm", self.feature_norm))
+        put("feature_norm", real("feature_norm", self.feature_norm, low=1e-150, inclusive=True, high=1e150))
         if isinstance(self.l2, Sequence):
             put("l2", tuple(real("l2", value, inclusive=True) for value in self.l2))
             if len(self.l2) != self.d:  # type: ignore[arg-type]
@@ -83,6 +85,7 @@ class Problem:
         one_of("unit", self.unit, UNITS)
         if not isinstance(self.loss, GeneralisedLinearLoss):
             raise InputError(f"loss is {type(self.loss).__name__}: expected one of dplateau.losses, such as Logistic().")
+        integer("d times the number of scores", self.weights, high=_MOST_WEIGHTS)
 
     @property
     def weights(self) -> int:

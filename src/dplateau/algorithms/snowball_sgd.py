@@ -71,7 +71,7 @@ def plan_snowball_sgd(
     """
     n, l2 = problem.n, problem.largest_l2
     least = max(1, n // MOST_STEPS) if least_batch is None else integer("least_batch", least_batch)
-    rule = rule or ("strongly-convex" if l2 else "falling")
+    rule = ("strongly-convex" if l2 else "falling") if rule is None else rule
     one_of("rule", rule, RULES)
     if rule == "strongly-convex" and not l2:
         raise InputError("rule 'strongly-convex' needs a strongly convex objective: give l2 > 0, or choose another rule.")

@@ -7,10 +7,15 @@ number t + 1 divides by.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer, real
+
+LONGEST: Final = 10_000_000
+"""Steps whose sizes are given one by one, at most: that takes a gigabyte."""
 
 
 def polynomial_decay(steps: int, a: float, c: float, *, step_size: float = 1.0) -> tuple[float, ...]:
@@ -42,7 +47,7 @@ def polynomial_decay(steps: int, a: float, c: float, *, step_size: float = 1.0) 
     >>> [round(eta, 4) for eta in polynomial_decay(3, a=20, c=1)]
     [0.2182, 0.2132, 0.2085]
     """
-    steps, a, c = integer("steps", steps), real("a", a), real("c", c, inclusive=True)
+    steps, a, c = integer("steps", steps, high=LONGEST), real("a", a), real("c", c, inclusive=True)
     return tuple((real("step_size", step_size) / np.sqrt(a + c * np.arange(1.0, steps + 1))).tolist())
 
 
@@ -75,7 +80,7 @@ def square_root_decay(steps: int, first: float, last: float) -> tuple[float, ...
     >>> [round(eta, 4) for eta in square_root_decay(4, first=0.1, last=0.02)]
     [0.06, 0.0434, 0.0307, 0.02]
     """
-    steps, first, last = integer("steps", steps), real("first", first), real("last", last)
+    steps, first, last = integer("steps", steps, high=LONGEST), real("first", first), real("last", last)
     if last > first:
         raise InputError(f"last {last:g} exceeds first {first:g}: the steps are meant to fall. Lower last, or exchange the two.")
     fallen = np.sqrt(np.arange(1.0, steps + 1) / steps)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from dplateau.accounting import Bound, Guarantee, NotApplicable
 from dplateau.spec import Run
+from dplateau.spec.arguments import of_type
 
 
 class Analysis(ABC):
@@ -35,7 +36,7 @@ class Analysis(ABC):
 
     def bound(self, run: Run) -> Bound | NotApplicable:
         """The statement with its status, or the reason why there is none. Never a bare number."""
-        reason = self.why_not(run)
+        reason = self.why_not(of_type("run", run, Run))
         if reason is not None:
             return NotApplicable(self.name, self.source, self.status.__name__, reason)
         return self.status(self.name, self.source, self.guarantee(run))

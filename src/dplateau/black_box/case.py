@@ -16,6 +16,7 @@ from dplateau.audit.separation import Separation, curve_of, separate
 from dplateau.black_box.neighbours import Neighbours
 from dplateau.black_box.scores import Releases, Score, along, scored
 from dplateau.spec import InputError, PrivacyWarning, Run
+from dplateau.spec.arguments import integer, of_type
 from dplateau.training import SecureGenerator, TrainingDiverged
 
 Trainer = Callable[[Any, Any, SecureGenerator], NDArray[Any]]
@@ -136,9 +137,8 @@ def examine(
     progress : callable, optional
         Called with the trainings done and their total.
     """
-    if trainings < FEWEST:
-        raise InputError(f"trainings is {trainings}: expected at least {FEWEST} on each data set.")
-    generator, trainings = SecureGenerator() if generator is None else generator, trainings * case.times
+    trainings = integer("trainings", trainings, low=FEWEST) * of_type("case", case, Case).times
+    generator = SecureGenerator() if generator is None else generator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # delta is above 1/n for some of the data sets; nobody is protected here
         report = account(case.run, delta)

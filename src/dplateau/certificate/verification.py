@@ -11,6 +11,7 @@ from dplateau._account import Report, account
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.make import claim_of
 from dplateau.certificate.outward import confirms_lower, confirms_upper
+from dplateau.spec.arguments import of_type
 from dplateau.spec.strict_json import same
 
 TOLERANCE: Final = 1e-6
@@ -101,6 +102,7 @@ def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     UncertifiedError
         The run has no finite proved epsilon at all.
     """
+    of_type("certificate", certificate, Certificate)
     report = report or account(certificate.run, certificate.delta)
     both = certificate, replace(certificate, **claim_of(report))
     claimed, recomputed = ({key: data[key] for key in FOLLOWS} for data in map(Certificate.to_dict, both))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dplateau.certificate.certificate import Certificate
 from dplateau.spec import ContradictionError, InputError
+from dplateau.spec.arguments import of_type
 
 HEAD: Final = b"dplateau weights 1\n"
 Keys = tuple[str | int, ...]
@@ -87,6 +88,7 @@ def check_weights(certificate: Certificate, weights: Any) -> None:
 
 def check_digest(certificate: Certificate, found: str) -> None:
     """Check that a certificate is about the weights with this digest; raises what ``check_weights`` does."""
+    of_type("certificate", certificate, Certificate)
     if certificate.weights_sha256 is None:
         raise InputError(
             "the certificate names no weights, so it cannot tell to which model it belongs: train again with this version, or ask"

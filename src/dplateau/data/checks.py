@@ -28,13 +28,6 @@ def named(name: object) -> str:
     return f"column {name!r}"
 
 
-def boolean(where: str, value: object) -> bool:
-    """``value``, if it is a truth value."""
-    if not isinstance(value, bool):
-        raise InputError(f"{where} is {value!r}: expected true or false.")
-    return value
-
-
 def finite(where: str, value: Any) -> float:
     """``value`` as a finite float."""
     try:

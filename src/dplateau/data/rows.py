@@ -168,7 +168,10 @@ def _longer(block: NDArray[Any], bound: float) -> tuple[NDArray[np.intp], bool]:
 def as_rows(rows: ArrayLike) -> NDArray[Any]:
     """``rows`` as a two-dimensional array of float32 or float64."""
     check_unmasked(rows, "rows")
-    array = np.asarray(rows)
+    try:
+        array = np.asarray(rows)
+    except ValueError:
+        raise InputError("the rows have several lengths: expected two dimensions and numbers.") from None
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise InputError(f"the rows have shape {array.shape} and type {array.dtype}: expected two dimensions and numbers.")
     # A list may hold a type a row, and no row changes the precision of another.

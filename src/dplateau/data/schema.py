@@ -13,9 +13,9 @@ from datetime import date
 from numbers import Integral
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import aliases_of, boolean, finite, interval, iso_date, named, put, texts_of
+from dplateau.data.checks import aliases_of, finite, interval, iso_date, named, put, texts_of
 from dplateau.spec import InputError
-from dplateau.spec.arguments import one_of, sequence
+from dplateau.spec.arguments import boolean, of_type, one_of, sequence
 
 EPOCH: Final = date(1970, 1, 1)
 TRANSFORMS: Final = ("linear", "log", "none")
@@ -286,7 +286,7 @@ class Csv:
                 f"csv: delimiter is {self.delimiter!r}: expected one ASCII character other than a quote or a line break."
             )
         one_of("csv: encoding", self.encoding, ENCODINGS)
-        if self.decimal not in (".", ","):
+        if not isinstance(self.decimal, str) or self.decimal not in (".", ","):
             raise InputError(f"csv: decimal is {self.decimal!r}: expected a point or a comma.")
         if not isinstance(self.comment, str) or set('"\r\n') & set(self.comment):
             raise InputError(
@@ -329,7 +329,7 @@ class Schema:
     targets: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        columns = tuple(self.columns)
+        columns = sequence("columns", self.columns)
         for column in columns:
             if not isinstance(column, (*KINDS.values(), Person)):
                 raise InputError(
@@ -343,8 +343,7 @@ class Schema:
             raise InputError(f'the schema declares {targets} targets: mark exactly one column with type = "target".')
         if self.format is not None:
             one_of("format", self.format, FORMATS)
-        if not isinstance(self.csv, Csv):
-            raise InputError(f"csv is of type {type(self.csv).__name__}: expected Csv.")
+        of_type("csv", self.csv, Csv)
         put(self, columns=columns, missing=texts_of("missing", self.missing), strip=boolean("strip", self.strip))
         if not self.features:
             raise InputError("the schema declares no feature: add at least one column of type number, category, date or vector.")

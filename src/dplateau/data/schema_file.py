@@ -13,6 +13,7 @@ from typing import Any, Final
 from dplateau.data.schema import KINDS, Column, Csv, Schema
 from dplateau.files import as_path
 from dplateau.spec import InputError
+from dplateau.spec.arguments import of_type
 from dplateau.spec.one_line import escaped
 
 BUILTIN: Final = ("adult", "a9a")
@@ -145,7 +146,7 @@ def schema_to_toml(schema: Schema) -> str:
 
     ``schema_from_toml(schema_to_toml(schema)) == schema``, exactly.
     """
-    parts = [_table("", schema, skip=("columns", "csv"))]
+    parts = [_table("", of_type("schema", schema, Schema), skip=("columns", "csv"))]
     if schema.csv != Csv():
         parts.append(_table("[csv]", schema.csv))
     parts += [

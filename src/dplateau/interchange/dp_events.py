@@ -19,7 +19,7 @@ from dp_accounting import NeighboringRelation
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
 from dplateau.spec import FullBatch, InputError, Run, Runs
 from dplateau.spec.arguments import integer, real
-from dplateau.spec.runs import runs_of, single_run
+from dplateau.spec.runs import checked_run, runs_of, single_run
 from dplateau.spec.schedule import constant, is_constant
 
 
@@ -74,7 +74,7 @@ def neighboring_relation(run: Run | Runs) -> NeighboringRelation:
     "replace" is ``REPLACE_ONE``. "add-remove" is ``ADD_OR_REMOVE_ONE`` for Poisson and full batches; for the others it leaves the
     record's place empty, which is ``REPLACE_SPECIAL``.
     """
-    if run.adjacency == "replace":
+    if checked_run(run).adjacency == "replace":
         return NeighboringRelation.REPLACE_ONE
     runs = runs_of(run)
     free = all(one.sampling.random_size or one.sampling.full for one in runs)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.losses.nonsmooth import CornerLoss, Corners
 from dplateau.spec import InputError
-from dplateau.spec.arguments import real
+from dplateau.spec.arguments import of_type, real, sequence, vector
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class ClassWeighted(GeneralisedLinearLoss):
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", tuple(real("weight", one, high=1.0) for one in self.weights))
+        of_type("loss", self.loss, GeneralisedLinearLoss, ", such as Logistic()")
+        object.__setattr__(self, "weights", tuple(real("weight", one, high=1.0) for one in sequence("weights", self.weights)))
         if len(self.weights) != max(2, self.loss.outputs):
             raise InputError(f"there are {len(self.weights)} weights for {max(2, self.loss.outputs)} classes: give one for each.")
 
@@ -100,7 +101,7 @@ def scaled_weights(weights: Iterable[Any]) -> list[float]:
     InputError
         A weight is not a positive number, or next to nothing beside the largest.
     """
-    given = [real("class_weight", one) for one in weights]
+    given = vector("class_weight", weights).tolist()
     if min(given) < max(given) * 1e-12:
         raise InputError("class_weight: a weight is below 1e-12 of the largest: leave the class out of the rows instead.")
     return [one / max(given) for one in given]

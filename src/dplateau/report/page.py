@@ -19,6 +19,7 @@ from dplateau.report import page_words as words
 from dplateau.report.trade_off import PRIOR, Attack, read_attack
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
+from dplateau.spec.arguments import of_type
 from dplateau.spec.promise import weakness
 
 ENDINGS: Final = (".html", ".htm")
@@ -122,6 +123,7 @@ def check_page(path: str | Path) -> Path:
 def _page(
     certificate: Certificate, report: Report | None, signed: Signed, proof: Proof | None, recorded: bool
 ) -> tuple[str, Verdict]:
+    of_type("certificate", certificate, Certificate)
     if report is None:
         report = account(certificate.run, certificate.delta)
     if report.run != certificate.run or report.delta != certificate.delta:

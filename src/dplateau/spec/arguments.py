@@ -5,18 +5,35 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from typing import Any, TypeGuard
+from contextlib import suppress
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.spec.errors import InputError
 
+T = TypeVar("T")
+
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     """``value`` if it is one of the texts ``allowed``."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} is {value!r}: expected one of {', '.join(allowed)}.")
+    return value
+
+
+def boolean(name: str, value: object) -> bool:
+    """``value``, if it is a truth value."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}: expected true or false.")
+    return value
+
+
+def of_type(name: str, value: Any, kind: type[T], example: str = "") -> T:
+    """``value`` if it is a ``kind``."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is of type {type(value).__name__}: expected a {kind.__name__}{example}.")
     return value
 
 
@@ -35,14 +52,15 @@ def real(name: str, value: object, *, low: float = 0.0, inclusive: bool = False,
     return number
 
 
-def integer(name: str, value: object, *, low: int = 1) -> int:
-    """``value`` as an integer of at least ``low``; a float is accepted only if it is a whole number."""
+def integer(name: str, value: object, *, low: int = 1, high: float = math.inf) -> int:
+    """``value`` as an integer from ``low`` to ``high``; a float is accepted only if it is a whole number."""
+    wanted = f"a whole number >= {low}" + ("" if high == math.inf else f" and <= {high:,}")
     if isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise InputError(f"{name} is larger than any floating-point number: expected a whole number >= {low}.")
+        raise InputError(f"{name} is larger than any floating-point number: expected {wanted}.")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or value != value // 1:
-        raise InputError(f"{name} is {value!r}: expected a whole number >= {low}.")
-    if value < low:
-        raise InputError(f"{name} is {value}: expected a whole number >= {low}.")
+        raise InputError(f"{name} is {value!r}: expected {wanted}.")
+    if not low <= value <= high:
+        raise InputError(f"{name} is {value}: expected {wanted}.")
     return int(value)
 
 
@@ -69,6 +87,14 @@ def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = Fals
         relation = ">=" if inclusive else ">"
         raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
     return array
+
+
+def numbers(name: str, value: Any) -> NDArray[np.float64]:
+    """``value`` as an array of numbers, of any shape."""
+    with suppress(TypeError, ValueError):
+        if (array := np.asarray(value)).dtype.kind in "iuf":
+            return array.astype(np.float64)
+    raise InputError(f"{name} is of type {type(value).__name__}: expected numbers.")
 
 
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
+from dplateau.spec.arguments import numbers
 from dplateau.spec.columns import Columns
 from dplateau.spec.schedule import largest
 from dplateau.training.noise import SecureGenerator
@@ -78,7 +79,7 @@ def checked_data(
 
 def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDArray[np.float64]:
     """The coefficient of each of the d features, shape ``(d,)``."""
-    values = _numbers("l2", l2)
+    values = numbers("l2", l2)
     if values.shape not in ((), (d,)) or not np.isfinite(values).all() or (values < 0).any():
         raise InputError(f"l2 has shape {values.shape}: expected one finite number >= 0, or one for each of the {d} features.")
     return np.broadcast_to(values, (d,))
@@ -86,19 +87,12 @@ def checked_l2(l2: float | Sequence[float] | NDArray[np.float64], d: int) -> NDA
 
 def checked_start(run: Run, start: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """The first iterate, by default zero."""
-    values = np.zeros(shape) if start is None else _numbers("start", start)
+    values = np.zeros(shape) if start is None else numbers("start", start)
     if values.shape != shape or not np.isfinite(values).all():
         raise InputError(f"start has shape {values.shape}: expected finite numbers of shape {shape}.")
     if run.diameter is not None and np.linalg.norm(values) > run.diameter / 2:
         raise InputError(f"start lies outside the ball of diameter {run.diameter:g} around zero that iterates are projected on.")
     return values
-
-
-def _numbers(name: str, values: Any) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is of type {type(values).__name__}: expected numbers.") from None
 
 
 def check_curvature(run: Run, loss: GeneralisedLinearLoss, clip_norm: float, largest_row: float, l2: NDArray[np.float64]) -> None:

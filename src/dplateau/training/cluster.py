@@ -27,7 +27,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.spec import InputError, UncertifiedError
-from dplateau.spec.arguments import integer
+from dplateau.spec.arguments import integer, of_type
 from dplateau.training.errors import ProcessLost
 
 T = TypeVar("T")
@@ -370,7 +370,7 @@ def _check_place(coordinator: str | None, processes: int | None, process_id: int
 
 def agree_on_code(cluster: Cluster) -> None:
     """Raise ``InputError`` unless all processes compute with the same code; the first thing that they tell one another."""
-    cluster.agree(code_of())
+    of_type("cluster", cluster, Cluster).agree(code_of())
 
 
 def code_of() -> dict[str, str]:

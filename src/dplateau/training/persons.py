@@ -180,7 +180,7 @@ def checked_groups(groups: ArrayLike, rows: int) -> NDArray[Any]:
     if labels.dtype.kind == "f":  # beyond 2^53 (float32: 2^24) two whole numbers may be one
         missing = ~((abs(labels) < np.ldexp(1.0, np.finfo(labels.dtype).nmant + 1)) & (labels == np.floor(labels)))
     elif labels.dtype.kind in "OT":
-        missing = np.array([not isinstance(one, (str, int, np.integer)) for one in labels], bool)
+        missing = np.array([not isinstance(one, (str, int, np.integer)) or isinstance(one, bool) for one in labels], bool)
     if isinstance(groups, np.ma.MaskedArray) and np.ma.is_masked(groups):
         missing = np.ma.getmaskarray(groups)
     if bad := int(missing.sum()):

@@ -24,7 +24,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
-from dplateau.spec.arguments import real
+from dplateau.spec.arguments import numbers, real
 from dplateau.spec.shown import shown
 
 _FAR: Final = 600.0
@@ -131,7 +131,7 @@ class TradeOff(ABC):
         InputError
             An alpha is outside [0, 1].
         """
-        at = np.asarray(alpha, dtype=float)
+        at = numbers("alpha", alpha)
         if not ((at >= 0) & (at <= 1)).all():
             raise InputError("alpha is a type I error: expected numbers in [0, 1].")
         value = self.values(at)

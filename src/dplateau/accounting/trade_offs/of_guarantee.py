@@ -16,6 +16,7 @@ from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
 from dplateau.accounting.trade_offs.operations import maximum
 from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope
 from dplateau.accounting.trade_offs.smooth import Gaussian
+from dplateau.spec.arguments import of_type
 
 POINTS: Final = 160
 """Epsilons at which a profile is asked."""
@@ -136,6 +137,7 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     TradeOff
         ``f(alpha)`` is never above what the guarantee gives; ``f.enclosure(alpha)`` says by how much it may be below.
     """
+    of_type("guarantee", guarantee, Guarantee)
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
     members = members_of(guarantee)

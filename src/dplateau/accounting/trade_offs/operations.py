@@ -19,6 +19,7 @@ from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.accounting.trade_offs.piecewise import Piecewise, corners
 from dplateau.accounting.trade_offs.smooth import Smooth
 from dplateau.spec import InputError
+from dplateau.spec.arguments import of_type, sequence
 
 _NOTHING: Final = 1e-9
 """A member of a maximum that raises it by no more than this is left out."""
@@ -208,11 +209,16 @@ class Maximum(Piecewise):
         return Enclosure(lower, max(lower, *(member.enclosure(alpha).upper for member in self.members)))
 
 
+def _checked(members: Sequence[TradeOff]) -> tuple[TradeOff, ...]:
+    return tuple(of_type("member", one, TradeOff) for one in sequence("members", members))
+
+
 def maximum(*members: TradeOff) -> Maximum:
     """``max{f_1, f_2, ...}`` of the members' polygons: all of them hold. Never above the true maximum.
 
     Members that are nowhere larger than the others, but for 1e-9, are left out.
     """
+    members = _checked(members)
     if not members:
         raise InputError("the maximum of no trade-off function: give at least one.")
     kept, result = members[:1], members[0].polygon()
@@ -243,6 +249,7 @@ def mixture(members: Sequence[TradeOff], weights: Sequence[float]) -> TradeOff:
     weights : sequence of float
         Their probabilities, positive, summing to 1.
     """
+    members, weights = _checked(members), sequence("weights", weights)
     if len(members) != len(weights) or not members:
         raise InputError(f"a mixture needs one weight a component, got {len(members)} and {len(weights)}.")
     found = tuple(probability("weight", weight) for weight in weights)

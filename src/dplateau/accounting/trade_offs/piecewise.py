@@ -15,7 +15,7 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer, real
+from dplateau.spec.arguments import integer, numbers, real
 
 _MOST: Final = 20_000
 """Most corners of an exact product."""
@@ -272,7 +272,7 @@ def of_table(epsilons: Array, deltas: Array) -> Piecewise:
     epsilons, deltas : array of shape (k,)
         epsilons >= 0, deltas in [0, 1].
     """
-    epsilon, delta = np.asarray(epsilons, dtype=float), np.asarray(deltas, dtype=float)
+    epsilon, delta = numbers("epsilons", epsilons), numbers("deltas", deltas)
     if epsilon.shape != delta.shape or epsilon.ndim != 1 or not epsilon.size:
         raise InputError(f"a table needs as many deltas as epsilons, got shapes {epsilon.shape} and {delta.shape}.")
     if not ((epsilon >= 0) & (delta >= 0) & (delta <= 1) & np.isfinite(epsilon)).all():
@@ -294,7 +294,7 @@ def of_masses(p: Array, q: Array) -> Piecewise:
     p, q : array of shape (k,)
         Masses, each summing to 1.
     """
-    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    p, q = numbers("p", p), numbers("q", q)
     if p.shape != q.shape or p.ndim != 1 or not ((p >= 0) & (q >= 0)).all() or max(abs(p.sum() - 1), abs(q.sum() - 1)) > 1e-9:
         raise InputError("two laws need masses >= 0 on the same points, each summing to 1.")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -20,7 +20,7 @@ from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclo
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer
+from dplateau.spec.arguments import integer, of_type, sequence
 
 _SIZE: Final = 2**15
 """Lattice points of the window."""
@@ -46,7 +46,10 @@ def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
         There is no factor, or a count is not a whole number >= 1.
     """
     # What is known at a table of epsilons only counts as the polygon that certifies.
-    counted = [(f.lower if isinstance(f, Enclosed) else f, integer("count", count)) for f, count in factors]
+    pairs = [sequence("a factor and its count", pair) for pair in sequence("factors", factors)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError("factors has an entry that is no pair: expected each factor with how often it occurs.")
+    counted = [(f.lower if isinstance(f, Enclosed) else of_type("factor", f, TradeOff), integer("count", k)) for f, k in pairs]
     if not counted:
         raise InputError("the product of no trade-off function: give at least one.")
     if len(counted) == 1 and counted[0][1] == 1:
