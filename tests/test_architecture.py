@@ -33,14 +33,14 @@ def test_public_names() -> None:
         _ = dp.privacy
 
 
-@pytest.mark.parametrize("package", ["dplateau", "dplateau.algorithms"])
+@pytest.mark.parametrize("package", ["dplateau", "dplateau.algorithms", "dplateau.ledger", "dplateau.report"])
 def test_names_loaded_late_are_those_that_types_are_checked_with(package: str) -> None:
     """They are written down twice; and a module of a name's name would take its place."""
     here = import_module(package)
     file = Path(here.__file__)
     block = next(one for one in ast.parse(file.read_text()).body if isinstance(one, ast.If))
     listed = {alias.name: one.module for one in block.body for alias in one.names}
-    late = inspect.getclosurevars(here.__getattr__).nonlocals["home"]
+    late = inspect.getclosurevars(getattr(here, "_find", here.__getattr__)).nonlocals["home"]
     assert late == listed
     assert all(getattr(here, name) is getattr(import_module(module), name) for name, module in listed.items())
     assert not [name for name in listed if (file.parent / f"{name}.py").exists() or (file.parent / name).exists()]

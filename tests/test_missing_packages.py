@@ -1,12 +1,15 @@
 """Accounting needs few packages; what is missing for the rest is named, with what installs it."""
 
-import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 WITHOUT = """
 import sys
@@ -19,16 +22,36 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 """
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-TRAINING = ["jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "plotly", "pandas", "matplotlib"]
 
 
-def python(code, missing=TRAINING):
+@cache
+def beyond(*extras):
+    """Names of all packages here that an installation of dplateau with these extras does not bring."""
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
+    brought = {("dplateau",)}
+    while wanted:
+        one = Requirement(wanted.pop())
+        key = (canonicalize_name(one.name), *sorted(one.extras))
+        if key not in brought:
+            brought.add(key)
+            markers = [{"extra": extra} for extra in ("", *one.extras)]
+            for needed in requires(one.name) or ():
+                marker = Requirement(needed).marker
+                if marker is None or any(map(marker.evaluate, markers)):
+                    wanted.append(needed)
+    names = {name for name, *_ in brought}
+    return [name for name, found in packages_distributions().items() if names.isdisjoint(map(canonicalize_name, found))]
+
+
+def python(code, missing=None):
+    missing = beyond() if missing is None else missing
     return subprocess.run(
         [sys.executable, "-c", WITHOUT.format(missing=missing) + code], capture_output=True, text=True, timeout=120
     )
 
 
-def command(*arguments, missing=TRAINING):
+def command(*arguments, missing=None):
     return python(f"from dplateau.cli.main import run; run({list(arguments)!r})", missing)
 
 
@@ -41,6 +64,7 @@ RUN = ("--n", "1000", "--batch-size", "100", "--steps", "10")
         ("--help",),
         ("account", *RUN, "--noise-multiplier", "2", "--delta", "1e-5"),
         ("calibrate", *RUN, "--epsilon", "1", "--delta", "1e-5"),
+        ("plot-trade-off", *RUN, "--noise-multiplier", "2", "--delta", "1e-5", "--json"),
         ("audit", "--settings", "3"),
     ],
     ids=lambda arguments: arguments[0],
@@ -59,12 +83,27 @@ def test_a_command_that_trains_names_the_extra():
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_name_that_trains_names_the_extra():
-    done = python("import dplateau; dplateau.PrivateLogisticRegression")
+@pytest.mark.parametrize(
+    ("code", "package", "extra"),
+    [
+        ("import dplateau; dplateau.PrivateLogisticRegression", "sklearn", "train"),
+        ("from dplateau.estimators import PrivateLogisticRegression", "sklearn", "train"),
+        *((f"import dplateau.{room}", "jax", "train") for room in ("black_box", "losses", "networks", "planning", "training")),
+        ("from dplateau.report import write_page", "markupsafe", "train"),
+        *(
+            (f"import dplateau.interchange.{module}", "torch", "opacus")
+            for module in ("opacus", "opacus_ledger", "opacus_training")
+        ),
+        ("import dplateau.interchange.opacus_noise", "opacus", "opacus"),
+        ("import dplateau.interchange.dp_events", "dp_accounting", "dp-accounting"),
+        ("import dplateau.interchange.dp_accounting_accountant", "dp_accounting", "dp-accounting"),
+    ],
+)
+def test_what_needs_more_names_the_extra(code, package, extra):
+    done = python(code)
     assert done.returncode == 1
-    assert (
-        "ModuleNotFoundError: this needs sklearn: python -m pip install '.[train]', in a copy of dplateau's source." in done.stderr
-    )
+    said = f"ModuleNotFoundError: this needs {package}: python -m pip install '.[{extra}]', in a copy of dplateau's source.\n"
+    assert done.stderr.endswith(said)
 
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic", "psycopg"])
@@ -112,7 +151,7 @@ def test_account_is_the_function_whatever_was_imported_before():
 
 
 def test_help_loads_neither_scipy_nor_what_reports():
-    done = command("--help", missing=[*TRAINING, "scipy"])
+    done = command("--help", missing=[*beyond(), "scipy"])
     assert done.returncode == 0, done.stderr
     assert "account" in done.stdout
 
@@ -124,10 +163,6 @@ def test_a_star_import_gives_runs_and_loads_nothing_heavy():
 
 
 def test_the_planner_and_a_ledger_need_their_extras_only(tmp_path):
-    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    named = {re.split(r"[\[<>=]", one)[0] for one in (*extras["ui"], *extras["ledger"])}
-    missing = [package for package in (*TRAINING, "flint") if package not in named]
     pages = f"""
 import dplateau as dp
 from dplateau.report.pages import render
@@ -139,5 +174,5 @@ application(ledger)
 warm_up()
 print(len(plotly()) > 1000)
 """
-    done = python(pages, missing)
+    done = python(pages, beyond("ui", "ledger"))
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

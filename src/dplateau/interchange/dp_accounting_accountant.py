@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-import dp_accounting
-from dp_accounting import NeighboringRelation, PrivacyAccountant
-
 from dplateau.interchange.dp_events import UnsupportedEventError, read_event
 from dplateau.interchange.noisy_sums import NoisySum, spent_delta, spent_epsilon
+from dplateau.spec.missing import explained
+
+with explained():
+    import dp_accounting
+    from dp_accounting import NeighboringRelation, PrivacyAccountant
 
 ADJACENCY: Final = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "add-remove",

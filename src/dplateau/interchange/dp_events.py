@@ -12,15 +12,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dp_accounting
 import numpy as np
-from dp_accounting import NeighboringRelation
 
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, to_runs
 from dplateau.spec import FullBatch, InputError, Run, Runs
 from dplateau.spec.arguments import integer, real
+from dplateau.spec.missing import explained
 from dplateau.spec.runs import checked_run, runs_of, single_run
 from dplateau.spec.schedule import constant, is_constant
+
+with explained():
+    import dp_accounting
+    from dp_accounting import NeighboringRelation
 
 
 class UnsupportedEventError(InputError):

@@ -20,15 +20,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import torch
-from opacus.accountants import IAccountant
-from opacus.accountants.registry import register_accountant
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
 
 from dplateau.interchange.batch_sizes import BatchSizes
 from dplateau.interchange.noisy_sums import Block, NoisySum, merged, spent_delta, spent_epsilon, to_runs
 from dplateau.spec import Cyclic, FullBatch, InputError, PrivacyWarning, Run, Runs, Sampling, Shuffled
 from dplateau.spec.arguments import integer, real
+from dplateau.spec.missing import explained
+
+with explained():
+    import torch
+    from opacus.accountants import IAccountant
+    from opacus.accountants.registry import register_accountant
+    from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
 
 MECHANISM: Final = "dplateau"
 GRAIN: Final = 2**24

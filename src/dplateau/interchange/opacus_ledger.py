@@ -13,17 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from opacus import PrivacyEngine
-from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
-
 from dplateau._account import account, checked_delta
 from dplateau.certificate import Certificate, make_certificate
 from dplateau.interchange.opacus import ADAPTIVE, from_opacus, is_adaptive
 from dplateau.interchange.opacus_training import SecureDraws, clipped, opacus_training
 from dplateau.spec import InputError, Run, Runs, Sampling
 from dplateau.spec.arguments import integer
+from dplateau.spec.missing import explained
 from dplateau.spec.schedule import entries, schedule
 from dplateau.training.charged import Budgeted
+
+with explained():
+    from opacus import PrivacyEngine
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
 
 COUNTED: Final = (DPOptimizer, DPPerLayerOptimizer, DPOptimizerFastGradientClipping)
 """Optimizers of one process that add the noise of a step once, by ``add_noise``."""

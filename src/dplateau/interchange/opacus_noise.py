@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opacus.schedulers import _NoiseScheduler  # pyright: ignore[reportPrivateUsage]
-
 from dplateau.spec import InputError, Run
+from dplateau.spec.missing import explained
 from dplateau.spec.schedule import entries, schedule
+
+with explained():
+    from opacus.schedulers import _NoiseScheduler  # pyright: ignore[reportPrivateUsage]
 
 
 class PlannedNoise(_NoiseScheduler):

@@ -19,13 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import torch
-from opacus import PrivacyEngine
-from opacus.data_loader import DPDataLoader
-from opacus.optimizers import DPOptimizer
-from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
-from opacus.utils.uniform_sampler import UniformWithReplacementSampler
-
 from dplateau.interchange.opacus import ADAPTIVE, LEFT_BEHIND, from_opacus, is_adaptive, is_left_behind
 from dplateau.spec import Assumption, By, Generator, InputError, Key, Run, Runs, Sampling, Training
 from dplateau.spec.assumption import (
@@ -41,9 +34,18 @@ from dplateau.spec.assumption import (
     SeparateExamples,
     Steps,
 )
+from dplateau.spec.missing import explained
 from dplateau.spec.required import SECURE_DRAWS
 from dplateau.spec.runs import runs_of
 from dplateau.training import SecureGenerator
+
+with explained():
+    import torch
+    from opacus import PrivacyEngine
+    from opacus.data_loader import DPDataLoader
+    from opacus.optimizers import DPOptimizer
+    from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+    from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 TORCH: Final = Generator("torch's generator", Key.NOT_CRYPTOGRAPHIC)
 TORCHCSPRNG: Final = Generator("torchcsprng", Key.OPERATING_SYSTEM)

@@ -1,9 +1,18 @@
-"""What runs cost and what certificates say, for people: text, pages and pictures."""
+"""What runs cost and what certificates say, for people: text, pages and pictures.
 
-from dplateau.report.page import certificate_page as certificate_page
-from dplateau.report.page import write_page as write_page
+Names are loaded when they are first used: text needs nothing that makes pages.
+"""
+
+from typing import TYPE_CHECKING
+
 from dplateau.spec.deprecated import moved
+from dplateau.spec.lazy import loaded
 
+if TYPE_CHECKING:
+    from dplateau.report.page import certificate_page as certificate_page
+    from dplateau.report.page import write_page as write_page
+
+_find, __dir__ = loaded(__name__, {"page": ("certificate_page", "write_page")})
 __getattr__ = moved(
     __name__,
     {
@@ -18,4 +27,5 @@ __getattr__ = moved(
             )
         },
     },
+    otherwise=_find,
 )

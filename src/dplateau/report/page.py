@@ -16,6 +16,7 @@ from dplateau.certificate.words import OTHERS, UNITS, by_whom, guessing_accuracy
 from dplateau.files import as_path, check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
+from dplateau.report.pages import render
 from dplateau.report.trade_off import PRIOR, Attack, read_attack
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
@@ -128,8 +129,6 @@ def _page(
         report = account(certificate.run, certificate.delta)
     if report.run != certificate.run or report.delta != certificate.delta:
         raise ValueError("the report is about another run or delta than the certificate: call account(run, delta) with its own.")
-    from dplateau.report.pages import render
-
     verdict = verify(certificate, report)
     attack = read_attack(report.trade_off)
     page = render(

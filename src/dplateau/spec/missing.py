@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import Final
 
 INSTALLS: Final = {
-    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2"), "'.[train]'"),
+    **dict.fromkeys(("jax", "optax", "sklearn", "pyarrow", "cryptography", "jinja2", "markupsafe"), "'.[train]'"),
     **dict.fromkeys(("starlette", "uvicorn", "plotly"), "'.[ui]'"),
     **dict.fromkeys(("sqlalchemy", "alembic", "psycopg"), "'.[ledger]'"),
     "matplotlib": "'.[plots]'",
     "flint": "'.[verify]'",
+    "dp_accounting": "'.[dp-accounting]'",
+    **dict.fromkeys(("opacus", "torch"), "'.[opacus]'"),
     "dplateau_papers": "./papers",
 }
 """Packages by the name of their import, and what installs them."""
