@@ -122,6 +122,8 @@ def test_classes_taken_from_the_target_have_no_certificate(classifier):
     for name in ("certificate_", "epsilon_"):
         with pytest.raises(UncertifiedError, match=r"taken from y.*Declare the classes, which must be public: classes=\[\.\.\.\]"):
             getattr(model, name)
+    assert "certificate_" not in dir(model)
+    assert classifier.__name__ in model._repr_html_()  # what a notebook shows
     assert model.score(X, y) > 0.9
     y[0] = 7  # one record, which would have had the same certificate with a model of another shape
     with pytest.warns(PrivacyWarning):

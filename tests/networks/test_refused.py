@@ -124,7 +124,7 @@ SPECIAL = {
 
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_functions_that_are_allowed_stop_for_each_example(name):
-    """The incomplete beta function goes on with all until the last one has converged, which may make NaN of a converged one."""
+    """Before JAX 0.12, the incomplete beta function goes on with all until the last has converged: NaN of a converged one."""
     count, function = SPECIAL[name]
     rng, compiled = np.random.default_rng(0), jax.jit(function)
     rows = (10.0 ** rng.uniform(-3, 30, (count, 40))).astype(np.float32)
@@ -133,7 +133,7 @@ def test_special_functions_that_are_allowed_stop_for_each_example(name):
         rows[2] = 1 / (1 + rows[2])
     alone = [np.asarray(compiled(*np.repeat(rows[:, [k]], 40, axis=1)))[k] for k in range(40)]
     same = np.array_equal(np.asarray(compiled(*rows)), alone, equal_nan=True)
-    assert same == (name != "betainc")
+    assert same == (name != "betainc" or jax.__version_info__ >= (0, 12))
 
 
 @pytest.mark.parametrize("name", ["eigh", "svd"])

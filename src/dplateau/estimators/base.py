@@ -27,9 +27,10 @@ from dplateau.estimators.saving import save_estimator
 from dplateau.estimators.streamed import blocks_of, check_stream
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.planning import choose, clipped, passes_once
-from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run, UncertifiedError
+from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run
 from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.assumption import Order, Rows
+from dplateau.spec.errors import NoCertificateError
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
@@ -319,7 +320,7 @@ class PrivateLinearModel(BaseEstimator):
         if "_certificate" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no certificate_ yet: call fit first.")
         if isinstance(self._certificate, str):
-            raise UncertifiedError(self._certificate)
+            raise NoCertificateError(self._certificate)
         return self._certificate
 
     @certificate_.setter

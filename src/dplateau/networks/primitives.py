@@ -2,9 +2,9 @@
 
 The loss is written for one example, and ``vmap`` makes it work on a microbatch. For nearly all of JAX's operations that changes
 nothing for the single example. It does for a few: a ``custom_vmap`` rule gets the whole microbatch, a callback may see it or keep
-what it saw, a collective adds over it, some random generators give all examples the bits of the first one's key, and the incomplete
-beta function goes on with all examples until the last one has converged. One example could then move the gradients of others, whom
-nobody clips.
+what it saw, a collective adds over it, some random generators give all examples the bits of the first one's key, and the
+incomplete beta function of JAX before 0.12 goes on with all examples until the last one has converged. One example could then move
+the gradients of others, whom nobody clips.
 
 So this is a list of what is allowed, and what is not on it is refused: an operation that JAX will have one day, or that a library
 defines, is unknown here, and unknown is not safe.

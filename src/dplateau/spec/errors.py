@@ -22,6 +22,14 @@ class UncertifiedError(RuntimeError):
     """No ``Proved`` bound covers what was asked for, so there is no epsilon to report."""
 
 
+class NoCertificateError(UncertifiedError, AttributeError):
+    """A model has none. For ``hasattr`` and ``dir``, by which notebooks show a model, it lacks the attribute."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.name = "certificate_"  # so that Python suggests no other attribute in its place
+
+
 class BudgetError(UncertifiedError):
     """The budget of an account does not cover a run, or the account is closed. Nothing was reserved."""
 
