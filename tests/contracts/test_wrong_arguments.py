@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import optax
 import pytest
 
 import dplateau as dp
@@ -18,7 +17,6 @@ from dplateau.black_box import examine
 from dplateau.certificate import check_weights, create_key, prove, read_certificate, verify
 from dplateau.data import Csv, Schema, array_stream, schema_from_toml, schema_to_toml
 from dplateau.losses import ClassWeighted, Logistic, class_weighted
-from dplateau.networks.checks import check_parts
 from dplateau.report.page import certificate_page
 from dplateau.report.plateau import plateau
 from dplateau.report.trade_off import trade_offs
@@ -28,7 +26,6 @@ from dplateau.training.persons import checked_groups
 RUN = dp.Run(n=1_000, sampling=dp.FullBatch(), steps=4, noise_multiplier=20.0)
 PROBLEM = Problem(1_000, 3, Logistic())
 NAMES = np.array(["a", "b"])
-STEPS = optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +98,6 @@ STEPS = optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation()
         (lambda: examine(None, 40, error=0.1), "case is of type NoneType: expected a Case"),
         (lambda: checked_l2("1", 2), "l2 is of type str: expected numbers"),
         (lambda: checked_groups([True, 1], 2), "1 of 2 rows have no label in groups"),
-        (lambda: check_parts(STEPS, None, None, None, None), "optimizer is optax.MultiSteps"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

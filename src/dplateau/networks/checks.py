@@ -57,7 +57,7 @@ def check_run(run: Run, optimizer: bool, average: bool) -> None:
 
 def check_parts(optimizer: object, checkpoint: object, validation: object, generator: object, progress: Any) -> None:
     """Raise ``InputError`` unless each is left out or what it must be."""
-    if isinstance(getattr(getattr(optimizer, "update", None), "__self__", optimizer), optax.MultiSteps):
+    if isinstance(optimizer, optax.MultiSteps):
         raise InputError(
             "optimizer is optax.MultiSteps, which adds up the noise of small batches: take one batch_size that is as large, which "
             "is worked on in microbatches anyway, and the optimizer alone."
