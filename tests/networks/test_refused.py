@@ -16,6 +16,7 @@ import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.extend.core import Primitive
+from jax.interpreters import batching
 
 from dplateau.networks import clipped_sums, probes, train_network
 from dplateau.networks.finite import NoisyCount
@@ -143,6 +144,18 @@ def test_what_is_repeated_until_it_has_converged_is_for_processors(name, monkeyp
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     with pytest.raises(InputError, match=f"{name}, which is repeated until it has converged"):
         record(lambda p, e: dense(p, values(jnp.outer(e, e)) * e), W, E4)
+
+
+def test_what_fails_only_in_a_microbatch_is_refused_in_one_line(monkeypatch):
+    """As a pivoted QR decomposition does, whose derivative JAX has not written for matrices of several examples."""
+
+    def without_rule(*_, **__):
+        raise TypeError("all inputs must have the same number of batch dimensions.")
+
+    monkeypatch.setitem(batching.fancy_primitive_batchers, lax.sinh_p, without_rule)
+    line = "^the loss fails at a microbatch: TypeError: all inputs must have the same number of batch dimensions. Write it"
+    with pytest.raises(InputError, match=line):
+        record(lambda p, e: dense(p, e) * lax.sinh(e[0]), W, E4)
 
 
 def test_ordinary_losses_are_not_refused():

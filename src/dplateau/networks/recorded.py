@@ -209,7 +209,7 @@ def _traced(
         params = merged(structure, trained, values[:count], values[count:leaves])
         return loss(params, rows.unflatten(values[leaves:]))
 
-    shown = _shown(shapes[leaves:])
+    shown = f"one example, {_shown(shapes[leaves:])} without a batch axis"
     jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), shown)
     gives = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
     if len(gives) != 1 or gives[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
@@ -243,9 +243,12 @@ def _traced(
     jax.eval_shape(seen, *values)
     once = {leaf: site for leaf, site in sites.items() if uses[leaf] == 1}
     found = RecordedLoss(jaxpr, once, count, leaves, zero_outputs(gradient))
-    if _convolves(gradient):
-        batch = [jax.ShapeDtypeStruct((_PRIME, *shape), dtype) for shape, dtype in shapes[leaves:]]
-        check_convolutions(jax.make_jaxpr(found.gradients)(values[:count], batch, values[count:leaves]).jaxpr, _PRIME)
+    batch = [jax.ShapeDtypeStruct((_PRIME, *shape), dtype) for shape, dtype in shapes[leaves:]]
+    several = _without_traces(
+        lambda: jax.make_jaxpr(found.gradients)(values[:count], batch, values[count:leaves]), "a microbatch", False
+    )
+    check_primitives(several.jaxpr)
+    check_convolutions(several.jaxpr, _PRIME)
     return found
 
 
@@ -257,12 +260,12 @@ def _shown(shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
     return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in shapes)
 
 
-def _without_traces(trace: Callable[[], Any], shapes: str) -> Any:
-    """What ``trace`` gives; raises ``InputError`` where the loss fails, leaves something behind, as a running mean does, or names
-    an axis.
+def _without_traces(trace: Callable[[], Any], where: str, own: bool = True) -> Any:
+    """What ``trace`` gives; raises ``InputError`` where the loss fails, leaves something behind, as a running mean does (looked for
+    where only its ``own`` code runs), or names an axis.
     """
     try:
-        with jax.checking_leaks():
+        with jax.check_tracer_leaks(own):
             return trace()
     except InputError:
         raise
@@ -279,8 +282,8 @@ def _without_traces(trace: Callable[[], Any], shapes: str) -> Any:
                 "layer or group normalisation, and the key of rng=True."
             ) from None
         raise InputError(
-            f"the loss fails at one example, {shapes} without a batch axis: {type(error).__name__}: {said[:300]}. Write it for one "
-            "example; random numbers come from the key of rng=True."
+            f"the loss fails at {where}: {type(error).__name__}: {said[:300]}. Write it for one example, with operations that "
+            "jax.grad and jax.vmap work on together; random numbers come from the key of rng=True."
         ) from error
 
 
