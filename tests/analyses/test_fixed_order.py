@@ -11,7 +11,7 @@ import dplateau as dp
 from dplateau.accounting import NotApplicable
 from dplateau.accounting.taut_string import taut_string
 from dplateau.algorithms.step_schedules import square_root_decay
-from dplateau.analyses import FixedOrderBound
+from dplateau.analyses import FixedOrderBound, ShuffledBound
 from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least, rounded_mu
 from dplateau.analyses.requirements import contraction
 
@@ -238,3 +238,13 @@ def test_steps_that_fall_by_nine_orders_of_magnitude():
             strong_convexity=0.0, diameter=None, adjacency="add-remove",
         )  # fmt: skip
         assert 0 <= mu(run) - math.sqrt(steps) / 10 <= 3e-7 * math.sqrt(steps)
+
+
+@pytest.mark.parametrize("bound", [FixedOrderBound(), ShuffledBound()])
+def test_a_diameter_that_is_tiny_beside_the_noise(bound):
+    """Hardly anything is left of any step then: long runs with a smaller last batch ended in an AssertionError."""
+    scheme = dp.Cyclic(15) if isinstance(bound, FixedOrderBound) else dp.Shuffled(15)
+    for steps in (10, 10**6):
+        epsilon = bound.bound(run_of(n=55, sampling=scheme, steps=steps, diameter=1e-20)).guarantee.epsilon(1e-5)
+        alone = bound.bound(run_of(n=55, sampling=scheme, steps=4, diameter=1e-20)).guarantee.epsilon(1e-5)
+        assert epsilon.upper == pytest.approx(alone.upper, rel=1e-6)

@@ -310,3 +310,25 @@ def test_the_accountant_allows_for_powers_of_a_rounded_contraction(steps, convex
     with precision():
         ours = fixed_order(run).directions[0][0][1].square.sqrt()
         assert ours <= exact(FixedOrderBound().bound(run).guarantee.mu)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # A step of 2/smoothness, rounded up: only the steps that are looked back at expand.
+        {"sampling": dp.Cyclic(60), "steps": 10**11, "smoothness": 0.3, "step_size": 2 / 0.3, "strong_convexity": 0.0},
+        # Two valleys: the best start is where the diameter counts, and no start is almost as good.
+        {"sampling": dp.FullBatch(), "steps": 1982, "noise_multiplier": 64.0, "step_size": 2.0, "strong_convexity": 0.0,
+         "diameter": 32.8},
+        # Rounding is nearly all that places with many steps after them cost, and less if a string starts after a late place.
+        {"n": 10_000, "sampling": dp.Shuffled(10), "steps": 60_205, "noise_multiplier": 129.0, "step_size": 2.0,
+         "strong_convexity": 0.1, "diameter": 2e-9},
+    ],
+)  # fmt: skip
+def test_late_starts_are_found_where_the_accountant_finds_them(changes):
+    run = run_of(**changes)
+    guarantee = (ShuffledBound if isinstance(run.sampling, dp.Shuffled) else FixedOrderBound)().bound(run).guarantee
+    theirs = sum(w * mu for w, mu in zip(guarantee.weights, guarantee.mus, strict=True)) if run.sampling.shuffled else guarantee.mu
+    with precision():
+        ours = sum((w * square.sqrt() for w, square in mixture((shuffled if run.sampling.shuffled else fixed_order)(run))), arb(0))
+        assert ours <= exact(theirs)

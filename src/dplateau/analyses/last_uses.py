@@ -250,7 +250,8 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     bounded, far = run.diameter is not None, np.cumsum(weight * moved) + earlier * weight[0] * moved[0]
     if bounded:
         far = np.minimum(far, weight * run.diameter)
-    first = int(np.argmax(far > _FORGOTTEN * min(gap[-1], steps.deviation[-1])))
+    hardly = far <= _FORGOTTEN * min(gap[-1], steps.deviation[-1])
+    first = min(int(hardly.sum()), far.size - 1)  # A tiny diameter leaves hardly anything of the last step either.
     assert first or not earlier
     weight, before = weight[first:], float(far[first - 1]) if first else 0.0
     room = (weight * steps.deviation[first:]) ** 2

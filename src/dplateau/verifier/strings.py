@@ -9,6 +9,7 @@ Every start is a bound, with what the arithmetic of the training loop adds to mu
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -36,7 +37,7 @@ def fixed_order(run: Run) -> Statement:
     parts, length = _parts(run, Cyclic, OnePass, FullBatch), run.sampling.period(run.n, run.steps)
     # Of equal steps the last place is the worst one (section 5).
     lasts = range(run.steps - 1 if parts.equal else max(run.steps - length, 0), run.steps)
-    costs = [_cost(run, parts, range(last % length, last, length), last) for last in lasts]
+    costs = [_cost(run, parts, range(last % length, last, length), last)[0] for last in lasts]
     return _statement([(Fraction(1), largest(*costs))])
 
 
@@ -46,12 +47,21 @@ def shuffled(run: Run) -> Statement:
     parts, length = _parts(run, Shuffled), run.sampling.epoch_length(run.n)
     start = (run.steps - 1) // length * length
     left, ends, mixture = run.steps - start, range(length - 1, start, length), list[tuple[Fraction, arb]]()
+    back: int | None = None  # Of equal steps without a diameter, the best start of a place is close to that of the place before.
     # The last 64 places one by one; earlier ones in stretches, which count as their last place with their largest jump.
     for _, group in groupby(range(left), lambda place: (min(left - place, 64), int(math.log(max(left - place, 64)) / 0.015))):
         places = list(group)
         held = run.sampling.batch_sizes(run.n, places[0], places[-1] + 1).sum()
-        mixture.append((Fraction(int(held), run.n), _cost(run, parts, ends, start + places[-1], length, len(places))))
-    unused = _cost(run, parts, ends[:-1], ends[-1], length, length) if ends else _mu([], run.steps)
+        mu, back = _cost(
+            run, parts, ends, start + places[-1], length, len(places), None if run.diameter or not parts.equal else back
+        )
+        mixture.append((Fraction(int(held), run.n), mu))
+    unused = _cost(run, parts, ends[:-1], ends[-1], length, length)[0] if ends else _mu([], run.steps)
+    if parts.equal:
+        # A place costs no more than a later one (section 5); a late start may have saved the later one rounding.
+        later = accumulate((mu for _, mu in mixture[::-1]), lambda one, other: min(one, other, key=arb.upper))
+        mixture = [(share, mu) for (share, _), mu in zip(mixture, [*later][::-1], strict=True)]
+    unused = min(unused, mixture[0][1], key=arb.upper)
     return _statement([*mixture, (1 - sum((share for share, _ in mixture), Fraction(0)), unused)])
 
 
@@ -67,8 +77,12 @@ def taut_string(jumps: Jumps) -> arb:
     return sum((rise**2 / room if room > 0 else arb(0 if rise == 0 else "inf") for rise, room in pieces), arb(0))
 
 
-def _cost(run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_span: int = 1) -> arb:
-    """The least mu of a record that is used in the steps ``uses`` and ``last``, each with the largest jump of a span up to it."""
+def _cost(
+    run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_span: int = 1, near: int | None = None
+) -> tuple[arb, int]:
+    """The least mu of a record that is used in the steps ``uses`` and ``last``, each with the largest jump of a span up to it, and
+    so many uses before the last one that the string starts there; ``near`` is where to look for it.
+    """
 
     def string(rest: range) -> Jumps:
         ends = [*parts.jumps(rest[-1:], span, last), *parts.jumps(range(last, last + 1), last_span, run.steps)]
@@ -82,38 +96,50 @@ def _cost(run: Run, parts: _Parts, uses: range, last: int, span: int = 1, last_s
         until = use(back - 1)
         start = min(max(use(back), parts.forgotten), until - 1)
         rest = string(uses[len(uses) + 1 - back :]) if back else []
-        return _mu([(parts.far(start), parts.room(start + 1, until)), *rest], run.steps - 1 - start)
+        return _mu([(parts.far(start), parts.room(start + 1, until)), *rest], run.steps - 1 - start, parts.over)
 
-    found = mu(len(uses) + 1)
-    return min(found, _least(mu, len(uses) + 1), key=arb.upper) if run.diameter or run.strong_convexity else found
+    first = len(uses) - bisect_right(uses, parts.forgotten) + 1  # No string starts earlier than this.
+    late = min((last >= parts.bounded) + len(uses) - bisect_left(uses, parts.bounded), first)
+    tried = [(mu(first), first)]
+    if run.diameter or run.strong_convexity:
+        # Two valleys: from where the diameter counts, late starts save more than rounding.
+        tried += [_least(mu, backs, near) for backs in (range(late), range(late, first)) if backs]
+    return min(tried, key=lambda one: one[0].upper())
 
 
-def _mu(jumps: Jumps, absorbing: int) -> arb:
-    """The least mu of absorbing the jumps, where the last so many steps absorb and may round off."""
-    return taut_string(jumps).sqrt() + 2 * exact(ROUND_OFF) * arb(absorbing).sqrt()
+def _mu(jumps: Jumps, absorbing: int, over: arb | int = 1) -> arb:
+    """The least mu of absorbing the jumps, where the last so many steps absorb, may round off, and expand by ``over``."""
+    return taut_string(jumps).sqrt() * over**absorbing + 2 * exact(ROUND_OFF) * arb(absorbing).sqrt()
 
 
-def _least(cost: Callable[[int], arb], count: int) -> arb:
-    """The least of ``cost(0)`` to ``cost(count - 1)``: of all where they are few, else of a grid that closes in on it."""
-    tried = {*range(count)} if count <= ALL else {round(count ** (i / 7)) - 1 for i in range(8)}
-    known: dict[int, arb] = {}
+def _least(cost: Callable[[int], arb], backs: range, near: int | None = None) -> tuple[arb, int]:
+    """The least cost of ``backs``, and where: of all where they are few, else of a grid that closes in on it; or of what is around
+    ``near``.
+    """
+    tried = {*backs} if len(backs) <= ALL else {backs[round(len(backs) ** (i / 7)) - 1] for i in range(8)}
+    if near is not None:
+        tried = {min(max(back, backs[0]), backs[-1]) for back in range(near - 1, near + 2)}
+    known, best = dict[int, arb](), backs[0]
     while new := tried - known.keys():
         known |= {back: cost(back) for back in new}
         best = min(known, key=lambda back: known[back].upper())
-        low, high = max((b for b in known if b < best), default=best), min((b for b in known if b > best), default=best)
+        low = max((back for back in known if back < best), default=backs[0])
+        high = min((back for back in known if back > best), default=backs[-1])
         tried = {low + round((high - low) * i / 7) for i in range(8)}
-    return min(known.values(), key=arb.upper)
+    return known[best], best
 
 
 class _Parts(NamedTuple):
-    """w_t times the largest distance, the room of steps, the jumps of uses with the largest rise of a span, and the last step that
-    is forgotten.
+    """w_t times the largest distance, the room of steps, the jumps of uses with the largest rise of a span, the last step that is
+    forgotten, the first after which the diameter counts, and by how much every step enlarges jumps that count as if it did not.
     """
 
     far: Callable[[int], arb]
     room: Callable[[int, int], arb]
     jumps: Callable[[range, int, int], Jumps]
     forgotten: int
+    bounded: int
+    over: arb
     equal: bool
 
 
@@ -143,29 +169,32 @@ def _step(run: Run, step: Step, records: float) -> tuple[Fraction, Fraction, Fra
     return c, gap * sensitivity(run), (gap * step.noise) ** 2
 
 
-def _equal(count: int, far: arb, c: Fraction, gap: Fraction, variance: Fraction) -> _Parts:
-    # A c above 1 (by a rounding of 2/smoothness) enlarges jumps, and counts as 1 then: rooms do not fall.
-    over, log = exact(max(c, Fraction(1))) ** count, exact(min(c - 1, Fraction(0))).log1p()
-    moved = exact(gap) + 2 * exact(ROUND_OFF) * exact(variance).sqrt()
+def _equal(count: int, far: arb, c: Fraction, gap: Fraction, v: Fraction) -> _Parts:
+    # A c above 1 (by a rounding of 2/smoothness) enlarges jumps in the end, and counts as 1 until then: rooms do not fall.
+    over, log, variance, deviation = exact(max(c, Fraction(1))), exact(min(c - 1, Fraction(0))).log1p(), exact(v), exact(v).sqrt()
+    moved, constant = exact(gap) + 2 * exact(ROUND_OFF) * deviation, c >= 1
+    decay = cache(lambda apart: (apart * log).expm1())
 
     def powers(first: int, apart: int, terms: int) -> arb:
-        return (first * log).exp() * ((terms * apart * log).expm1() / (apart * log).expm1() if c < 1 else arb(terms))
+        return arb(terms) if constant else (first * log).exp() * ((terms * apart * log).expm1() / decay(apart))
 
     def room(start: int, end: int) -> arb:
-        return exact(variance) * powers(2 * (count - end), 2, end - start)
+        return variance * powers(2 * (count - end), 2, end - start)
 
     def jumps(uses: range, _: int, end: int) -> Jumps:
         # The slopes of full epochs fall: they are one piece.
-        return [(exact(gap) * over * powers(count - 1 - uses[-1], uses.step, len(uses)), room(uses[0], end))] if uses else []
+        return [(exact(gap) * powers(count - 1 - uses[-1], uses.step, len(uses)), room(uses[0], end))] if uses else []
+
+    def apart(t: int) -> arb:
+        return moved * over ** (t + 1) * powers(0, 1, t + 1)
 
     def furthest(t: int) -> arb:
-        return min(far, moved * over * powers(0, 1, t + 1), key=arb.upper) * over * powers(count - 1 - t, 1, 1)
+        return min(far, apart(t), key=arb.upper) * powers(count - 1 - t, 1, 1)
 
-    deviation = exact(variance).sqrt()
-    left = exact(FORGOTTEN) * min(exact(gap), deviation, key=arb.upper) / min(far, moved * powers(0, 1, count), key=arb.upper)
+    left = exact(FORGOTTEN) * min(exact(gap), deviation, key=arb.upper) / min(far, apart(count - 1), key=arb.upper)
     # The largest number of steps after which more than that is left.
-    remembered = math.floor(float(left.log() / log)) if c < 1 else count
-    return _Parts(furthest, room, jumps, max(count - 2 - remembered, -1), True)
+    remembered = count if constant else math.floor(float(left.log() / log))
+    return _Parts(furthest, room, jumps, max(count - 2 - remembered, -1), bisect_left(range(count), far, key=apart), over, True)
 
 
 def _varying(far: arb, table: list[tuple[Fraction, Fraction, Fraction]]) -> _Parts:
@@ -182,7 +211,10 @@ def _varying(far: arb, table: list[tuple[Fraction, Fraction, Fraction]]) -> _Par
 
     left = exact(FORGOTTEN) * min(exact(table[-1][1]), exact(table[-1][2]).sqrt(), key=arb.upper)
     forgotten = sum(1 for weight, far in zip(weights, fars[1:], strict=True) if weight * far <= left) - 1
-    return _Parts(lambda t: fars[t + 1] * weights[t], lambda start, end: rooms[end] - rooms[start], jumps, forgotten, False)
+    bounded = sum(1 for one in fars[1:] if one < far)
+    return _Parts(
+        lambda t: fars[t + 1] * weights[t], lambda start, end: rooms[end] - rooms[start], jumps, forgotten, bounded, arb(1), False
+    )
 
 
 def _statement(mus: list[tuple[Fraction, arb]]) -> Statement:
