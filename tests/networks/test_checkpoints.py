@@ -435,6 +435,27 @@ def test_files_that_are_no_checkpoint_give_one_clear_error_and_stay(name, tmp_pa
     refused(run, path, "not a checkpoint of this version, or it is damaged")
 
 
+OTHER_KINDS = {
+    "a folder": (Path.mkdir, "is not a file"),
+    "a pipe": (os.mkfifo, "is not a file"),
+    "a device that never ends": (lambda path: path.symlink_to("/dev/zero"), "is not a file"),
+    "a link to nothing": (lambda path: path.symlink_to("nothing"), "is not a file"),
+    "a link to itself": (lambda path: path.symlink_to(path), "cannot be read"),
+    "too large": (lambda path: (path.touch(), os.truncate(path, 1 << 40)), r"has more than \d+,\d+ bytes"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_what_is_no_small_file_is_refused_and_not_read_to_its_end(name, tmp_path, monkeypatch):
+    made, message = OTHER_KINDS[name]
+    monkeypatch.setattr(saving, "LARGEST", 10_000)
+    kept = Checkpoint(tmp_path / "c", 4)
+    made(tmp_path / "c")
+    with pytest.raises(InputError, match=message) as error:
+        train_network(run_with_optimizer(steps=4), loss, start(), data(), optimizer=ADAM, checkpoint=kept)
+    assert "\n" not in str(error.value)
+
+
 def refused(run, path, message, **changes):
     before = path.read_bytes()
     with pytest.raises(InputError, match=message) as error:

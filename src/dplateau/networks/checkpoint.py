@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.files import as_path
+from dplateau.files import LARGEST, as_path, read_small
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.arguments import integer
 from dplateau.training import SecureGenerator
@@ -158,12 +158,12 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
 
 
-def content_of(path: Path) -> bytes | None:
-    """What is in the file; None where there is none."""
+def content_of(path: Path, like: Arrays) -> bytes | None:
+    """What is in the file, which may be larger than arrays ``like`` its own by ``LARGEST``; None where there is none."""
     try:
-        return path.read_bytes() if path.exists() else None
-    except OSError as error:
-        raise InputError(f"the checkpoint {path} cannot be read ({error.strerror}): choose another path.") from None
+        return read_small(path, "a checkpoint of this run", LARGEST + sum(array.nbytes for array in like))[0]
+    except FileNotFoundError:
+        return None
 
 
 def read(path: Path, content: bytes, run: Run, like: Arrays, generator: SecureGenerator) -> Saved:

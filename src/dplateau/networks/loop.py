@@ -301,10 +301,10 @@ class Loop:
         self.once(lambda: write(path, self.run, saved))
         return reached
 
-    def _content(self) -> bytes | None:
-        """That of the checkpoint; None where there is none yet."""
+    def _content(self, like: list[NDArray[Any]]) -> bytes | None:
+        """That of the checkpoint, which holds arrays ``like`` these; None where there is none yet."""
         assert self.checkpoint is not None
-        return content_of(self.checkpoint.path)  # type: ignore[arg-type]
+        return content_of(self.checkpoint.path, like)  # type: ignore[arg-type]
 
     def _arrays(self, state: State, best: Tree) -> list[NDArray[Any]]:
         return [np.asarray(leaf) for leaf in jax.tree.leaves((state, best if self.validation else ()))]
@@ -319,10 +319,10 @@ class Loop:
         if self.checkpoint is None:
             return reached
         interval(self.run, self.checkpoint.every)
-        content = self._content()
+        like = self._arrays(reached.state, reached.best)
+        content = self._content(like)
         if content is None:
             return reached
-        like = self._arrays(reached.state, reached.best)
         saved = read(self.checkpoint.path, content, self.run, like, self.generator)  # type: ignore[arg-type]
         if {name: saved.notes.get(name) for name in self._kind} != self._kind:
             raise InputError(

@@ -226,8 +226,8 @@ class SharedLoop(Loop):
         found = self.once(lambda: super(SharedLoop, self)._score(model, done))
         return Score(done, float(self.cluster.exchanged(np.array(found.score if found else 0.0))[0]))
 
-    def _content(self) -> bytes | None:
-        content = self.once(super()._content)
+    def _content(self, like: list[NDArray[Any]]) -> bytes | None:
+        content = self.once(partial(super()._content, like))
         found = self.cluster.told(b"" if content is None else b"+" + content)
         return found[1:] if found else None
 
