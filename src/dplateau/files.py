@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -18,6 +19,7 @@ LARGEST: Final = 1 << 28
 """Bytes of a certificate or a run: some millions of steps, each with a noise of its own."""
 PATIENCE: Final = 10.0
 """Seconds to wait for another process."""
+_NO_LOCKS: Final = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -96,6 +98,27 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def claimed(path: str | Path) -> Iterator[None]:
+    """Keep other processes from making the same new folder while the block computes what will be in it.
+
+    Raises
+    ------
+    InputError
+        The folder exists, cannot be written, or another process is at work on it.
+    """
+    path = Path(path)
+    check_new_folder(path)
+    lock = path.with_name(f".{path.name}.lock")
+    with locked(lock, f"another process is at work on {path}: name another folder.", patience=0.0):
+        try:
+            check_new_folder(path)  # what had the lock before may have made it
+            yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
 
 
 @contextmanager
@@ -206,18 +229,22 @@ def read_small(path: Path, what: str, largest: int) -> tuple[bytes, int]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let one process at a time into the block; where the system has no such locks (Windows), all.
+def locked(path: Path, busy: str = "", *, patience: float = PATIENCE) -> Iterator[None]:
+    """Let one process at a time into the block; where the system (Windows) or the file system has no such locks, all.
 
     Parameters
     ----------
     path : Path
-        The file that is locked. It is made, and stays.
+        The file that is locked. It is made, and stays unless the block removes it.
+    busy : str
+        What to say where another process keeps it, in place of the usual.
+    patience : float
+        Seconds to wait for another process.
 
     Raises
     ------
     InputError
-        It cannot be made or locked, or another process keeps it for longer than ``PATIENCE``.
+        It cannot be made or locked, or another process keeps it for longer, or removed it meanwhile.
     """
     try:
         import fcntl
@@ -229,16 +256,21 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise _cannot_write(path, error) from None
     try:
-        end = time.monotonic() + PATIENCE
+        busy = busy or f"another process has locked {path} for {patience:g} seconds: try again."
+        end = time.monotonic() + patience
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.path.exists(path) or not os.path.samestat(os.fstat(lock), os.stat(path)):
+                    raise InputError(busy)  # who removed it, or who made the new one, may be in the block
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
-                    raise InputError(f"another process has locked {path} for {PATIENCE:g} seconds: try again.") from None
+                if time.monotonic() >= end:
+                    raise InputError(busy) from None
                 time.sleep(0.01)
             except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    break
                 raise _cannot_write(path, error) from None
         yield
     finally:
@@ -261,6 +293,12 @@ def _check_parent(path: Path) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not a folder. Create it first.")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")
+    try:
+        _beside(path).lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # the name is too long
+        raise _cannot_write(path, error) from None
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:

@@ -11,6 +11,7 @@ import pytest
 
 from dplateau import files
 from dplateau.data import schema_file
+from dplateau.files import claimed
 
 HEADER = "age,colour,ill\n"
 ROWS = "".join(f"{i % 90},{('red', 'blue')[i % 2]},{('no', 'yes')[i % 2]}\n" for i in range(200))
@@ -226,7 +227,22 @@ def test_a_blow_while_training(table, tmp_path, blow, code):
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert err == ("dplateau: stopped.\n" if blow == signal.SIGINT else "")
+    assert [one.name for one in tmp_path.iterdir()] == ([] if blow == signal.SIGINT else [".model.lock"])
+    with claimed(tmp_path / "model"):  # what was left behind keeps nobody out
+        pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_process_is_at_work_on_is_refused_before_it_is_charged(dplateau, train, table, tmp_path):
+    at = ("--ledger", f"sqlite:///{table}/busy.db")
+    assert dplateau("ledger", "create", "d", "--n", 2000, "--epsilon", 9, "--delta", 1e-6, *at)[0] == 0
+    with claimed(tmp_path / "model"):
+        assert "another process is at work on" in train(*at, "--dataset", "d")
+    assert "100 % of the budget is left" in dplateau("ledger", "show", "d", *at)[1]
+
+
+def test_a_name_that_is_too_long_is_refused_before_training(train, tmp_path):
+    assert "File name too long" in train("--steps", 10**9, output=tmp_path / ("m" * 250))
 
 
 def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -179,10 +180,10 @@ def _train(
         """What can be wrong before anything is read."""
         check_numbers(options["epsilon"], options["delta"], options["max_iter"], options["l2"])
         from dplateau.data import load_schema
-        from dplateau.files import check_new_folder
+        from dplateau.files import claimed
 
         if first:
-            check_new_folder(output)
+            claims.enter_context(claimed(output))
         key = None if sign is None or not first else key_of(sign)
         account = _account(*ledger) if first else None
         public = load_schema(schema)
@@ -194,10 +195,11 @@ def _train(
         from dplateau.training.shared import check_ledger
 
         check_ledger(cluster, ledger[0])
-    key, account, public = agreed(check)
-    own = file if cluster is None else file.replace(PLACE, str(cluster.index))
-    trained, holdout = fit(own, public, test if first else None, ledger=account, cluster=cluster, **options)
-    agreed(lambda: trained.save(output, sign=key) if first else None)
+    with ExitStack() as claims:
+        key, account, public = agreed(check)
+        own = file if cluster is None else file.replace(PLACE, str(cluster.index))
+        trained, holdout = fit(own, public, test if first else None, ledger=account, cluster=cluster, **options)
+        agreed(lambda: trained.save(output, sign=key) if first else None)
     if not first:
         return
     if json:
