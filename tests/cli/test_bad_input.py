@@ -254,7 +254,10 @@ def test_a_copy_of_the_private_file_is_no_public_one(train, table, tmp_path):
     assert "is read with --stream" in train(file=tmp_path)
 
 
-@pytest.mark.parametrize("address", ["s3://key:{0}@bucket/rows", "s3://key:{0}/+{0}@bucket/rows", "gs://bucket/rows?token={0}"])
+@pytest.mark.parametrize(
+    "address",
+    ["s3://key:{0}@bucket/rows", "s3://key:{0}/+{0}@bucket/rows", "gs://bucket/rows?token={0}", "s3:key:{0}@bucket/rows"],
+)
 @pytest.mark.parametrize(
     "command",
     [

@@ -37,6 +37,11 @@ def test_a_file_is_not_written_over(dplateau, tmp_path):
     assert file.read_text() == "kept"
 
 
+def test_a_link_whose_file_is_gone_is_not_replaced(dplateau, tmp_path):
+    (tmp_path / "run.json").symlink_to("gone")
+    assert "exists already" in dplateau(*FACTS, "--output", tmp_path / "run.json")[2]
+
+
 @pytest.mark.parametrize("model", ["logistic", "svc", "linear"])
 def test_models_have_their_losses(dplateau, model):
     assert dplateau(*FACTS, "--model", model, "--one-pass")[0] == 0

@@ -297,6 +297,11 @@ def test_addresses_that_pyarrow_does_not_know(address):
     )
 
 
+def test_a_file_of_this_machine_that_is_missing_is_told_without_options():
+    pytest.importorskip("fsspec")
+    assert "secret" not in refused("fsspec+file:///x?key=secret", "")
+
+
 def test_a_value_that_is_not_allowed_is_named_by_its_row(folder):
     numbers = rows(100, 110)
     parquet.write_table(numbers.set_column(0, "a", pa.array([1.0] * 4 + [np.inf] + [1.0] * 5, pa.float32())), folder / "f.parquet")

@@ -8,7 +8,6 @@ from typing import Annotated
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.output import show, show_json
-from dplateau.spec.errors import InputError
 
 DATA = "Public facts"
 
@@ -41,12 +40,14 @@ def plan(
 
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
-    from dplateau.files import write_file
+    from dplateau.files import check_new_file, write_file
     from dplateau.spec.arguments import integer, real
 
     for name, count, low in (("n", n, 1), ("d", d, 1), ("classes", classes, 2)):
         integer(name, count, low=low)
     real("epsilon", epsilon)
+    if output is not None:
+        check_new_file(output)
     from dplateau.losses.named import loss_named
     from dplateau.planning import plan as make
 
@@ -67,8 +68,6 @@ def plan(
         steps=steps,
     )
     if output is not None:
-        if output.exists():
-            raise InputError(f"{output} exists already: choose a new file.")
         write_file(output, found.run.to_json(indent=1) + "\n")
     if json:
         show_json(found.to_dict())

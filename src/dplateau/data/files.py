@@ -29,10 +29,10 @@ TEXTS: Final = ("csv", "jsonl")
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
-def existing_file(path: str | Path) -> Path:
-    """``path`` if it is a readable file with something in it; raises ``InputError`` otherwise."""
+def existing_file(path: str | Path, name: str | None = None) -> Path:
+    """``path`` if it is a readable file with something in it; raises ``InputError`` otherwise, which calls it by its ``name``."""
     path = as_path(path, "the file of rows", " Write rows in memory with to_parquet first.")
-    called = without_keys(str(path))
+    called = name or without_keys(str(path))
     try:
         if path.is_dir():
             raise InputError(f"{called} is a directory: expected a file.")

@@ -145,7 +145,7 @@ def rows_at(path: str | Path) -> Path | ParquetFiles:
             " gs://bucket/folder or file:///folder. Check its beginning, and who you are to its store."
         ) from None
     if _is_here(filesystem):
-        return _in_folder(name, Path(root)) if Path(root).is_dir() else existing_file(root)
+        return _in_folder(name, Path(root)) if Path(root).is_dir() else existing_file(root, name)
     return parquet_files(name, filesystem, root)
 
 

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final, TypeGuard
 
-SECRET: Final = re.compile(r"(:/{1,2}(?!/))(?:[^/@:]*:.*|[^/@]*)@|[?#].*?(?=:?\Z)", re.DOTALL)
+SECRET: Final = re.compile(r"(:/{1,2}(?!/)|\A[^:/]+:(?!/))(?:[^/@:]*:.*|[^/@]*)@|[?#].*?(?=:?\Z)", re.DOTALL)
 """Neither keys nor options of an address belong into a message. A key may hold slashes and signs that should be escaped."""
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/\S+")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?:/|[^\s:/@]+:\S*@)\S+")
 _BREAKS: Final = ("Zl", "Zp")
 """Unicode's separators of lines and of paragraphs."""
 _JOINERS: Final = "\u200c\u200d"
@@ -35,7 +35,7 @@ def printable(text: object) -> str:
 
 
 def without_keys(text: str) -> str:
-    """A text with its addresses as they may be told; as a path, an address has lost one of its slashes."""
+    """A text with its addresses as they may be told; as a path, an address has lost one of its slashes, and some forget both."""
     return _ADDRESS.sub(lambda found: SECRET.sub(r"\1", found[0]), text)
 
 
