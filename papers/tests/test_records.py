@@ -60,8 +60,9 @@ def test_settings_are_the_same_after_they_were_written(tmp_path):
 def test_what_is_done_needs_no_permission_to_write(tmp_path, monkeypatch):
     path = tmp_path / "x.jsonl"
     path.write_text(LINE)
+    records = Records(path)
     monkeypatch.setattr("builtins.open", None)
-    Records(path).collect(ROWS[:1], [0], scored)
+    records.collect(ROWS[:1], [0], scored)
 
 
 @pytest.mark.parametrize("broken", ["nothing\n", "[1]\n", '{"setting": {}, "seed": 0}\n', "\n", '{"seed": "1"}\n', "\xff\n"])
@@ -84,8 +85,10 @@ def test_numbers_that_are_not_finite_are_no_result(tmp_path):
 
 
 def test_a_file_that_cannot_be_used(tmp_path):
-    with pytest.raises(dp.InputError, match=r"cannot be read: Is a directory\. Name another folder for records\."):
-        Records(tmp_path)
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for path in (tmp_path, tmp_path / "endless"):
+        with pytest.raises(dp.InputError, match=r"is not a file: expected records of trainings\."):
+            Records(path)
     with pytest.raises(dp.InputError, match="cannot be written: No such file or directory"):
         Records(tmp_path / "no" / "x.jsonl").collect(ROWS, [0], scored)
 

@@ -72,6 +72,14 @@ def test_files_and_probabilities(dplateau, models, new, monkeypatch):
     assert sorted(path.name for path in new.parent.iterdir()) == ["new.csv", "out.csv", "out.parquet"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode there")
+def test_a_name_that_is_no_unicode(dplateau, models, new):
+    output = new.parent / os.fsdecode(b"\xff.parquet")
+    code, _, err = dplateau("predict", models / "logistic", new, "--output", output)
+    assert (code, err) == (0, "")
+    assert output.read_bytes().endswith(b"PAR1")
+
+
 def test_numbers(dplateau, models, new):
     assert dplateau("predict", models / "linear", new, "--output", new.parent / "out.csv")[0] == 0
     found = pyarrow.csv.read_csv(new.parent / "out.csv")["prediction"].to_pylist()

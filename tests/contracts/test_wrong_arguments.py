@@ -10,13 +10,25 @@ import dplateau as dp
 from dplateau.accounting import gdp_delta, gdp_epsilon, gdp_mu
 from dplateau.accounting.advanced import advanced_composition
 from dplateau.accounting.attack import accuracy, detection_chain, posterior, true_positive_rate
-from dplateau.accounting.trade_offs import Gaussian, maximum, mixture, of_masses, of_table, product, subsampled_limit_mu, trade_off
+from dplateau.accounting.trade_offs import (
+    Gaussian,
+    least_mu,
+    limit_mu,
+    maximum,
+    mixture,
+    of_masses,
+    of_table,
+    product,
+    subsampled_limit_mu,
+    trade_off,
+)
 from dplateau.algorithms import Budget, Problem, noise_energy, plan_noisy_sgd, plan_pnsgd, polynomial_decay, printed_dp_sgld
 from dplateau.analyses import FixedOrderBound
 from dplateau.black_box import examine
-from dplateau.certificate import check_weights, create_key, prove, read_certificate, verify
+from dplateau.certificate import check_weights, create_key, prove, read_certificate, read_proof, verify
 from dplateau.data import Csv, Schema, array_stream, schema_from_toml, schema_to_toml
 from dplateau.losses import ClassWeighted, Logistic, class_weighted
+from dplateau.networks import train_network
 from dplateau.report.page import certificate_page
 from dplateau.report.plateau import plateau
 from dplateau.report.trade_off import trade_offs
@@ -55,6 +67,17 @@ NAMES = np.array(["a", "b"])
         (lambda: posterior(Gaussian(1.0), None), "false_positive_rate is None"),
         (lambda: detection_chain(Gaussian(1.0), 0, -1), "rows is -1"),
         (lambda: Gaussian(1.0).delta(math.nan), "epsilon is nan"),
+        (lambda: Gaussian(1.0).polygon(points=-1), "points is -1"),
+        (lambda: Gaussian(1.0).conjugate(None), "slope is None"),
+        (lambda: Gaussian(1.0).log_delta("abc"), "epsilon is of type str: expected numbers"),
+        (lambda: Gaussian(1.0).log_alpha(None), "epsilon is of type NoneType: expected numbers"),
+        (lambda: limit_mu("1"), "parts is '1': expected a list"),
+        (lambda: limit_mu([Gaussian(1.0)]), "a factor and its count is Gaussian"),
+        (lambda: limit_mu([(Gaussian(1.0), None)]), "count is None"),
+        (lambda: least_mu(None, 1e-9), "guarantee is of type NoneType: expected a Guarantee"),
+        (lambda: detection_chain(Gaussian(1.0), None, 2), "false_positive_rate is None"),
+        (lambda: train_network(RUN, None, {}, {}, cluster="1"), "cluster is of type str: expected a Cluster"),
+        (lambda: read_proof(3, b""), "certificate is of type int: expected a path"),
         (lambda: subsampled_limit_mu(Gaussian(1.0), -1.0, 10.0), "p is -1"),
         (lambda: read_certificate(None), "certificate is of type NoneType: expected a path"),
         (lambda: create_key(None), "the name of a key"),
@@ -109,7 +132,8 @@ def test_it_is_said(call, says):
 def test_deltas_at_the_ends():
     assert gdp_delta(1.0, math.inf) < 1e-300
     assert gdp_delta(1.0, math.nan) == gdp_delta(1.0, -math.inf) == gdp_delta(math.nan, 1.0) == 1.0
-    assert gdp_epsilon(math.nan, 1e-5) == math.inf
+    assert gdp_epsilon(math.nan, 1e-5) == gdp_epsilon(10**400, 1e-5) == math.inf
+    assert gdp_delta(1.0, -(10**400)) == 1.0
     assert gdp_delta(0.0, math.inf) == 0.0
 
 

@@ -6,10 +6,12 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from dplateau._account import account
+from dplateau.files import LARGEST, read_small
 from dplateau.spec import InputError, Run, Runs
 
 try:
@@ -43,10 +45,8 @@ class Records:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.lines: list[dict[str, Any]] = []
-        try:
-            self._parse(self.path.read_bytes() if self.path.exists() else b"")
-        except OSError as error:
-            raise self._failed("read", error) from None
+        with suppress(FileNotFoundError):
+            self._parse(read_small(self.path, "records of trainings", LARGEST)[0])
 
     def _parse(self, content: bytes) -> int:
         """Take the complete lines; returns their length in bytes."""

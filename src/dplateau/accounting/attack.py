@@ -76,7 +76,8 @@ def detection_chain(f: TradeOff, false_positive_rate: Fraction, rows: int) -> tu
     tuple of Fraction
         ``rows + 1`` of them.
     """
-    rates = [false_positive_rate]
+    rate = false_positive_rate
+    rates = [rate if isinstance(rate, Fraction) else Fraction(real("false_positive_rate", rate, inclusive=True, high=1.0))]
     for _ in range(integer("rows", rows, low=0)):
         rates.append(Fraction(rounded_up(true_positive_rate(f, float(rates[-1])), DIGITS)))
     return tuple(rates)

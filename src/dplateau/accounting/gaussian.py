@@ -83,7 +83,7 @@ def _number(name: str, value: Any, low: float = -math.inf) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:

@@ -27,7 +27,7 @@ from dplateau.certificate.attacks import attack_claims
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.parts import keys, list_of, object_of, text_of
 from dplateau.certificate.signature import TIME
-from dplateau.files import read_small
+from dplateau.files import as_path, read_small
 from dplateau.spec import ContradictionError, InputError, PrivacyWarning, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.arguments import real
 from dplateau.spec.missing import explained
@@ -125,7 +125,7 @@ class Proof:
 
 def proof_path(certificate: Path) -> Path:
     """Where the proof of a certificate file lies."""
-    return certificate.with_suffix(".proof.json")
+    return as_path(certificate, "certificate").with_suffix(".proof.json")
 
 
 def read_proof(certificate: Path, content: bytes) -> Proof | None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO, TypeAlias
 
@@ -88,14 +89,12 @@ def _write_parquet(path: Path, pieces: Iterable[Columns]) -> int:
     import pyarrow as pa
     from pyarrow import parquet
 
-    writer, rows = None, 0
-    try:
+    rows = 0
+    with ExitStack() as stack:
+        file, writer = stack.enter_context(path.open("xb")), None  # Arrow opens no name that is not UTF-8
         for columns in pieces:
             table = pa.table(columns)
-            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
             writer.write_table(table)
             rows += table.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
     return rows

@@ -44,6 +44,7 @@ from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated, check_products
 from dplateau.training.result import gradient_assumptions
+from dplateau.training.shared import of_several
 
 Tree: TypeAlias = Any
 
@@ -183,7 +184,7 @@ def train_network(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
-    shared = cluster if cluster is not None and cluster.mesh.size > 1 else None
+    shared = of_several(cluster)
     prepared = partial(
         _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,
         checkpoint, validation, progress, shared,

@@ -26,7 +26,7 @@ from dplateau.training.person_records import kind_of
 from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
 from dplateau.training.records import Steps
 from dplateau.training.result import TrainResult, result_of
-from dplateau.training.shared import train_shared
+from dplateau.training.shared import of_several, train_shared
 from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
@@ -108,7 +108,7 @@ def train(
     """
     check_is_run(run)
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
-    if cluster is not None and cluster.mesh.size > 1:
+    if (cluster := of_several(cluster)) is not None:
         if not run.sampling.once:
             return train_shared(run, loss, features, target, groups, cluster, options)
         whole = (block_of_persons(run, features, target, groups, part=True) for _ in range(1))  # made where errors are told

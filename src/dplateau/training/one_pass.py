@@ -23,6 +23,7 @@ from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
 from dplateau.training.result import TrainResult, result_of
+from dplateau.training.shared import of_several
 from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
@@ -81,7 +82,7 @@ def train_one_pass(
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     opened = partial(kind_of(run), blocks, run, loss)
-    if cluster is not None and cluster.mesh.size > 1:
+    if (cluster := of_several(cluster)) is not None:
         return in_passes_shared(run, loss, opened, SharedSteps, cluster, own, options)
     return in_passes(run, loss, opened, Steps, options)
 

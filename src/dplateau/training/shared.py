@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Runs
+from dplateau.spec.arguments import of_type
 from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, charged
@@ -145,6 +146,11 @@ def charged_together(cluster: Cluster, ledger: Budgeted | None, run: Run | Runs)
     with ExitStack() as stack:
         cluster.together(lambda: stack.enter_context(charged(ledger if cluster.first else None, run)))
         yield
+
+
+def of_several(cluster: Cluster | None) -> Cluster | None:
+    """The cluster, where it has several devices."""
+    return None if cluster is None or of_type("cluster", cluster, Cluster).mesh.size < 2 else cluster
 
 
 def of_all(cluster: Cluster | None, own: Callable[[], NDArray[Any]]) -> NDArray[Any]:

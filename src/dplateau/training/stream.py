@@ -32,6 +32,7 @@ from dplateau.training.options import Options
 from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks, Part, Records, Steps
 from dplateau.training.result import TrainResult
+from dplateau.training.shared import of_several
 from dplateau.training.shared_pass import in_passes_shared
 
 BYTES: Final = 1 << 30
@@ -97,7 +98,7 @@ def train_stream(
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
     opened = partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows))
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
-    if cluster is not None and cluster.mesh.size > 1:
+    if (cluster := of_several(cluster)) is not None:
         return in_passes_shared(run, loss, opened, _SharedEpochs, cluster, own, options)
     return in_passes(run, loss, opened, _Epochs, options)
 

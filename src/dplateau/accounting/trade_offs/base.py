@@ -24,7 +24,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
-from dplateau.spec.arguments import numbers, real
+from dplateau.spec.arguments import numbers, of_type, real, sequence
 from dplateau.spec.shown import shown
 
 _FAR: Final = 600.0
@@ -76,7 +76,7 @@ class TradeOff(ABC):
 
     def log_delta(self, epsilon: Array) -> Array:
         """``log delta(epsilon)`` at any real ``epsilon``, elementwise."""
-        epsilon = np.asarray(epsilon, dtype=float)
+        epsilon = numbers("epsilon", epsilon)
         size, below = np.abs(epsilon), np.minimum(epsilon, -1e-300)
         with np.errstate(divide="ignore"):
             mirrored = np.logaddexp(np.log(-np.expm1(below)), below + self.inverse.log_delta_above(size))
@@ -84,7 +84,7 @@ class TradeOff(ABC):
 
     def log_alpha(self, epsilon: Array) -> Array:
         """Log of the type I error of the test ``dQ/dP > e^epsilon`` at any real ``epsilon``."""
-        epsilon = np.asarray(epsilon, dtype=float)
+        epsilon = numbers("epsilon", epsilon)
         size, back = np.abs(epsilon), self.inverse
         with np.errstate(divide="ignore"):
             below = np.log(np.maximum(1 - np.exp(back.log_beta_above(size)), 0.0))
@@ -101,7 +101,7 @@ class TradeOff(ABC):
 
     def conjugate(self, slope: float) -> float:
         """The convex conjugate ``f*(slope) = sup over alpha of slope alpha - f(alpha)``, for a slope <= 0."""
-        if not slope <= 0:
+        if not real("slope", slope, low=-math.inf) <= 0:
             raise InputError(f"slope is {slope:g}: a trade-off function falls, so its conjugate is asked at slopes <= 0.")
         return 0.0 if slope == 0 else self.delta(math.log(-slope)) - 1
 
@@ -188,6 +188,14 @@ class TradeOff(ABC):
     def __pow__(self, times: int) -> TradeOff:
         """``f ** n``: the n-fold tensor product."""
         return _OPERATIONS["product"]([(self, times)])
+
+
+def pairs_of(name: str, pairs: Any) -> list[tuple[TradeOff, Any]]:
+    """``pairs``, if each is a trade-off function with how often it occurs."""
+    found = [sequence("a factor and its count", pair) for pair in sequence(name, pairs)]
+    if any(len(pair) != 2 for pair in found):
+        raise InputError(f"{name} has an entry that is no pair: expected each factor with how often it occurs.")
+    return [(of_type("factor", f, TradeOff), count) for f, count in found]
 
 
 def rounded_down(value: float) -> float:

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff
+from dplateau.accounting.trade_offs.base import TradeOff, pairs_of
 from dplateau.spec import InputError
 from dplateau.spec.arguments import real
 
@@ -140,11 +140,12 @@ def limit_mu(parts: list[tuple[TradeOff, float]]) -> float:
     parts : list of (TradeOff, float)
         Each step's trade-off function, and how often it occurs.
     """
-    if not parts:
+    found = pairs_of("parts", parts)
+    if not found:
         raise InputError("the limit of no trade-off function: give at least one.")
     total = Functionals(*(0.0,) * 7)
-    for f, count in parts:
-        total = total + functionals(f) * count
+    for f, count in found:
+        total = total + functionals(f) * real("count", count, inclusive=True)
     return max(total.limits)
 
 

@@ -14,6 +14,7 @@ from dplateau.accounting.composition import GaussianDP, Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import gdp_mu
 from dplateau.accounting.trade_offs.base import probability
+from dplateau.spec.arguments import of_type
 
 _CLOSE: Final = 1e-6
 """Relative width at which the search stops."""
@@ -45,7 +46,7 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     Enclosure
         mu; the upper end certifies. Infinite where the profile does not fall to the floor.
     """
-    floor = probability("floor", floor)
+    floor, guarantee = probability("floor", floor), of_type("guarantee", guarantee, Guarantee)
     if isinstance(guarantee, GaussianDP):
         return Enclosure(guarantee.lower_mu, guarantee.parameter) if floor < 1 else Enclosure(0.0, 0.0)
     last = guarantee.epsilon(floor).upper

@@ -218,6 +218,7 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
 @operation
 def supported(f: TradeOff, points: int, least: float) -> Piecewise:
     """The maximum of ``points`` supporting lines of f; ``least`` is the smallest delta that decides the range of epsilons."""
+    points, least = integer("points", points, low=2), probability("least", least)
     sides = [_spread(side, points // 2, least) for side in (f, f.inverse)]
     epsilon = np.unique(np.concatenate([sides[0], -sides[1]]))
     return envelope(epsilon, np.exp(f.log_delta(epsilon)), np.exp(f.inverse.log_delta(-epsilon)))

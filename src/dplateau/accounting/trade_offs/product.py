@@ -15,12 +15,12 @@ import numpy as np
 from dplateau.accounting.dotted import Law, Step, beyond, dots, tangents
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.lattice import convolved
-from dplateau.accounting.trade_offs.base import TradeOff, operation
+from dplateau.accounting.trade_offs.base import TradeOff, operation, pairs_of
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
 from dplateau.accounting.trade_offs.piecewise import Piecewise, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer, of_type, sequence
+from dplateau.spec.arguments import integer
 
 _SIZE: Final = 2**15
 """Lattice points of the window."""
@@ -46,10 +46,8 @@ def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
         There is no factor, or a count is not a whole number >= 1.
     """
     # What is known at a table of epsilons only counts as the polygon that certifies.
-    pairs = [sequence("a factor and its count", pair) for pair in sequence("factors", factors)]
-    if any(len(pair) != 2 for pair in pairs):
-        raise InputError("factors has an entry that is no pair: expected each factor with how often it occurs.")
-    counted = [(f.lower if isinstance(f, Enclosed) else of_type("factor", f, TradeOff), integer("count", k)) for f, k in pairs]
+    pairs = pairs_of("factors", factors)
+    counted = [(f.lower if isinstance(f, Enclosed) else f, integer("count", k)) for f, k in pairs]
     if not counted:
         raise InputError("the product of no trade-off function: give at least one.")
     if len(counted) == 1 and counted[0][1] == 1:
