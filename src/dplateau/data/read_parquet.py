@@ -27,8 +27,9 @@ def read_parquet(path: Path, schema: Schema) -> pa.Table:
 
     existing_file(path)
     try:
-        check_columns(path, schema, parquet.read_schema(path).names)
-        table = parquet.read_table(path, columns=[column.name for column in schema.columns if not isinstance(column, Ignored)])
+        with path.open("rb") as file:  # Arrow opens no path that is not UTF-8
+            check_columns(path, schema, parquet.read_schema(file).names)
+            table = parquet.read_table(file, columns=[column.name for column in schema.columns if not isinstance(column, Ignored)])
     except (pa.ArrowException, OSError):
         raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
     if table.num_rows == 0:
