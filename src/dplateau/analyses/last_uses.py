@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
 from dplateau.analyses.requirements import contraction
@@ -247,7 +247,8 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
     gap = steps.step_size * sensitivity(run) * run.clip_norm / steps.size
     weight, moved = np.exp(after), gap + 2 * ROUND_OFF * steps.deviation
-    bounded, far = run.diameter is not None, np.cumsum(weight * moved) + earlier * weight[0] * moved[0]
+    far = (np.cumsum(weight * moved) + earlier * weight[0] * moved[0]) * (1 + ULP * count)  # Sums lose a digit a step, at most.
+    bounded = run.diameter is not None
     if bounded:
         far = np.minimum(far, weight * run.diameter)
     hardly = far <= _FORGOTTEN * min(gap[-1], steps.deviation[-1])
