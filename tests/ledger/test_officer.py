@@ -81,7 +81,7 @@ def the_budget_covers_all_and_what_was_refused_left_no_trace(ledger, state, trai
     assert state.left == pytest.approx(1 - sum(entry.cost for entry, _ in trainings) / state.budget)
     assert [entry.who for entry, _ in trainings] == ["north", "south", "north", "south"]
     assert "as good as can be" not in "".join(entry.body for entry in ledger.entries())
-    assert sorted(one.name for one in folder.iterdir()) == ["model0", "model1", "model2", "privacy.db"]
+    assert sorted(one.name for one in folder.iterdir()) == [".killed.lock", "model0", "model1", "model2", "privacy.db"]
 
 
 def the_killed_training_stays_spent(trainings):

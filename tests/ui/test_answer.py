@@ -245,7 +245,7 @@ def test_the_plateau_begins_where_more_steps_cost_little():
     assert answer(Settings(shrunk=False), "begins")["steps"] is None
     assert "hardly does" in answer(POISSON, "begins")["words"]
     assert "lets it stop" in answer(Settings(shrunk=False), "begins")["words"]
-    assert "(50 epochs)" in answer(CYCLIC, "begins")["words"]
+    assert "(28 epochs)" in answer(CYCLIC, "begins")["words"]
     far = answer(Settings(sampling="cyclic", epochs=60, shrunk=False, ball=True, radius=2), "begins")
     assert (far["steps"], far["ends"]) == (None, True)
 

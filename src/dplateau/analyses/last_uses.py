@@ -220,8 +220,8 @@ def both_ways(run: Run) -> float:
 
 
 def is_constant(run: Run) -> bool:
-    """Whether all steps are alike, so that no array of them is needed."""
-    return run.table.alike and not (run.sampling.remainder(run.n) and run.strong_convexity)
+    """Whether all steps are alike, so that no array of them is needed: of an l2 term a smaller last batch has as much."""
+    return run.table.alike and not (run.sampling.remainder(run.n) and (run.strong_convexity or 0.0) > run.l2)
 
 
 def constant_steps(run: Run) -> ConstantSteps:
