@@ -12,7 +12,7 @@ from dplateau.accounting import NotApplicable
 from dplateau.accounting.taut_string import taut_string
 from dplateau.algorithms.step_schedules import square_root_decay
 from dplateau.analyses import FixedOrderBound, ShuffledBound
-from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, least, rounded_mu
+from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, is_constant, least, rounded_mu
 from dplateau.analyses.requirements import contraction
 
 from .lemma import one_pass, random_passes
@@ -64,7 +64,8 @@ def slow_mu(run):
     for place in range(min(length, steps)):
         best = math.inf
         for start in range(-1, steps):
-            late = run.diameter is not None or len({*zip(c, gap, noise, strict=True)}) == 1
+            # Without a diameter a late start saves rounding only, and is tried where steps are not looked at one by one.
+            late = run.diameter is not None or is_constant(run)
             if start not in (-1, forgotten - 1) and not (late and start % length == place):
                 continue
             rise = [w[t] * gap[t] * (t % length == place) for t in range(start + 1, steps)]
@@ -248,3 +249,10 @@ def test_a_diameter_that_is_tiny_beside_the_noise(bound):
         epsilon = bound.bound(run_of(n=55, sampling=scheme, steps=steps, diameter=1e-20)).guarantee.epsilon(1e-5)
         alone = bound.bound(run_of(n=55, sampling=scheme, steps=4, diameter=1e-20)).guarantee.epsilon(1e-5)
         assert epsilon.upper == pytest.approx(alone.upper, rel=1e-6)
+
+
+def test_a_smaller_last_batch_has_as_much_of_an_l2_term():
+    """All steps are alike then, and need not be looked at one by one."""
+    run = run_of(n=100, sampling=dp.Cyclic(15), steps=210, strong_convexity=0.1, l2=0.1)
+    assert mu(run) == pytest.approx(slow_mu(run), rel=3e-9)
+    assert mu(run.replace(steps=7 * 10**10)) == pytest.approx(mu(run.replace(steps=7 * 10**4)), rel=1e-9)

@@ -247,10 +247,12 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
     gap = steps.step_size * sensitivity(run) * run.clip_norm / steps.size
     weight, moved = np.exp(after), gap + 2 * ROUND_OFF * steps.deviation
-    far = (np.cumsum(weight * moved) + earlier * weight[0] * moved[0]) * (1 + ULP * count)  # Sums lose a digit a step, at most.
-    bounded = run.diameter is not None
+    total, bounded = np.cumsum(weight * moved) + earlier * weight[0] * moved[0], run.diameter is not None
+    far = total * (1 + ULP * count)  # A sum loses a digit a step, at most.
     if bounded:
-        far = np.minimum(far, weight * run.diameter)
+        # From the step on after which it was a diameter.
+        limit = weight * run.diameter
+        far = np.minimum(limit, far + np.minimum.accumulate(np.minimum(limit - total, 0.0)))
     hardly = far <= _FORGOTTEN * min(gap[-1], steps.deviation[-1])
     first = min(int(hardly.sum()), far.size - 1)  # A tiny diameter leaves hardly anything of the last step either.
     assert first or not earlier
