@@ -187,8 +187,9 @@ def plan(
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
     problem = Problem(n, d, loss, feature_norm, l2, unit=unit)
     budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
+    boolean("one_pass", one_pass)
     auto = isinstance(solver, str) and solver == "auto"
-    solver, why = choose(problem, budget, one_pass=boolean("one_pass", one_pass)) if auto else (solver, "asked for by name")
+    solver, why = choose(problem, budget, one_pass=one_pass) if auto else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")
