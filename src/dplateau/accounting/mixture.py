@@ -49,14 +49,14 @@ class MixtureOfGaussianDP(Guarantee):
         return root(lambda e: max(self._log_delta(mus, e) - target, -1e3), 0.0, high * (1 + 1e-9) + 1e-12)
 
     def epsilon(self, delta: float) -> Enclosure:
-        value = self._epsilon(self.mus, delta)
-        if not value < math.inf:
+        upper, mus = self.upper(delta), self.lower_mus
+        if not upper < math.inf:
             return Enclosure(0.0, math.inf)
-        least = self._epsilon(self.below, delta) if self.below else value
-        return Enclosure(least * (1 - SLACK), value * (1 + SLACK))
+        return Enclosure(min(self._epsilon(mus, delta) * (1 - SLACK), self._epsilon(mus, delta * (1 + SLACK))), upper)
 
     def upper(self, delta: float) -> float:
-        return self._epsilon(self.mus, delta) * (1 + SLACK)
+        # Where delta hardly falls, or epsilon is next to 0, a rounding of delta is more than a share of epsilon.
+        return max(self._epsilon(self.mus, delta) * (1 + SLACK), self._epsilon(self.mus, delta * (1 - SLACK)))
 
     def delta(self, epsilon: float) -> Enclosure:
         least, most = (math.exp(self._log_delta(mus, epsilon)) for mus in (self.lower_mus, self.mus))
