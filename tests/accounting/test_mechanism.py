@@ -31,6 +31,17 @@ def mu(**fields: Any) -> float:
     return composition.gaussian
 
 
+@pytest.mark.parametrize("sampling", [dp.Poisson(10), dp.FixedSize(10), dp.Cyclic(10), dp.FullBatch(), dp.RandomAllocation(10)])
+@pytest.mark.parametrize("noise", [1e170, (1e300, 1e170), (1e170, 1e300)])
+def test_noise_whose_squared_inverse_is_no_number(sampling: Any, noise: Any) -> None:
+    run = dp.Run(n=100, sampling=sampling, steps=2, noise_multiplier=noise)
+    found = ExactCompositionBound().guarantee(run)
+    # The probability that the record is used once, at the least, and then a Gaussian with mu of 1e-170.
+    assert found.delta(0.0).upper >= 0.1 * 3.9e-171
+    assert found.epsilon(1e-200).upper > 1e-168 > found.epsilon(1e-200).lower
+    assert found.epsilon(1e-100) == Enclosure(0.0, 0.0)
+
+
 @pytest.mark.parametrize(("adjacency", "twice"), [("add-remove", 1.0), ("replace", 2.0)])
 def test_fixed_orders_are_gaussian(adjacency: str, twice: float) -> None:
     common: dict[str, Any] = {"n": 100, "adjacency": adjacency, "noise_multiplier": 2.0}

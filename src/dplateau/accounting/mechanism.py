@@ -33,7 +33,7 @@ from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonR
 from dplateau.accounting.random_allocation import allocations
 from dplateau.accounting.terms import Composition, Repeated, Term
 from dplateau.spec import Poisson, Run
-from dplateau.spec.schedule import constant, is_constant
+from dplateau.spec.schedule import constant, is_constant, largest
 from dplateau.spec.steps import Counts, distinct, on_grid
 
 DISTINCT: Final = 1024
@@ -46,6 +46,8 @@ _RATES: Final = 8
 """Up to this many rates are looked at one by one; where there are more, rate and noise vary together in one family."""
 _MANY: Final = 256
 """Up to this many pairs of rate and noise are evaluated one by one; more become a family."""
+_LOUDEST: Final = 1e150
+"""The squared inverse of more noise leaves double precision: it counts as this much."""
 _LONG: Final = 1.6
 """Greatest range of the log of the noise, and of the log odds of the rates, of one family."""
 
@@ -123,6 +125,8 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
 
     ``safe`` says to which side they are: the result then dominates the run (True), or is dominated by it.
     """
+    if safe and largest(run.noise_multiplier) > _LOUDEST:
+        return compositions(run.replace(noise_multiplier=np.minimum(run.noise_multiplier, _LOUDEST)))[0], True
     if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
         return allocations(run, safe=safe), True
     if not run.sampling.drawn:
