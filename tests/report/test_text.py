@@ -1,4 +1,5 @@
 import io
+import math
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,13 @@ def test_shown_numbers_are_never_smaller_than_they_are(value, digits):
 def test_rounding_keeps_what_is_exact():
     assert [rounded_up(x) for x in (0.0, 1.0, 0.5, 2.25, float("inf"))] == ["0", "1", "0.5", "2.25", "inf"]
     assert rounded_up(0.86454012) == "0.864541"
+
+
+@pytest.mark.parametrize("value", [0.0039062, 1.8626e-09, 262140.0, 16777200.0, 0.3, 1.0])
+@pytest.mark.parametrize("digits", [5, 6])
+def test_numbers_just_above_a_short_one_are_not_shown_as_that(value, digits):
+    above = math.nextafter(value, math.inf)
+    assert float(rounded_up(above, digits)) >= above
 
 
 @pytest.mark.parametrize("kind", list(dp.spec.SAMPLINGS))

@@ -41,11 +41,10 @@ class Enclosure:
 
 def rounded_up(value: float, digits: int = 6) -> str:
     """A number with at most so many digits, never smaller than it is: an epsilon must not look better than it is."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     text = f"{value:.{digits}g}"
-    return text if float(text) >= value else f"{value + unit / 2:.{digits}g}"
+    if not math.isfinite(value) or float(text) >= value:
+        return text
+    return f"{float(Context(digits, ROUND_CEILING).create_decimal_from_float(value)):.{digits}g}"
 
 
 def up(value: float) -> float:
