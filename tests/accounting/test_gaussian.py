@@ -110,6 +110,28 @@ def test_delta_of_mixtures_and_of_frequent_draws_at_large_mu(mu: float) -> None:
             assert drawn.delta(epsilon).upper >= exact * mp.mpf(rate) ** steps
 
 
+def test_epsilon_of_mixtures_where_delta_hardly_falls() -> None:
+    # Delta is 1e-5 but for a share of 1e-16 up to an epsilon of 490,000: it is above the next smaller number.
+    delta = math.nextafter(1e-5, 0.0)
+    for mus, far in (((1000.0, 0.0), 490_000), ((1000.0, 1e-300), 490_000)):
+        found = MixtureOfGaussianDP(mus, (1e-5, 1 - 1e-5))
+        assert found.epsilon(delta).upper == found.upper(delta) > far
+
+
+def test_epsilon_of_mixtures_next_to_0() -> None:
+    mus, weights, delta = (1.7628432819582527, 0.7802237837415016), (0.6183689966753316, 0.38163100332466837), 0.5004127171137186
+    upper = MixtureOfGaussianDP(mus, weights).upper(delta)
+    with mp.workdps(40):
+        assert sum(w * reference.gdp_delta(mp.mpf(mu), mp.mpf(upper)) for mu, w in zip(mus, weights, strict=True)) <= delta
+
+
+@pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-160])
+def test_delta_far_beyond_a_tiny_mu(mu: float) -> None:
+    for epsilon in (1.0, 1e10, 1e300):
+        assert gdp_delta(mu, epsilon) == 5e-324
+        assert GaussianDP(mu).delta(epsilon).lower == 0
+
+
 def test_no_delta_is_zero_by_underflow() -> None:
     drawn = [ExactComposition((Composition((Repeated(PoissonRemove(0.1, 1.0), steps),)),)) for steps in (1, 3)]
     for guarantee in (GaussianDP(1.0), MixtureOfGaussianDP((1.0, 0.5), (0.5, 0.5)), ZeroConcentratedDP(0.5), *drawn):

@@ -26,6 +26,8 @@ _UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(8)[0] + 1) / 2, np
 LEAST: Final = 5e-324
 """The least double above 0: no delta that is not 0 is rounded down to it."""
 _LARGEST_MU: Final = 1e100
+_FARTHEST: Final = 1e150
+"""So many standard deviations away there is nothing, and squares are still numbers."""
 SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
 
@@ -53,7 +55,8 @@ def _log_delta_large(mu: Array | float, size: Array) -> Array:
 
 def _log_delta_small(mu: Array | float, size: Array) -> Array:
     """``phi(x + mu) e^epsilon = phi(x)``, so ``delta = phi(x) (R(x) - R(x + mu))`` with Mills' ratio R, and ``R' = t R - 1``."""
-    x = size / mu - mu / 2
+    with np.errstate(over="ignore"):
+        x = np.minimum(size / mu - mu / 2, _FARTHEST)
     t = x[..., None] + np.multiply.outer(mu, _UNIT_NODES)
     slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
     with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
