@@ -21,6 +21,7 @@ from dplateau.accounting.trade_offs import (
     Piecewise,
     TradeOff,
     epsilon_delta,
+    functionals,
     minimum,
     mixture,
     of_table,
@@ -152,7 +153,7 @@ class TestEvery:
                 f.epsilon(delta)
         with pytest.raises(InputError, match="slope"):
             f.conjugate(0.5)
-        for p in (0.0, -0.2, 1.5, math.nan):
+        for p in (0.0, -0.2, 1.5, math.nan, True):
             with pytest.raises(InputError, match="p is"):
                 f.subsampled(p)
         for times in (0, 1.5):
@@ -231,6 +232,8 @@ def test_bad_arguments() -> None:
         (lambda: mixture([Gaussian(1)], [0.5]), "sum to 0.5"),
         (lambda: mixture([Gaussian(1), Gaussian(2)], [1.0]), "one weight"),
         (minimum, "at least one"),
+        (lambda: minimum(Gaussian(1), "f"), "expected a TradeOff"),
+        (lambda: functionals(1.0), "expected a TradeOff"),
         (lambda: of_table(np.array([1.0]), np.array([0.1, 0.2])), "as many deltas"),
         (lambda: of_table(np.array([-1.0]), np.array([0.1])), "finite epsilons"),
         (lambda: of_table(np.array([1.0]), np.array([math.nan])), "deltas in"),

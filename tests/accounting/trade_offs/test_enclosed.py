@@ -165,6 +165,9 @@ def test_refused() -> None:
         product([])
     with pytest.raises(InputError, match="count"):
         product([(Gaussian(1), 0)])
+    for points, least, match in ((7, 1e-12, "points"), (True, 1e-12, "points"), (20, 0.0, "least"), (20, math.nan, "least")):
+        with pytest.raises(InputError, match=match):
+            trade_off(AsTable(1.0), points=points, least=least)
 
 
 def test_the_report_has_one() -> None:

@@ -29,7 +29,7 @@ import numpy as np
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff, pairs_of
 from dplateau.spec import InputError
-from dplateau.spec.arguments import real
+from dplateau.spec.arguments import of_type, real
 
 _UNIT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 _PANELS: Final = 160
@@ -74,7 +74,7 @@ class Functionals:
 @cache
 def functionals(f: TradeOff) -> Functionals:
     """The functionals of f."""
-    if f.certain or f.inverse.certain:
+    if of_type("f", f, TradeOff).certain or f.inverse.certain:
         return Functionals(*(math.inf,) * 7)
     try:
         with np.errstate(over="ignore"):

@@ -12,11 +12,11 @@ import numpy as np
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff, rounded_down
+from dplateau.accounting.trade_offs.base import TradeOff, probability, rounded_down
 from dplateau.accounting.trade_offs.operations import maximum
 from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope
 from dplateau.accounting.trade_offs.smooth import Gaussian
-from dplateau.spec.arguments import of_type
+from dplateau.spec.arguments import integer, of_type
 
 POINTS: Final = 160
 """Epsilons at which a profile is asked."""
@@ -128,9 +128,9 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     guarantee : Guarantee
         Any statement; mu-GDP gives ``G_mu`` itself.
     points : int
-        Epsilons at which its profile is asked.
+        Epsilons at which its profile is asked, at least 8.
     least : float
-        The smallest delta that the function follows.
+        The smallest delta that the function follows, in (0, 1].
 
     Returns
     -------
@@ -138,6 +138,7 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
         ``f(alpha)`` is never above what the guarantee gives; ``f.enclosure(alpha)`` says by how much it may be below.
     """
     of_type("guarantee", guarantee, Guarantee)
+    points, least = integer("points", points, low=8), probability("least", least)
     if guarantee.mu is not None:
         return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
     members = members_of(guarantee)

@@ -168,12 +168,14 @@ class Mixture(Smooth):
 @operation
 def subsampled(f: TradeOff, p: float) -> TradeOff:
     """``f_p``; f itself for p = 1."""
+    p = probability("p", p)
     return f if p == 1 else Subsampled(f, p)
 
 
 @operation
 def minimum(*members: TradeOff) -> TradeOff:
     """``min{f_1, f_2, ...}**``."""
+    members = _checked(members)
     if not members:
         raise InputError("the minimum of no trade-off function: give at least one.")
     if all(member is members[0] for member in members):
@@ -183,7 +185,7 @@ def minimum(*members: TradeOff) -> TradeOff:
         alpha, beta = (np.concatenate([getattr(member, name) for member in known]) for name in ("alpha", "beta"))
         order = np.lexsort((beta, alpha))
         return corners(alpha[order], beta[order])
-    return Minimum(tuple(members))
+    return Minimum(members)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
