@@ -207,7 +207,3 @@ class Amplified(StepLaw):
     @property
     def reverse(self) -> StepLaw:
         return self
-
-    @property
-    def greatest(self) -> float:
-        return math.inf

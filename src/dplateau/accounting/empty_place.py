@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from dplateau.accounting.amplified import Amplified, half_line, joined
 from dplateau.accounting.decay import lost
@@ -85,8 +85,7 @@ class _EmptyPlace(Amplified):
         """log delta of presence against absence at epsilon >= 0."""
         h = self._meeting(np.maximum(epsilon, self._present))
         if self.shift:
-            there = np.logaddexp(math.log1p(-self.q) + log_ndtr(-h), math.log(self.q) + log_ndtr(2 * self.mu - h))
-            outer = log_subtract(there, 1.0, epsilon + self._log_mixture_above(h + self.shift))
+            outer = log_subtract(self._log_mixed(-h, 2 * self.mu - h), 1.0, epsilon + self._log_mixture_above(h + self.shift))
             return np.where(epsilon >= self._present, outer, self._log_told(epsilon))
         missed = log_expm1(epsilon) + self._log_mixture_above(h)
         return log_subtract(math.log(self.q) + log_within(h - 1.5 * self.mu, self.mu / 2), 1.0, missed)

@@ -138,9 +138,9 @@ class StepLaw(ABC):
         """The law of the pair (Q, P)."""
 
     @property
-    @abstractmethod
     def greatest(self) -> float:
-        """The supremum of the loss; infinite for an unbounded one."""
+        """The supremum of the loss."""
+        return math.inf
 
     @property
     def farthest(self) -> float:
@@ -172,9 +172,13 @@ class StepLaw(ABC):
             return crossing(self._moved, epsilon)
         return (magnified(epsilon, self.q) + self.mu**2 / 2) / self.mu
 
+    def _log_mixed(self, absent: Array, drawn: Array) -> Array:
+        """``log`` of a mixture's mass, from those of its two normal parts below these points."""
+        return np.logaddexp(math.log1p(-self.q) + log_ndtr(absent), math.log(self.q) + log_ndtr(drawn))
+
     def _log_mixture_above(self, h: Array) -> Array:
         """``log`` of the mixture's mass above ``h``."""
-        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-h), math.log(self.q) + log_ndtr(self.mu - h))
+        return self._log_mixed(-h, self.mu - h)
 
     def _step(self, c: float, omega: float, log_tolerance: float) -> float:
         """The widest trapezoid step in g that keeps the error within the tolerance."""
@@ -197,13 +201,13 @@ class StepLaw(ABC):
         moving = c * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + moved))
         return (1 + c) * self.shift + min(bounded, moving)
 
-    def _line(self, left: float, right: float, c: float, omega: float, log_tolerance: float) -> tuple[Array, Array]:
-        """Trapezoid points from -left to right, and the log of their N(0, 1) masses."""
-        h = self._step(c, omega, log_tolerance)
-        if not left + right < MOST * h:
-            raise TooSlowError
-        g = h * np.arange(-math.ceil(left / h), math.ceil(right / h) + 1)
-        return g, math.log(h) - LOG_SQRT_2PI - g**2 / 2
+
+def _line(left: float, right: float, step: float, most: int = MOST) -> tuple[Array, Array]:
+    """Trapezoid points from -left to right, and the log of their N(0, 1) masses."""
+    if not left + right < most * step:
+        raise TooSlowError
+    g = step * np.arange(-math.ceil(left / step), math.ceil(right / step) + 1)
+    return g, math.log(step) - LOG_SQRT_2PI - g**2 / 2
 
 
 class _OnTheLine(StepLaw):
@@ -255,8 +259,11 @@ class PoissonRemove(_OnTheLine):
     """P is the mixture (the data set with the record), Q is N(0, 1)."""
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
-        left = math.sqrt(-2 * log_tolerance)
-        h, log_w = self._line(left, self._reach(c, log_tolerance), c, omega, log_tolerance)
+        return self._within(c, self._step(c, omega, log_tolerance), log_tolerance)
+
+    def _within(self, c: float, step: float, log_tolerance: float, most: int = MOST) -> Nodes:
+        """No more nodes than ``most``, so far apart."""
+        h, log_w = _line(math.sqrt(-2 * log_tolerance), self._reach(c, log_tolerance), step, most)
         return Nodes(h, log_w + self._log_ratio(h), self._moved(h), 4 * math.exp(log_tolerance))
 
     def log_overflowing(self, c: float, log_tolerance: float) -> float:
@@ -272,12 +279,7 @@ class PoissonRemove(_OnTheLine):
         # Of a positive power the modulus falls when the line is moved: only the Gaussian grows, and c does not make the step small.
         shift = ANGLES / self.mu
         step = float((2 * math.pi * shift / (shift**2 / 2 + math.log(4.0) - log_tolerance)).max())
-        left, right = math.sqrt(-2 * log_tolerance), self._reach(c, log_tolerance)
-        if not left + right < _MANY * step:
-            raise TooSlowError
-        h = step * np.arange(-math.ceil(left / step), math.ceil(right / step) + 1)
-        log_p = math.log(step) - LOG_SQRT_2PI - h**2 / 2 + self._log_ratio(h)
-        return Nodes(h, log_p, self._moved(h), 4 * math.exp(log_tolerance))
+        return self._within(c, step, log_tolerance, _MANY)
 
     def _factors(self, c: float, h: Array) -> list[Factor]:
         return [Factor(1 + c, self._log_odds(h))]
@@ -299,17 +301,13 @@ class PoissonRemove(_OnTheLine):
     def reverse(self) -> StepLaw:
         return PoissonAdd(self.q, self.mu, self.shift)
 
-    @property
-    def greatest(self) -> float:
-        return math.inf
-
 
 class PoissonAdd(_OnTheLine):
     """P is N(0, 1) (the data set without the record), Q is the mixture."""
 
     def nodes(self, c: float, omega: float, log_tolerance: float) -> Nodes:
         right = math.sqrt(-2 * log_tolerance) + self.mu
-        h, log_w = self._line(self._depth(c, log_tolerance), right, c, omega, log_tolerance)
+        h, log_w = _line(self._depth(c, log_tolerance), right, self._step(c, omega, log_tolerance))
         return Nodes(h, log_w - self.shift * (h + self.shift / 2), -self._moved(h), 4 * math.exp(log_tolerance))
 
     def _factors(self, c: float, h: Array) -> list[Factor]:
@@ -325,7 +323,7 @@ class PoissonAdd(_OnTheLine):
 
     def log_above(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
-        return np.logaddexp(math.log1p(-self.q) + log_ndtr(h), math.log(self.q) + log_ndtr(h - self.mu))
+        return self._log_mixed(h, h - self.mu)
 
     @property
     def reverse(self) -> StepLaw:
@@ -348,7 +346,7 @@ class PoissonReplace(_OnTheLine):
         pulled = 2 * c * (1 + c) * self.mu * (self.mu + self.shift)
         moving = (1 + 2 * c) * self.mu + math.sqrt(2 * (-log_tolerance - c * math.log(self.q) + pulled))
         right = c * self.shift + min(bounded, moving)
-        h, log_w = self._line(math.sqrt(-2 * log_tolerance) + self.mu, right, c, omega, log_tolerance)
+        h, log_w = _line(math.sqrt(-2 * log_tolerance) + self.mu, right, self._step(c, omega, log_tolerance))
         return Nodes(h, log_w + self._log_ratio(h), self._loss(h), 4 * math.exp(log_tolerance))
 
     def beneath(self, highest: StepLaw) -> tuple[StepLaw, float, float]:
@@ -376,7 +374,7 @@ class PoissonReplace(_OnTheLine):
     def _log_mirrored_above(self, h: Array) -> Array:
         """``log`` of the mass of Q above ``h``."""
         g = h + self.shift
-        return np.logaddexp(math.log1p(-self.q) + log_ndtr(-g), math.log(self.q) + log_ndtr(-self.mu - g))
+        return self._log_mixed(-g, -self.mu - g)
 
     def log_delta(self, epsilon: Array) -> Array:
         epsilon = np.asarray(epsilon, dtype=float)
@@ -394,7 +392,3 @@ class PoissonReplace(_OnTheLine):
     @property
     def reverse(self) -> StepLaw:
         return self
-
-    @property
-    def greatest(self) -> float:
-        return math.inf

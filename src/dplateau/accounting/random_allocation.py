@@ -292,10 +292,6 @@ class AllocationReplace(_Allocated):
         return self
 
     @property
-    def greatest(self) -> float:
-        return math.inf
-
-    @property
     def farthest(self) -> float:
         return float(self._table[0][-1])
 
