@@ -152,8 +152,7 @@ def _single(law: StepLaw, delta: float) -> Enclosure:
 
 def _step_by_step(composition: Composition, delta: float) -> Enclosure:
     """What single steps say: no less than the worst of them, and no more than all, each with its share of delta."""
-    laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
-    rest = GaussianDP(composition.gaussian)
+    laws, rest = composition.laws, GaussianDP(composition.gaussian)
     if len(laws) > _LAWS:
         return Enclosure(0.0, math.inf)
     share = delta / (sum(count for _, count in laws) + (composition.gaussian > 0)) * (1 - SLACK)

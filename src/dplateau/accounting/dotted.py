@@ -45,7 +45,7 @@ class Step:
 
 def steps_of(composition: Composition) -> list[Step]:
     """The steps of a composition, law by law, and its Gaussian part as one step."""
-    laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
+    laws = composition.laws
     if len(laws) > _LAWS or any(_lossy(law) for law, _ in laws):
         raise TooSlowError
     steps = [Step(law.log_delta, law.reverse.log_delta, law.log_above, law.farthest, count) for law, count in laws]

@@ -272,17 +272,12 @@ def around(rough: Convolution, epsilon: float) -> float:
     return saddle(lambda c: epsilon - saddle_epsilon(c, rough.cumulants(c)[1]))
 
 
-def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
-    """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow."""
-    return convolved_epsilon(steps_of(composition), delta, width, upper=upper)
-
-
 @lru_cache(maxsize=32)
 @np.errstate(all="ignore")
 def rough_lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> float:
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
     size = _FEWEST if width > WIDTH else 2 * _FEWEST
-    lattices = _tuned(steps_of(composition), delta, width, _POINTS_OF_SEARCH)
+    lattices = _tuned(composition, delta, width, _POINTS_OF_SEARCH)
     first, second = (lattices.above(points).epsilon(delta) for points in (size, 2 * size))
     if first - second > _COARSE * second:  # They say little: the contour says more, where it is fast.
         with suppress(ArithmeticError, ValueError):
@@ -290,9 +285,9 @@ def rough_lattice_epsilon(composition: Composition, delta: float, width: float =
     return second - (first - second) / 3
 
 
-def _tuned(steps: list[Step], delta: float, width: float, points: int = _POINTS) -> Lattices:
+def _tuned(composition: Composition, delta: float, width: float, points: int = _POINTS) -> Lattices:
     """Lattices whose tilt and period are found on a coarse one, then on a finer one."""
-    lattices, target = Lattices(steps, width, points, _BELOW), math.log(delta)
+    lattices, target = Lattices(steps_of(composition), width, points, _BELOW), math.log(delta)
     lattices.aim(target)
     for _ in range(2):
         rough = lattices.laws(dots, lattices.coarse)
@@ -301,13 +296,13 @@ def _tuned(steps: list[Step], delta: float, width: float, points: int = _POINTS)
     return lattices
 
 
-def convolved_epsilon(steps: list[Step], delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
-    """The least ``epsilon >= 0`` at which all steps together have the given delta, enclosed; ``upper`` asks for that end alone,
-    and gets the same one.
+def lattice_epsilon(composition: Composition, delta: float, width: float = WIDTH, *, upper: bool = False) -> Enclosure:
+    """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed as narrowly as 2^20 points allow; ``upper``
+    asks for that end alone, and gets the same one.
 
     The width is a share of an epsilon that is not small.
     """
-    lattices = _tuned(steps, delta, width)
+    lattices = _tuned(composition, delta, width)
     high, size = _end(lattices, delta, width, above=True)
     low = 0.0 if upper else _end(lattices, delta, width, above=False, first=size, other=high)[0]
     return Enclosure(min(max(low, 0.0), high), high)

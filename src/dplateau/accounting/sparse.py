@@ -184,8 +184,8 @@ def _offset(law: StepLaw) -> float:
 
 def _check(composition: Composition) -> None:
     """Refuse laws without closed forms that are good enough."""
-    laws = [one.law for term in composition.terms for one in term.repeated]
-    if composition.gaussian or not all(type(law) in _LAWS and not law.shift and law.mu >= _LEAST_MU for law in laws):
+    good = all(type(law) in _LAWS and not law.shift and law.mu >= _LEAST_MU for law, _ in composition.laws)
+    if composition.gaussian or not good:
         raise TooSlowError
 
 
@@ -193,7 +193,7 @@ class _Sparse:
     """Lattices of a composition that end at ``end``, tilted for a delta or an epsilon."""
 
     def __init__(self, composition: Composition, end: float, width: float) -> None:
-        self.laws = [(one.law, one.count) for term in composition.terms for one in term.repeated]
+        self.laws = composition.laws
         if not 0 < end < math.inf:
             raise TooSlowError
         steps = [

@@ -252,9 +252,14 @@ class Composition:
         return any(term.on_points for term in self.terms)
 
     @property
+    def laws(self) -> list[tuple[StepLaw, int]]:
+        """Every law, and how often it occurs."""
+        return [(one.law, one.count) for term in self.terms for one in term.repeated]
+
+    @property
     def rate(self) -> float:
         """The largest rate."""
-        return max((one.law.q for term in self.terms for one in term.repeated), default=1.0)
+        return max((law.q for law, _ in self.laws), default=1.0)
 
     def bound(self, c: float, tolerance: float = 1e-10, *, far: bool = False) -> float:
         """K(c), rounded up by about ``tolerance``; infinite where it cannot be computed, by slower means too if ``far``."""
