@@ -22,12 +22,16 @@ class Nodes:
     loss: Array
     error: float
 
-    def excess(self, c: float, omega: Array) -> tuple[Array, Array]:
-        """``m(c + i omega) - 1`` and a bound on its rounding error, both of shape ``omega.shape``."""
+    def _tilted(self, c: float) -> tuple[Array, Array]:
+        """The terms of ``m(c)``, and of ``m(c) - 1``."""
         x = c * self.loss
         p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
-        real = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
-        scale = 6 + np.abs(self.log_p) + np.abs(x)
+        return tilted, np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
+
+    def excess(self, c: float, omega: Array) -> tuple[Array, Array]:
+        """``m(c + i omega) - 1`` and a bound on its rounding error, both of shape ``omega.shape``."""
+        tilted, real = self._tilted(c)
+        scale = 6 + np.abs(self.log_p) + np.abs(c * self.loss)
         value, rounding = np.full(omega.shape, real.sum() + 0j), np.full(omega.shape, ULP * (scale @ np.abs(real)))
         if omega.any():  # otherwise a moment, and no more
             half = np.multiply.outer(omega / 2, self.loss)
@@ -38,9 +42,7 @@ class Nodes:
 
     def moments(self, c: float) -> tuple[float, float, float]:
         """``m(c) - 1``, ``m'(c)`` and ``m''(c)``."""
-        x = c * self.loss
-        p, tilted = np.exp(self.log_p), np.exp(self.log_p + x)
-        excess = np.where(np.abs(x) < 1.0, p * np.expm1(np.clip(x, -1.0, 1.0)), tilted - p)
+        tilted, excess = self._tilted(c)
         return float(excess.sum()), float(tilted @ self.loss), float(tilted @ self.loss**2)
 
     def log_moment(self, c: float) -> float:
