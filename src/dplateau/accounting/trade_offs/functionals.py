@@ -81,23 +81,17 @@ def functionals(f: TradeOff) -> Functionals:
             up, down = _tails(f), _tails(f.inverse)
     except OverflowError:
         return Functionals(*(math.inf,) * 7)
-    e = up.epsilon, down.epsilon
-
-    def mean(weight: Array, of: Array) -> float:
-        return float(weight @ of)
-
     # alpha = P(L > e), beta = Q(L > e); of the inverse: Q(L < -e) and P(L < -e). A mean of L^k is the integral of k e^(k-1) tail.
-    kl = mean(down.weight, down.beta) - mean(up.weight, up.alpha)
-    kl_tilde = mean(up.weight, up.beta) - mean(down.weight, down.alpha)
+    kl = down.weight @ down.beta - up.weight @ up.alpha
+    kl_tilde = up.weight @ up.beta - down.weight @ down.alpha
     kappa = [
-        k * (mean(up.weight * e[0] ** (k - 1), above) + mean(down.weight * e[1] ** (k - 1), below))
+        k * ((up.weight * up.epsilon ** (k - 1)) @ above + (down.weight * down.epsilon ** (k - 1)) @ below)
         for k in (2, 3)
         for above, below in ((up.alpha, down.beta), (up.beta, down.alpha))
     ]
     # chi^2 = E_Q[e^L] - 1.
-    chi2 = mean(up.weight, np.exp(np.minimum(up.epsilon + up.log_beta, 700.0))) - mean(down.weight, np.exp(-e[1]) * down.alpha)
-    kappa2, kappa2_tilde, kappa3, kappa3_tilde = kappa
-    return Functionals(kl, kl_tilde, kappa2, kappa2_tilde, kappa3, kappa3_tilde, chi2)
+    chi2 = up.weight @ np.exp(np.minimum(up.epsilon + up.log_beta, 700.0)) - down.weight @ (np.exp(-down.epsilon) * down.alpha)
+    return Functionals(*map(float, (kl, kl_tilde, *kappa, chi2)))
 
 
 @dataclass(frozen=True)
