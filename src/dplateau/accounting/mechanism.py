@@ -114,10 +114,14 @@ def _pieces(x: Array) -> Array:
     return np.minimum(((x - low) / max(high - low, 1e-300) * count).astype(int), count - 1)
 
 
+def _allocated(run: Run) -> bool:
+    """Whether every record is in one batch of an epoch, drawn at random, and there is a choice."""
+    return run.sampling.allocated and run.sampling.epoch_length(run.n) > 1
+
+
 def drawn(run: Run) -> Run:
     """The run with Poisson batches in place of allocated ones, which need about the same noise and take less time: for searches."""
-    allocated = run.sampling.allocated and run.sampling.epoch_length(run.n) > 1
-    return run.replace(sampling=Poisson(run.sampling.divisors(run.n))) if allocated else run
+    return run.replace(sampling=Poisson(run.sampling.divisors(run.n))) if _allocated(run) else run
 
 
 def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...], bool]:
@@ -127,7 +131,7 @@ def compositions(run: Run, *, safe: bool = True) -> tuple[tuple[Composition, ...
     """
     if safe and largest(run.noise_multiplier) > _LOUDEST:
         return compositions(run.replace(noise_multiplier=np.minimum(run.noise_multiplier, _LOUDEST)))[0], True
-    if run.sampling.allocated and run.sampling.epoch_length(run.n) > 1:
+    if _allocated(run):
         return allocations(run, safe=safe), True
     if not run.sampling.drawn:
         return (Composition((), _fixed_order_mu(run)),), False
