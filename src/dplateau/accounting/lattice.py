@@ -25,7 +25,7 @@ from dplateau.accounting.gaussian import ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 
-_SIZES: Final = (2**14, 2**17, 2**20)
+SIZES: Final = (2**14, 2**17, 2**20)
 _GROWING: Final = tuple(2**k for k in range(13, 21))
 _FEWEST: Final = _GROWING[0]
 _LITTLE: Final = 0.4
@@ -46,10 +46,10 @@ _LOGS: Final = 800.0
 """More than the log of any double."""
 _TILTS, _FURTHER = (1.0, 0.9, 0.8), (0.95, 1.05, 1.15, 1.4, 2.0)
 """Tilts that are tried, and where Chernoff bounds are, in units of the saddle point."""
-_MOST: Final = 2**22
+MOST: Final = 2**22
 _GREATEST: Final = 700.0
 """Largest epsilon that is told apart from infinity: beyond it exp overflows."""
-_LEAST: Final = -80.0
+LEAST_LOG: Final = -80.0
 """Least log delta that is aimed at."""
 _VANISHED: Final = -710.0
 _ROOM: Final = 1e-13
@@ -234,7 +234,7 @@ class Lattices:
     def laws(self, build: Callable[[Step, int, int, float], Law], h: float) -> Convolution:
         """The sum of all steps on a lattice."""
         first, last = -math.ceil(self.low / h), math.ceil(self.high / h) + 1
-        if last - first > _MOST:
+        if last - first > MOST:
             raise TooSlowError
         return Convolution([(build(step, first, last, h), step.count) for step in self.steps], h)
 
@@ -315,7 +315,7 @@ def _end(
     sign = 1.0 if above else -1.0
     best, before, wanted, last = math.inf if above else 0.0, 0, float(first), first
     for size in _GROWING:
-        if size * len(lattices.steps) > _MOST:
+        if size * len(lattices.steps) > MOST:
             break
         if size < min(wanted, _GROWING[-1]):
             continue
@@ -376,16 +376,16 @@ class Tails:
 
 def tails_at(composition: Composition, epsilon: float, width: float = WIDTH, floor: float = 0.0) -> Tails:
     """delta of the composition around ``epsilon``, unless it is at most ``floor``; the width is relative to min(1, tilt)."""
-    lattices, target = Lattices(steps_of(composition), width), _LEAST
+    lattices, target = Lattices(steps_of(composition), width), LEAST_LOG
     for _ in range(2):  # How small delta is decides how rare a loss may be left out.
         lattices.aim(target)
         rough = lattices.laws(dots, lattices.coarse)
         c = around(rough, epsilon)
-        target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), _LEAST)
+        target = max(min(log_saddle_delta(c, *rough.cumulants(c)), 0.0), LEAST_LOG)
         lattices.tune(rough, c, epsilon, target)
     tails = Tails()
-    for size in _SIZES:
-        if size * len(lattices.steps) > _MOST:
+    for size in SIZES:
+        if size * len(lattices.steps) > MOST:
             break
         with suppress(TooSlowError, OverflowError):
             tails.sides += [lattices.below(size), lattices.above(size)]

@@ -27,12 +27,11 @@ from dplateau.accounting.dotted import Law, dots, steps_of
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.lattice import Convolution, Lattices, Tail, Tails, around, rough_lattice_epsilon
+from dplateau.accounting.lattice import LEAST_LOG, MOST, SIZES, Convolution, Lattices, Tail, Tails, around, rough_lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
 
-_SIZES: Final = (2**14, 2**17, 2**20)
 _CLOSED: Final = 1e-11
 """Relative room for the closed forms of a step."""
 _LAWS: Final = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent)
@@ -40,9 +39,7 @@ _LEAST_MU: Final = 0.1
 """Of smaller shifts the closed forms lose digits."""
 _FINEST: Final = 0.05
 """The least lattice step of the lower end, in units of the rate: below it most losses are loud, and it gains nothing."""
-_MOST: Final = 2**22
 _TINY: Final = 1e-300
-_LEAST: Final = -80.0
 _BETTER: Final = 0.97
 """While the upper end falls by more than that, the lattice is made shorter and tried again."""
 _ROUNDS: Final = 16
@@ -145,7 +142,7 @@ def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float,
 def below(law: StepLaw, count: int, end: float, h: float) -> Law:
     """A law on ``centre + k h`` that the step dominates, with the losses beyond ``end`` as an event."""
     last = math.ceil(end / h) + 1
-    if not 1 < last < _MOST or h < _FINEST * law.q:
+    if not 1 < last < MOST or h < _FINEST * law.q:
         raise TooSlowError
     merged = _merged(law, h, count, last)
     centre = merged.centre
@@ -215,7 +212,7 @@ class _Sparse:
         for (law, count), step in zip(self.laws, self.lattices.steps, strict=True):
             offset = _offset(law)
             last = math.ceil((self.end - offset) / h)
-            if not 1 < last < _MOST:
+            if not 1 < last < MOST:
                 raise TooSlowError
             parts.append((dots(step, -last, last, h, offset), count))
         return Convolution(parts, h)
@@ -232,7 +229,7 @@ class _Sparse:
     def aim_at(self, epsilon: float) -> None:
         """Tilt for an epsilon."""
         c = around(self.rough, epsilon - self.offset)
-        target = max(min(log_saddle_delta(c, *self.rough.cumulants(c)), 0.0), _LEAST)
+        target = max(min(log_saddle_delta(c, *self.rough.cumulants(c)), 0.0), LEAST_LOG)
         self.lattices.tune(self.rough, c, epsilon - self.offset, target)
         self.lattices.epsilon = epsilon
 
@@ -255,7 +252,7 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
     """
     _check(composition)
     best = known
-    for size in _SIZES:
+    for size in SIZES:
         with suppress(ArithmeticError, ValueError):
             sparse, best = _upper(composition, delta, best, size, width)
             with suppress(ArithmeticError, ValueError):
@@ -267,7 +264,7 @@ def sparse_epsilon(composition: Composition, delta: float, known: Enclosure, wid
 
 @np.errstate(all="ignore")
 def sparse_upper(
-    composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = len(_SIZES)
+    composition: Composition, delta: float, known: Enclosure, width: float = WIDTH, sizes: int = len(SIZES)
 ) -> Enclosure:
     """The upper end alone, faster, and not below that of ``sparse_epsilon``.
 
@@ -280,7 +277,7 @@ def sparse_upper(
         raise TooSlowError
     _check(composition)
     found = [known]
-    for size in _SIZES[:sizes]:
+    for size in SIZES[:sizes]:
         with suppress(ArithmeticError, ValueError):
             found.append(_upper(composition, delta, found[-1], size, width)[1])
         if composition.rate > RARE and len(found) > 2 and found[-1].upper > (1 - NARROW) * known.upper:
@@ -318,7 +315,7 @@ def sparse_tails_at(composition: Composition, epsilon: float, known: Enclosure, 
     _check(composition)
     sparse, tails = _Sparse(composition, _END * epsilon, width), Tails()
     sparse.aim_at(epsilon)
-    for size in _SIZES:
+    for size in SIZES:
         for above in (True, False):
             with suppress(ArithmeticError, ValueError):
                 tails.sides.append(sparse.tail(size, above=above))
