@@ -16,21 +16,16 @@ import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, roots_legendre
 
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
-from dplateau.accounting.gaussian import Array, log_gdp_delta, log_subtract, magnified, symmetric_log_delta
+from dplateau.accounting.gaussian import LOG_SQRT_2PI, Array, log_gdp_delta, log_subtract, magnified, symmetric_log_delta
 from dplateau.accounting.nodes import Nodes
-from dplateau.accounting.privacy_loss import ANGLES, LOG_SQRT_2PI, MOST, StepLaw, TooSlowError
+from dplateau.accounting.privacy_loss import ANGLES, MOST, StepLaw, TooSlowError
 
 _ELLIPSES: Final = np.geomspace(1.1, 60.0, 24)
 _HIGHEST: Final = 1.4
 """Largest angle of a bent path in t."""
+_legendre: Final = cache(roots_legendre)
 _LEGENDRE: Final = 1024
 """Greatest number of nodes of the inner part."""
-
-
-@cache
-def _legendre(count: int) -> tuple[Array, Array]:
-    points, weights = roots_legendre(count)
-    return np.asarray(points), np.asarray(weights)
 
 
 def joined(parts: list[Nodes]) -> Nodes:

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma, xlogy
 
 from dplateau.accounting.fourier_sums import repeated
-from dplateau.accounting.gaussian import ULP, Array, log_expm1
-from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
+from dplateau.accounting.gaussian import LOG_SQRT_2PI, ULP, Array, log_expm1
+from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.replaced_epoch import Parts
 from dplateau.accounting.roots import root
 

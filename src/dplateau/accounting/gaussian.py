@@ -18,7 +18,7 @@ from dplateau.spec.arguments import real
 
 Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52
-_LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
+LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 _SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)
 _UNIT_NODES, _UNIT_WEIGHTS = (np.polynomial.legendre.leggauss(8)[0] + 1) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
 """On an interval of length 1 or less from -1/2 on, 8 points integrate a Mills ratio's slope to 1.4e-15 of it."""
@@ -60,7 +60,7 @@ def _log_delta_small(mu: Array | float, size: Array) -> Array:
     t = x[..., None] + np.multiply.outer(mu, _UNIT_NODES)
     slope = 1 - t * _SQRT_HALF_PI * erfcx(t * math.sqrt(0.5))
     with np.errstate(divide="ignore"):  # Beyond 1e7 standard deviations the slope rounds to 0, and delta to e^-inf.
-        return -x * x / 2 - _LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
+        return -x * x / 2 - LOG_SQRT_2PI + np.log(mu * np.maximum(slope @ _UNIT_WEIGHTS, 0.0))
 
 
 def log_within(x: Array, width: float) -> Array:
@@ -69,7 +69,7 @@ def log_within(x: Array, width: float) -> Array:
     t = min(width, 0.5) * (2 * _UNIT_NODES - 1)
     start = np.where(near, x, 0.0)
     slope = np.exp(-t * (start[..., None] + t / 2)) @ _UNIT_WEIGHTS
-    close = math.log(2 * width) - start * start / 2 - _LOG_SQRT_2PI + np.log(slope)
+    close = math.log(2 * width) - start * start / 2 - LOG_SQRT_2PI + np.log(slope)
     return np.where(near, close, log_subtract(log_ndtr(width - x), 1.0, log_ndtr(-width - x)))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtr, roots_legendre
 
 from dplateau.accounting.convex_order import CLOSE, FINE, LONGEST, Block, Law, Span, lattices
-from dplateau.accounting.gaussian import ULP, Array
-from dplateau.accounting.privacy_loss import LOG_SQRT_2PI, TooSlowError
+from dplateau.accounting.gaussian import LOG_SQRT_2PI, ULP, Array
+from dplateau.accounting.privacy_loss import TooSlowError
 
 _REACH, _REACH_COARSE, _REACH_SIGNED = 15.3, 11.8, 12.0
 """Standard deviations of a log-normal's logarithm that lie on its lattices; on coarse ones; of a signed law's."""
@@ -53,8 +53,7 @@ def _log_normal(mu: float, fine: float, *, above: bool) -> Law:
         else Block(span.scale, span.start, lower + upper, upper)
         for span, (lower, upper) in _split(spans, mu, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
     ]
-    start, end = math.ldexp(spans[0].start, spans[0].scale), math.ldexp(spans[-1].stop, spans[-1].scale)
-    left, right = ((math.log(x) + mu**2 / 2) / mu for x in (start, end))
+    left, right = ((math.log(x) + mu**2 / 2) / mu for x in (spans[0].begin, spans[-1].end))
     ends = ((float(ndtr(left)), float(ndtr(left - mu))), (float(ndtr(-right)), float(ndtr(mu - right))))
     if above:
         return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], _ERROR, fine=fine)
@@ -138,7 +137,7 @@ def _sinh(mu: float, shift: float, *, above: bool) -> Law:
         return Law(tuple(Block(span.scale, span.start, low + up, up) for span, (low, up) in split), error=_ERROR, signed=True)
     blocks = [Block(span.scale, span.start, np.append(low, 0.0) + np.append(0.0, up), None) for span, (low, up) in split]
     first, last = spans[0], spans[-1]
-    low, high = (float(inverse(np.ldexp(float(place), span.scale))) for place, span in ((first.start, first), (last.stop, last)))
+    low, high = (float(inverse(np.array(x))) for x in (first.begin, last.end))
     ends = Block(first.scale, first.start, ndtr(np.array([low])), None), Block(last.scale, last.stop, ndtr(np.array([-high])), None)
     return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), error=_ERROR, signed=True)
 

@@ -35,6 +35,7 @@ from scipy.special import log_ndtr
 from dplateau.accounting.decay import LOG_TOLERANCE, Factor, Paths, Turned, log_grown, lost
 from dplateau.accounting.gaussian import (
     LEAST,
+    LOG_SQRT_2PI,
     ULP,
     Array,
     log_expm1,
@@ -49,7 +50,6 @@ from dplateau.accounting.roots import crossing
 
 CLOSED, _FAR = 1e-10, -150.0
 """Relative room for a step's closed form: differences of tails lose five digits, below that log delta more, by its square."""
-LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
 _HIGHEST: Final = 2.2
 """Largest angle of a bent path; at pi the factors of the integrand vanish."""
