@@ -39,7 +39,7 @@ def test_noise_whose_squared_inverse_is_no_number(sampling: Any, noise: Any) -> 
     # The probability that the record is used once, at the least, and then a Gaussian with mu of 1e-170.
     assert found.delta(0.0).upper >= 0.1 * 3.9e-171
     assert found.epsilon(1e-200).upper > 1e-168 > found.epsilon(1e-200).lower
-    assert found.epsilon(1e-100) == Enclosure(0.0, 0.0)
+    assert found.epsilon(1e-90) == Enclosure(0.0, 0.0)
 
 
 @pytest.mark.parametrize(("adjacency", "twice"), [("add-remove", 1.0), ("replace", 2.0)])

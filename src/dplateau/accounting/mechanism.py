@@ -46,8 +46,8 @@ _RATES: Final = 8
 """Up to this many rates are looked at one by one; where there are more, rate and noise vary together in one family."""
 _MANY: Final = 256
 """Up to this many pairs of rate and noise are evaluated one by one; more become a family."""
-_LOUDEST: Final = 1e150
-"""The squared inverse of more noise leaves double precision: it counts as this much."""
+_LOUDEST: Final = 1e100
+"""More noise counts as this much: squares of its inverse, and small shares of them, leave double precision."""
 _LONG: Final = 1.6
 """Greatest range of the log of the noise, and of the log odds of the rates, of one family."""
 
