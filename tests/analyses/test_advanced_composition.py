@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -26,6 +27,18 @@ def test_the_printed_formula() -> None:
     mean = sum(x * (math.exp(x) - 1) / (math.exp(x) + 1) for x in e)
     assert epsilon == pytest.approx(math.sqrt(2 * math.log(1 / slack) * sum(x * x for x in e)) + mean)
     assert delta == pytest.approx(1 - (1 - 1e-6) * (1 - 1e-3) + slack)
+
+
+def test_rounded_up() -> None:
+    rng = np.random.default_rng(3)
+    for slack in (1e-6, 0.3, 1 - 2.0**-50):
+        for count in (1, 3, 20):
+            e, d = rng.random(count), rng.random(count) / 1e6
+            epsilon, delta = advanced_composition(e, d, slack)
+            with mp.workdps(40):
+                mean = sum(x * mp.tanh(x / 2) for x in map(mp.mpf, e))
+                assert epsilon >= mp.sqrt(-2 * mp.log(slack) * sum(mp.mpf(x) ** 2 for x in e)) + mean
+                assert delta >= min(1 - mp.fprod(1 - mp.mpf(x) for x in d) + mp.mpf(slack), 1)
 
 
 @pytest.mark.parametrize("e", [1e-170, 1e-310])

@@ -41,20 +41,22 @@ def advanced_composition(epsilons: Sequence[float] | Array, deltas: Sequence[flo
     Returns
     -------
     tuple of float
-        epsilon and delta of all steps together.
+        epsilon and delta of all steps together, rounded up.
     """
     epsilon, delta = (vector(name, one, inclusive=True) for name, one in (("epsilons", epsilons), ("deltas", deltas)))
     if epsilon.shape != delta.shape or (delta > 1).any() or real("slack", slack) >= 1:
         raise InputError("advanced composition needs as many deltas in [0, 1] as epsilons >= 0, and a slack in (0, 1).")
     with np.errstate(divide="ignore"):
         missed = -math.expm1(float(np.log1p(-delta).sum()))
-    return _epsilon(epsilon, np.ones(epsilon.shape), slack), min(missed + slack, 1.0)
+    found = _epsilon(epsilon, np.ones(epsilon.shape), -math.log(slack))
+    return found * (1 + _ROOM), min((missed + slack) * (1 + _ROOM), 1.0)
 
 
-def _epsilon(epsilon: Array, count: Array, slack: float) -> float:
+def _epsilon(epsilon: Array, count: Array, log_slack: float) -> float:
+    """The lemma's, of steps that occur so often; ``log_slack`` is ``log(1/slack)``."""
     unit = min(max(float(epsilon.max(initial=0.0)), 1e-300), 1.0)  # Squares of small epsilons are 0.
     squares, means = float(count @ (epsilon / unit) ** 2), float(count @ (epsilon * np.tanh(epsilon / 2)))
-    return math.sqrt(2 * math.log(1 / slack) * squares) * unit + means
+    return math.sqrt(2 * log_slack * squares) * unit + means
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,8 @@ class AdvancedComposition(Guarantee):
         alone = np.array([found[mu] for mu in self.gap.tolist()])
         if not alone.max() < 700:
             return _LARGEST
-        return min(_epsilon(np.log1p(self.rate * np.expm1(alone)), self.count, (1 - share) * delta), _LARGEST)
+        log_slack = math.log(1 / ((1 - share) * delta))
+        return min(_epsilon(np.log1p(self.rate * np.expm1(alone)), self.count, log_slack), _LARGEST)
 
     def delta(self, epsilon: float) -> Enclosure:
         """The inverse of ``epsilon``, looked up once more."""

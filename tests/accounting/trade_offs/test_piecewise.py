@@ -156,6 +156,15 @@ def kairouz(epsilon: float, delta: float, times: int) -> Piecewise:
     return of_table(*np.array(rows).T)
 
 
+def test_corners_are_numbers_and_not_those_of_somebody_else() -> None:
+    alpha, beta = np.array([0.0, 0.5]), np.array([0.5, 0.0])
+    f = Piecewise(alpha, beta)
+    alpha[1] = 0.9
+    assert f(0.2) == pytest.approx(0.3)
+    with pytest.raises(InputError, match="alpha"):
+        Piecewise(np.array(["0", "0.5"]), beta)
+
+
 @pytest.mark.parametrize(("epsilon", "delta", "count"), [(0.5, 0.0, 3), (0.5, 0.01, 4), (0.1, 1e-3, 30), (2.0, 1e-6, 11)])
 def test_powers_of_epsilon_delta(epsilon: float, delta: float, count: int) -> None:
     f = epsilon_delta(epsilon, delta) ** count

@@ -50,7 +50,7 @@ class Piecewise(TradeOff):
     beta: Array
 
     def __post_init__(self) -> None:
-        alpha, beta = (np.asarray(value, dtype=float) for value in (self.alpha, self.beta))
+        alpha, beta = numbers("alpha", self.alpha), numbers("beta", self.beta)
         if alpha.ndim != 1 or alpha.shape != beta.shape or not alpha.size:
             raise InputError(f"corners need alpha and beta of one equal length, got shapes {alpha.shape} and {beta.shape}.")
         fits = alpha[0] == 0 and beta[-1] == 0 and (np.diff(alpha) > 0).all() and (np.diff(beta) < 0).all()
