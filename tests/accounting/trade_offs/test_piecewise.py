@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dplateau.accounting import gdp_delta
 from dplateau.accounting.trade_offs import Gaussian, Piecewise, epsilon_delta, maximum, minimum, of_masses, of_table
-from dplateau.accounting.trade_offs.piecewise import corners, times
+from dplateau.accounting.trade_offs.piecewise import corners, envelope, times
 from dplateau.spec import InputError
 
 masses = (
@@ -154,6 +154,54 @@ def kairouz(epsilon: float, delta: float, times: int) -> Piecewise:
         )
         rows.append(((times - 2 * i) * epsilon, 1 - (1 - delta) ** times * (1 - excess)))
     return of_table(*np.array(rows).T)
+
+
+def highest_lines(epsilons: list[float], deltas: list[float], alpha: np.ndarray) -> np.ndarray:
+    """What the rows of a table say, one by one."""
+    epsilon, delta = np.array(epsilons)[:, None], np.array(deltas)[:, None]
+    lines = np.maximum(1 - delta - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - delta - alpha))
+    return np.maximum(lines, 0.0).max(axis=0)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "deltas"),
+    [
+        ([0.01, 0.01], [0.9, 0.3]),
+        ([1.0, 1.0, 2.0], [0.9, 0.3, 0.1]),
+        ([5e-17], [0.9]),
+        ([2e-17, 1e-17, 0.0], [0.1, 0.5, 0.7]),
+        ([0.1, 0.2], [0.3, 0.3]),
+        ([0.0, 0.0, 0.0], [1.0, 0.5, 0.5]),
+    ],
+)
+def test_tables_with_equal_rows_say_what_the_rows_say(epsilons: list[float], deltas: list[float]) -> None:
+    alpha = np.linspace(0, 1, 101)
+    for rows in itertools.permutations(zip(epsilons, deltas, strict=True)):
+        f = of_table(*np.array(rows).T)
+        np.testing.assert_allclose(f(alpha), highest_lines(epsilons, deltas, alpha), rtol=0, atol=1e-15)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1e-17, 5e-17, 2e-16, 1e-8, 0.1, 1.0, 5.0]), st.sampled_from([0.0, 1e-16, 1e-10, 0.1, 0.5, 1.0])
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+@few
+def test_no_table_says_more_than_its_rows(rows: list[tuple[float, float]]) -> None:
+    alpha = np.append([0.0, 1e-12, 1e-6], np.linspace(0, 1, 41))
+    f = of_table(*np.array(rows).T)
+    assert (f(alpha) <= highest_lines(*map(list, zip(*rows, strict=True)), alpha) + 1e-15).all()
+
+
+def test_upper_bounds_on_a_profile_may_rise() -> None:
+    # The true delta falls; what is known of it may be more accurate at a smaller epsilon.
+    epsilon, delta = np.array([0.0, 20.0, 20.1]), np.array([0.5, 1e-6, 1.1e-6])
+    f = envelope(epsilon, delta, -np.expm1(-epsilon) + np.exp(-epsilon) * delta)
+    assert 1 - f(0.0) == pytest.approx(1e-6, rel=1e-9)
 
 
 def test_corners_are_numbers_and_not_those_of_somebody_else() -> None:

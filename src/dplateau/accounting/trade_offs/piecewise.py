@@ -169,6 +169,7 @@ def _above(alpha: Array, beta: Array, first: int, middle: int, last: int) -> boo
     return bool(left <= (beta[middle] - beta[last]) * (alpha[middle] - alpha[first]))
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # Lines that are equally steep meet nowhere.
 def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
     """The maximum of the lines ``1 - delta_i - e^epsilon_i alpha``: what a table of epsilons and deltas says.
 
@@ -184,7 +185,6 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
     """
     y = np.exp(epsilon)
     kept: list[int] = []
-    alphas, betas = [0.0], []
 
     def meets(i: int, j: int) -> tuple[float, float]:
         """Where the lines i < j cross: alpha may be off by a rounding over the gap, but the point is then still on line i."""
@@ -192,6 +192,7 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
         return alpha, y[i] * (1 - alpha - reverse[i]) if y[i] < 1 else 1 - delta[i] - y[i] * alpha
 
     for j in range(y.size):
+        alpha = 1.0
         while kept:
             alpha, beta = meets(kept[-1], j)
             if len(kept) == 1:
@@ -202,7 +203,8 @@ def envelope(epsilon: Array, delta: Array, reverse: Array) -> Piecewise:
             if done:
                 break
             kept.pop()
-        kept.append(j)
+        if not kept or alpha > 0:  # Otherwise the line is steeper and starts no higher: an upper bound may rise with epsilon.
+            kept.append(j)
     alphas, betas = [float(rest(reverse[kept[0]]))], [0.0]
     for i, j in pairwise(kept):
         alpha, beta = meets(i, j)
@@ -278,7 +280,7 @@ def of_table(epsilons: Array, deltas: Array) -> Piecewise:
         raise InputError(f"a table needs as many deltas as epsilons, got shapes {epsilon.shape} and {delta.shape}.")
     if not ((epsilon >= 0) & (delta >= 0) & (delta <= 1) & np.isfinite(epsilon)).all():
         raise InputError("a table needs finite epsilons >= 0 and deltas in [0, 1].")
-    order = np.argsort(epsilon)
+    order = np.lexsort((delta, epsilon))
     epsilon, delta = epsilon[order], np.minimum.accumulate(delta[order])
     shrunk = -np.expm1(-epsilon) + np.exp(-epsilon) * delta
     both = np.concatenate([-epsilon[::-1], epsilon])
