@@ -238,7 +238,7 @@ class ExactComposition(Guarantee):
         found = Enclosure(0.0, math.inf)
         if term.rounded:
             with suppress(ArithmeticError, ValueError):
-                found = contour_epsilon(composition, delta, WIDTH)
+                found = contour_epsilon(composition, delta)
         return found if found.width <= self.width else self._both(_single(term.law, delta), found)
 
     def _shortcut(self, composition: Composition, delta: float) -> Enclosure | None:
@@ -254,9 +254,9 @@ class ExactComposition(Guarantee):
 
     def _composed(self, composition: Composition, delta: float, upper: bool) -> Enclosure:
         result = Enclosure(0.0, min(composition.greatest, GaussianDP(composition.unsampled).epsilon(delta).upper))
-        for method, width in ((contour_epsilon, WIDTH), (partial(lattice_epsilon, upper=upper), self.width)):
+        for method in (contour_epsilon, partial(lattice_epsilon, width=self.width, upper=upper)):
             try:
-                found = method(composition, delta, width)
+                found = method(composition, delta)
             except (ArithmeticError, ValueError):  # too slow, an overflow, or not a number: nothing is known
                 continue
             result = self._both(result, found)

@@ -194,13 +194,13 @@ class Line:
         return Enclosure(max(0.0, total - slack - beyond - before), min(1.0, max(total, 0.0) + slack))
 
 
-def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, float], width: float) -> Line:
+def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, float]) -> Line:
     """Choose the line, the period, the number of nodes and the quadrature, then sample K.
 
     ``near`` holds the saddle point, its epsilon, and log delta there, as far as they are known.
     """
     saddle_point, epsilon, log_delta = near
-    log_allowed = min(log_delta, 0.0) + math.log(min(1e-3, width * min(saddle_point, 1e3) / 20))
+    log_allowed = min(log_delta, 0.0) + math.log(min(1e-3, WIDTH * min(saddle_point, 1e3) / 20))
     # Where K is about to explode, a line to the left of the saddle point has the shorter period.
     found: tuple[float, float, float, float] | None = None
     for shift in _SHIFTS:
@@ -235,7 +235,7 @@ def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, fl
         growth = min(max(1.05 * (1 + missing / max(decay, 1e-9)), 1.1), 2.0)
         before, omega, attempt = decay, growth * omega, attempt + 1
     # With many nodes the terms may cancel, and their errors do not.
-    log_tolerance = math.log(width * min(c, 1.0) / 1e4) - 2 * math.log(max(count / 20, 1.0))
+    log_tolerance = math.log(WIDTH * min(c, 1.0) / 1e4) - 2 * math.log(max(count / 20, 1.0))
     at = h * np.arange(count + 1)
     s = c + 1j * at
     total, error = composition.gaussian**2 / 2 * s * (s + 1), np.zeros(count + 1)
@@ -274,28 +274,28 @@ def _right(composition: Composition, axis: RealAxis, c: float, epsilon: float, l
 
 
 @np.errstate(all="ignore")
-def line_at(composition: Composition, epsilon: float, width: float = WIDTH) -> Line:
+def line_at(composition: Composition, epsilon: float) -> Line:
     """The line whose saddle point is ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
     axis = RealAxis(composition)
     c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
-    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))), width)
+    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))))
 
 
 @np.errstate(all="ignore")
-def contour_epsilon(composition: Composition, delta: float, width: float = WIDTH) -> Enclosure:
+def contour_epsilon(composition: Composition, delta: float) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
     axis = RealAxis(composition)
     c = saddle_delta(axis, math.log(delta))
-    found = _read(_line(composition, axis, (c, saddle_epsilon(c, axis(c)[1]), math.log(delta)), width), axis, delta, width)
-    if found.width > width:
+    found = _read(_line(composition, axis, (c, saddle_epsilon(c, axis(c)[1]), math.log(delta))), axis, delta)
+    if found.width > WIDTH:
         # The saddle point's epsilon was far from the true one: a line that is made for this one does better.
         with suppress(TooSlowError):
-            again = _read(_line(composition, axis, (c, found.upper, math.log(delta)), width), axis, delta, width)
+            again = _read(_line(composition, axis, (c, found.upper, math.log(delta))), axis, delta)
             return Enclosure(max(found.lower, again.lower), min(found.upper, again.upper))
     return found
 
 
-def _read(line: Line, axis: RealAxis, delta: float, width: float) -> Enclosure:
+def _read(line: Line, axis: RealAxis, delta: float) -> Enclosure:
     """Where a line's delta is the one wanted, enclosed."""
     c = float(line.s[0].real)
     epsilon = saddle_epsilon(c, axis(c)[1])
@@ -305,13 +305,13 @@ def _read(line: Line, axis: RealAxis, delta: float, width: float) -> Enclosure:
             raise TooSlowError
         change = value * math.log(value / delta) / -derivative
         epsilon += change
-        if abs(change) < max(width / 100, 4 * ULP * abs(epsilon)):
+        if abs(change) < max(WIDTH / 100, 4 * ULP * abs(epsilon)):
             break
     else:
         raise TooSlowError
 
     def first(holds: Callable[[float], bool], off: float, sign: float) -> float:
-        distance = max(off / -derivative, 1e-15 * abs(epsilon), width / 1e4)
+        distance = max(off / -derivative, 1e-15 * abs(epsilon), WIDTH / 1e4)
         for _ in range(60):
             if holds(epsilon + sign * distance):
                 return epsilon + sign * distance

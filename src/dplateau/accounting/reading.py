@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.contour import WIDTH, at_most, line_at
+from dplateau.accounting.contour import at_most, line_at
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import SLACK, gdp_delta_above
 from dplateau.accounting.lattice import tails_at
@@ -107,12 +107,12 @@ class Reading:
         closed = Enclosure(max(value - room, 0.0), min(value + room, 1.0))
         if term.rounded:
             with suppress(ArithmeticError, ValueError):
-                found = line_at(self.composition, epsilon, WIDTH).delta(epsilon)
+                found = line_at(self.composition, epsilon).delta(epsilon)
                 return Enclosure(found.lower, min(found.upper, closed.upper))
         return closed
 
     def _line(self, epsilon: float, found: Enclosure, floor: float) -> Read:
-        return line_at(self.composition, epsilon, WIDTH).delta
+        return line_at(self.composition, epsilon).delta
 
     def _lattice(self, epsilon: float, found: Enclosure, floor: float) -> Read:
         return tails_at(self.composition, epsilon, self.width, floor)

@@ -22,9 +22,9 @@ def _optimize() -> Any:
     return import_module("scipy.optimize")
 
 
-def root(f: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-300, rtol: float = 1e-14) -> float:
+def root(f: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-300) -> float:
     """The root of ``f`` between ``low`` and ``high``, where it has opposite signs (Brent's method)."""
-    return float(_optimize().brentq(f, low, high, xtol=xtol, rtol=rtol))
+    return float(_optimize().brentq(f, low, high, xtol=xtol, rtol=1e-14))
 
 
 def minimum(f: Callable[[float], float], low: float, high: float, *, xtol: float, most: int = 500) -> tuple[float, float]:
