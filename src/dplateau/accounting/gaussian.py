@@ -6,17 +6,16 @@ Source: Dong, Roth, Su, "Gaussian differential privacy" (JRSS B 2022); Bu, Dong,
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
+from dplateau.accounting.roots import Array as Array
 from dplateau.accounting.roots import root
 from dplateau.spec import InputError
 from dplateau.spec.arguments import real
 
-Array: TypeAlias = NDArray[Any]
 ULP: Final = 2.0**-52
 LOG_SQRT_2PI: Final = math.log(2 * math.pi) / 2
 _SQRT_HALF_PI: Final = math.sqrt(math.pi / 2)

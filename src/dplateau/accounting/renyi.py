@@ -28,7 +28,7 @@ _SEARCH: Final = (math.log(0.01), math.log(1000.0))
 """Range of log(order - 1) in which the best order is sought."""
 _NEAR: Final = 0.3
 """Where a tilted Gaussian says less, few losses may decide, and it may be far off."""
-_LARGEST: Final = 1e9
+LARGEST: Final = 1e9
 """Larger values count as infinite, and as this one in the search."""
 
 
@@ -63,13 +63,13 @@ class RenyiDP(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         least = self._least(_epsilons(delta, classical=self.classical))
-        return Enclosure(0.0, least if least < _LARGEST else math.inf)
+        return Enclosure(0.0, least if least < LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
 
         def log_delta(order: float, divergence: float) -> float:
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)
-            return min((order - 1) * (divergence - epsilon) + constant, _LARGEST)
+            return min((order - 1) * (divergence - epsilon) + constant, LARGEST)
 
         return Enclosure(0.0, min(math.exp(min(self._least(log_delta), 0.0)) + LEAST, 1.0))
 
@@ -94,7 +94,7 @@ class RenyiDP(Guarantee):
 
 def _epsilons(delta: float, *, classical: bool) -> Callable[[float, float], float]:
     """The epsilon of an order and its divergence, as far as it is told apart from infinity."""
-    return lambda order, divergence: min(max(convert(order, divergence, delta, classical=classical), 0.0), _LARGEST)
+    return lambda order, divergence: min(max(convert(order, divergence, delta, classical=classical), 0.0), LARGEST)
 
 
 def _search(directions: tuple[Composition, ...], f: Callable[[float, float], float]) -> tuple[float, float]:
@@ -121,4 +121,4 @@ def about_epsilon(composition: Composition, delta: float, near: float = _NEAR) -
             if near < (value := rough_epsilon(composition, delta)) < math.inf:
                 return value
         least = _search((composition,), _epsilons(delta, classical=False))[1]
-    return least if least < _LARGEST else math.inf
+    return least if least < LARGEST else math.inf

@@ -15,11 +15,9 @@ import numpy as np
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import LEAST
-from dplateau.accounting.renyi import convert
+from dplateau.accounting.renyi import LARGEST, convert
 from dplateau.accounting.roots import minimum
 
-_LARGEST: Final = 1e9
-"""Larger values count as infinite, and as this one in the search."""
 _ROUNDING: Final = 1e-12
 
 
@@ -45,11 +43,11 @@ class RenyiCurve(Guarantee):
         def at(order: float) -> float:
             bound, outside = self.point(order, delta)
             if not bound < math.inf or not outside < delta:
-                return _LARGEST
-            return min(max(convert(order, bound, delta - outside, classical=False), 0.0), _LARGEST)
+                return LARGEST
+            return min(max(convert(order, bound, delta - outside, classical=False), 0.0), LARGEST)
 
         least = self._least(at)
-        return Enclosure(0.0, least * (1 + _ROUNDING) + (_ROUNDING if least else 0.0) if least < _LARGEST else math.inf)
+        return Enclosure(0.0, least * (1 + _ROUNDING) + (_ROUNDING if least else 0.0) if least < LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
         allowed, value = 1e-9, 1.0
@@ -58,7 +56,7 @@ class RenyiCurve(Guarantee):
             def at(order: float, allowed: float = allowed) -> float:
                 bound, outside = self.point(order, allowed)
                 if not bound < math.inf:
-                    return _LARGEST
+                    return LARGEST
                 log_delta = (order - 1) * (bound - epsilon + math.log1p(-1 / order)) - math.log(order)
                 return float(np.logaddexp(log_delta, math.log(outside))) if outside else log_delta
 

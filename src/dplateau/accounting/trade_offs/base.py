@@ -27,7 +27,7 @@ from dplateau.spec import InputError
 from dplateau.spec.arguments import numbers, of_type, real, sequence
 from dplateau.spec.shown import shown
 
-_FAR: Final = 600.0
+FAR: Final = 600.0
 """The largest |epsilon| that is looked at."""
 _ROOM: Final = 1e-11
 """Room for rounding in enclosures of closed forms."""
@@ -117,7 +117,7 @@ class TradeOff(ABC):
         high = 1.0
         while excess(high) > 0:
             high *= 2
-            if high > _FAR:
+            if high > FAR:
                 return math.inf
         return root(excess, 0.0, high, xtol=1e-15)
 
@@ -148,7 +148,7 @@ class TradeOff(ABC):
 
     def deciding(self, alpha: float) -> float:
         """The epsilon, of any sign, whose delta decides f(alpha): about the one with ``f(alpha) = 1 - delta - e^epsilon alpha``."""
-        low, high = -_FAR, _FAR
+        low, high = -FAR, FAR
         with np.errstate(divide="ignore"):
             level = float(np.log(alpha))
         while low < (middle := (low + high) / 2) < high:

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.gaussian import Array
-from dplateau.accounting.trade_offs.base import TradeOff, pairs_of
+from dplateau.accounting.trade_offs.base import FAR, TradeOff, pairs_of
 from dplateau.spec import InputError
 from dplateau.spec.arguments import of_type, real
 
@@ -35,7 +35,6 @@ _UNIT, _WEIGHT = np.polynomial.legendre.leggauss(16)
 _PANELS: Final = 160
 _LEAST: Final = 1e-9
 _SMALL: Final = math.log(1e-22)
-_FAR: Final = 600.0
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,11 @@ class _Tails:
 
 
 def _tails(f: TradeOff) -> _Tails:
-    last = min(f.greatest, _FAR)
+    last = min(f.greatest, FAR)
     if math.isinf(f.greatest):
         # chi^2 weighs the upper tail with e^epsilon once more.
         last = 1e-6
-        while float(f.log_beta_above(np.array(last))) + last > _SMALL and last < _FAR:
+        while float(f.log_beta_above(np.array(last))) + last > _SMALL and last < FAR:
             last *= 1.2
     edges = np.append(0.0, np.geomspace(_LEAST * last, last, _PANELS))
     half = np.diff(edges)[:, None] / 2

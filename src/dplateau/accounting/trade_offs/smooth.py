@@ -12,11 +12,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from dplateau.accounting.gaussian import Array, gdp_epsilon, log_gdp_delta
 from dplateau.accounting.privacy_loss import StepLaw
-from dplateau.accounting.trade_offs.base import TradeOff, probability
+from dplateau.accounting.trade_offs.base import FAR, TradeOff, probability
 from dplateau.spec.arguments import integer, real
 
-_FAR: Final = 600.0
-"""The largest epsilon that the search tries."""
 _HALVINGS: Final = 80
 
 
@@ -43,10 +41,10 @@ def _bracket(falling: Callable[[Array], Array], level: Array) -> tuple[Array, Ar
     """Both ends of an interval of epsilons >= 0 in which a falling function passes ``level``."""
     low, high = np.zeros_like(level), np.ones_like(level)
     for _ in range(64):
-        short = (falling(high) > level) & (high < _FAR)
+        short = (falling(high) > level) & (high < FAR)
         if not short.any():
             break
-        low, high = np.where(short, high, low), np.where(short, np.minimum(2 * high, _FAR), high)
+        low, high = np.where(short, high, low), np.where(short, np.minimum(2 * high, FAR), high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         above = falling(middle) > level
