@@ -159,6 +159,20 @@ def test_clipping_and_arithmetic_are_enforced_but_for_trainings_elsewhere():
     assert (arithmetic.how, arithmetic.rounding) == (How.DECLARED, "ignored")
 
 
+@pytest.mark.parametrize("name", ["network", "opacus", "opacus without draws"])
+def test_nothing_enforces_what_last_iterates_need_of_networks(name):
+    facts, training, run, *rest = MADE[name]()
+    last = run.replace(update="sgd", smoothness=0.4, strong_convexity=0.0, diameter=0.01, released="last")
+    assert problems_of(facts, training, last, *rest) == [f"the run is none of {training.value} training"]
+
+
+def test_phases_and_steps_are_not_mixed_in_one_training():
+    facts, _, run, generator, _ = gradient_steps()
+    phases = Run(n=40, sampling=dp.OnePass(20), steps=2, noise_multiplier=1.0, step_size=0.5, strong_convexity=0.0, update="phased-erm")
+    wrong = "the run is none of gradient-steps training"
+    assert wrong in problems_of(facts, Training.GRADIENT_STEPS, Runs([run, phases]), generator)
+
+
 def test_estimators_train_linear_models_only():
     facts, _, run, generator, _ = network()
     assert "no classifier comes of network training" in problems_of(facts, Training.NETWORK, run, generator, Estimator.CLASSIFIER)

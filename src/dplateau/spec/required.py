@@ -66,7 +66,7 @@ def problems_of(
     found, runs = list(assumptions), runs_of(run)
     rules = {rule.kind: rule for rule in _rules(training, run, generator, estimator)}
     wrong = [f"{one.name!r} is not an assumption of such a training" for one in found if type(one) not in rules]
-    if training in LINEAR and (training is Training.PHASES) != all(one.is_phased for one in runs):
+    if not all(_fits(one, training) for one in runs):
         wrong.append(f"the run is none of {training.value} training")
     if estimator is not None and training not in LINEAR:
         wrong.append(f"no {estimator.value} comes of {training.value} training")
@@ -75,6 +75,13 @@ def problems_of(
     for rule in rules.values():
         wrong += _broken(rule, [one for one in found if type(one) is rule.kind])
     return wrong
+
+
+def _fits(run: Run, training: Training) -> bool:
+    """Whether such a training makes such a run: what last-iterate bounds need of the losses, only some enforce or name."""
+    if training is Training.DECLARED:
+        return True
+    return run.is_phased == (training is Training.PHASES) and (training in LINEAR or not run.is_last_iterate)
 
 
 def _broken(rule: Rule, lines: list[a.Assumption]) -> Iterator[str]:
