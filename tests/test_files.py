@@ -67,6 +67,13 @@ def test_no_parent(tmp_path, write):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("write", [write_file, fill, lambda path, _: check_file(path)])
+def test_a_name_that_is_too_long(tmp_path, write):
+    with pytest.raises(InputError, match="cannot be written: File name too long"):
+        write(tmp_path / ("x" * 300), "x")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_system_says_is_told(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -283,13 +283,13 @@ def _no_file(path: Path, what: str) -> InputError:
 
 def _check_kind(path: Path) -> None:
     """Raise where a renamed file would take the place of what is none, such as /dev/null."""
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{path} cannot be written: it is a {'folder' if path.is_dir() else 'pipe or a device'}. Name a file.")
 
 
 def _check_parent(path: Path) -> None:
     parent = path.absolute().parent
-    if not parent.is_dir():
+    if not os.path.isdir(parent):
         raise InputError(f"{path} cannot be written: {parent} is not a folder. Create it first.")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path} cannot be written: no permission to write in {parent}. Name another folder.")

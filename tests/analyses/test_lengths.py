@@ -75,3 +75,11 @@ def test_where_squares_leave_double_precision_composition_alone_is_left(sampling
 )
 def test_one_length_out_of_range_is_enough(changes):
     assert "leave double precision" in missing(run_of(dp.Cyclic(100), 0.4, 1.0, **changes))
+
+
+@pytest.mark.parametrize("sampling", [dp.Cyclic(100), dp.FullBatch(), dp.Shuffled(100)], ids=lambda one: one.kind)
+def test_the_most_steps_that_a_run_may_have(sampling):
+    """So many roundings leave nothing of the lower end."""
+    bounds = {one.name: one for one in dp.account(run_of(sampling, 0.0, 1.0, steps=2**53), DELTA).bounds}
+    enclosure = bounds["shuffled" if sampling.shuffled else "fixed-order"].epsilon
+    assert enclosure.lower == 0 < enclosure.upper < float("inf")

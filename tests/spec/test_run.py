@@ -122,9 +122,11 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
         ("n", 2.5, ["n is 2.5", "whole number"]),
         ("n", True, ["n is True", "whole number"]),
         ("n", "7", ["n is '7'", "whole number"]),
+        ("n", 2**53 + 1, ["n is 9007199254740993", "<= 9,007,199,254,740,992"]),
         ("n", math.nan, ["n is nan", "whole number"]),
         ("n", math.inf, ["n is inf", "whole number"]),
         ("steps", 0, ["steps is 0", ">= 1"]),
+        ("steps", 2**63, ["steps is 9223372036854775808", "<= 9,007,199,254,740,992"]),
         ("steps", -3, ["steps is -3", ">= 1"]),
         ("steps", None, ["steps is None", "whole number"]),
         ("sampling", 0.1, ["sampling is 0.1", "Poisson"]),
@@ -220,8 +222,8 @@ def test_what_to_dict_did_not_write_is_refused(change: dict[str, Any], says: str
         Run.from_dict({key: value for key, value in data.items() if value is not ...})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null", '"run"'])
-def test_what_is_no_run_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null", '"run"', b'{"n": "\xff"}', b"\xff\xfe{"])
+def test_what_is_no_run_is_refused(text: Any) -> None:
     with pytest.raises(InputError, match=r"the run is not JSON|must be a JSON object"):
         Run.from_json(text)
 

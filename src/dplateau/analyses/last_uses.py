@@ -216,7 +216,7 @@ class VaryingSteps:
 
 def both_ways(run: Run) -> float:
     """What a mu that was rounded up is multiplied by to be rounded down."""
-    return 1 - 2 * max(_ROUNDING, _EACH * run.steps)
+    return max(1 - 2 * max(_ROUNDING, _EACH * run.steps), 0.0)
 
 
 def is_constant(run: Run) -> bool:

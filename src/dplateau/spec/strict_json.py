@@ -35,6 +35,8 @@ def strict_json(text: str) -> Any:
         raise InputError("this is not JSON as expected: it is nested too deeply.") from None
     except json.JSONDecodeError as error:
         raise InputError(f"this is not JSON: {error}.") from None
+    except UnicodeDecodeError:
+        raise InputError("this is not JSON: it is not text in UTF-8.") from None
     _check_texts(value, 0)
     return value
 
