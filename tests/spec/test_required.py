@@ -168,7 +168,9 @@ def test_nothing_enforces_what_last_iterates_need_of_networks(name):
 
 def test_phases_and_steps_are_not_mixed_in_one_training():
     facts, _, run, generator, _ = gradient_steps()
-    phases = Run(n=40, sampling=dp.OnePass(20), steps=2, noise_multiplier=1.0, step_size=0.5, strong_convexity=0.0, update="phased-erm")
+    phases = Run(
+        n=40, sampling=dp.OnePass(20), steps=2, noise_multiplier=1.0, step_size=0.5, strong_convexity=0.0, update="phased-erm"
+    )
     wrong = "the run is none of gradient-steps training"
     assert wrong in problems_of(facts, Training.GRADIENT_STEPS, Runs([run, phases]), generator)
 
