@@ -145,6 +145,8 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
         ("noise_multiplier", [[1.0], [1.0, 2.0]], ["noise_multiplier", "flat sequence"]),
         ("noise_multiplier", ["a"] * 5, ["noise_multiplier", "flat sequence"]),
         ("noise_multiplier", [True] * 5, ["noise_multiplier", "flat sequence"]),
+        ("noise_multiplier", [1.0, True, 1, 1, 1], ["noise_multiplier has truth values", "flat sequence"]),
+        ("noise_multiplier", np.array([True] * 5), ["noise_multiplier", "flat sequence"]),
         ("clip_norm", 0.0, ["clip_norm is 0", "> 0"]),
         ("clip_norm", math.inf, ["clip_norm is inf", "finite"]),
         ("clip_norm", [1.0] * 5, ["clip_norm", "finite number"]),

@@ -71,21 +71,24 @@ def sequence(name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def vector(name: str, value: object, *, low: float = 0.0, inclusive: bool = False) -> NDArray[np.float64]:
-    """``value`` as a flat array of finite numbers above ``low`` (or equal to it, where ``inclusive``); a number has length one."""
+def vector(name: str, value: object, *, inclusive: bool = False) -> NDArray[np.float64]:
+    """``value`` as a flat array of finite numbers above 0 (or equal to it, where ``inclusive``); a number has length one."""
     if not is_sequence(value):
-        return np.array([real(name, value, low=low, inclusive=inclusive)])
+        return np.array([real(name, value, inclusive=inclusive)])
+    given = value if isinstance(value, np.ndarray) else list(value)
+    if isinstance(given, list) and not {bool, np.bool_}.isdisjoint(map(type, given)):
+        raise InputError(f"{name} has truth values: expected a flat sequence of numbers.")
     try:
-        array = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+        array = np.asarray(given)
     except ValueError:
         raise InputError(f"{name} is an uneven nested sequence: expected a flat sequence of numbers.") from None
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InputError(f"{name} has shape {array.shape} and type {array.dtype}: expected a flat sequence of numbers.")
     array = array.astype(float)
-    bad = np.flatnonzero(~np.isfinite(array) | (array < low) | ((array == low) & (not inclusive)))
+    bad = np.flatnonzero(~np.isfinite(array) | (array < 0) | ((array == 0) & (not inclusive)))
     if bad.size:
         relation = ">=" if inclusive else ">"
-        raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} {low:g}.")
+        raise InputError(f"{name}[{bad[0]}] is {array[bad[0]]:g}: expected finite numbers {relation} 0.")
     return array
 
 

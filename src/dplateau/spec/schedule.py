@@ -17,11 +17,11 @@ from dplateau.spec.errors import InputError
 Schedule: TypeAlias = float | tuple[float, ...]
 
 
-def schedule(name: str, value: object, *, low: float = 0.0) -> Schedule:
-    """``value`` (a number, or an iterable of numbers) as a schedule of finite numbers above ``low``."""
+def schedule(name: str, value: object) -> Schedule:
+    """``value`` (a number, or an iterable of numbers) as a schedule of finite numbers above 0."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    return tuple(vector(name, value, low=low).tolist()) if is_sequence(value) else real(name, value, low=low)
+    return tuple(vector(name, value).tolist()) if is_sequence(value) else real(name, value)
 
 
 def check_length(name: str, value: Schedule, steps: int) -> None:
