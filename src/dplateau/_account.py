@@ -10,7 +10,7 @@ from functools import cached_property
 from textwrap import fill
 from typing import Any, Protocol
 
-from dplateau.accounting import Bound, Enclosure, NotApplicable
+from dplateau.accounting import Bound, Enclosure, Guarantee, NotApplicable
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff, maximum, trade_off
 from dplateau.analyses import ANALYSES, Analysis
@@ -45,9 +45,14 @@ class Row:
     why_not: str | None
     bound: Bound | None
 
+    @property
+    def upper(self) -> float:
+        """The upper end of ``epsilon``; infinite where there is none."""
+        return math.inf if self.epsilon is None else self.epsilon.upper
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        finite = self.epsilon if self.epsilon is not None and math.isfinite(self.epsilon.upper) else None
+        finite = self.epsilon if self.upper < math.inf else None
         return {
             "name": self.name,
             "status": self.status,
@@ -79,33 +84,37 @@ class Report:
     @property
     def best(self) -> Row | None:
         """The least ``Proved`` bound; None where there is no finite one."""
-        proved = [row for row in self.bounds if row.bound is not None and row.bound.certifies and row.epsilon is not None]
-        finite = [row for row in proved if row.epsilon is not None and math.isfinite(row.epsilon.upper)]
-        least = min((row.epsilon.upper for row in finite if row.epsilon), default=0.0)
+        proved = [row for row in self.bounds if row.bound is not None and row.bound.certifies and row.upper < math.inf]
+        least = min((row.upper for row in proved), default=0.0)
         # Closed forms of the same bound differ by a rounding: the first in the table counts.
-        return next((row for row in finite if row.epsilon and row.epsilon.upper <= least * (1 + 1e-12)), None)
+        return next((row for row in proved if row.upper <= least * (1 + 1e-12)), None)
 
     @property
     def ranked(self) -> list[tuple[float, Row]]:
         """Every row that has an epsilon, with its upper end: the certified one, then the others, the least first."""
         best = self.best
-        values = [(row.epsilon.upper, row) for row in self.bounds if row.epsilon is not None]
+        values = [(row.upper, row) for row in self.bounds if row.epsilon is not None]
         return sorted(values, key=lambda pair: (pair[1] is not best, pair[0]))
 
     @cached_property
     def choice(self) -> str | None:
         """What the certified bound chose for this delta, in words: over how many steps it looks back. None without a choice."""
-        return self.best.bound.guarantee.choice(self.delta) if self.best is not None and self.best.bound is not None else None
+        return self._said.choice(self.delta) if self._said else None
 
     @property
     def epsilon(self) -> float:
         """The certified epsilon at ``delta``: the upper end of the least ``Proved`` bound; infinite where there is none."""
-        return self.best.epsilon.upper if self.best is not None and self.best.epsilon is not None else math.inf
+        return self.best.upper if self.best else math.inf
 
     @property
     def mu(self) -> float | None:
         """mu, where the least proved bound is a mu-GDP statement."""
-        return self.best.bound.guarantee.mu if self.best is not None and self.best.bound is not None else None
+        return self._said.mu if self._said else None
+
+    @property
+    def _said(self) -> Guarantee | None:
+        """The statement of the certified bound."""
+        return self.best.bound.guarantee if self.best and self.best.bound else None
 
     def profile(self, deltas: Sequence[float]) -> list[Enclosure]:
         """The least proved epsilon at each of ``deltas``, enclosed."""

@@ -17,7 +17,6 @@ from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.renyi import about_epsilon
 from dplateau.accounting.sparse import rough_sparse_epsilon
 from dplateau.accounting.terms import Composition
-from dplateau.analyses import Analysis
 from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
@@ -106,7 +105,6 @@ def _by_composition(run: Run, epsilon: float, delta: float) -> Place:
 
 @lru_cache(maxsize=64)
 def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
-
     def once(x: float) -> Composition:
         return compositions(drawn(_louder(run, math.exp(x))))[0][0]
 
@@ -127,14 +125,14 @@ def _composed_place(run: Run, epsilon: float, delta: float) -> Place:
     return place
 
 
-def _start(run: Run | Runs, leading: Sequence[Analysis], spent: _Spent, epsilon: float) -> tuple[Place, list[Curve], float]:
+def _start(run: Run | Runs, spent: _Spent, epsilon: float) -> tuple[Place, list[Curve], float]:
     """Where to begin, curves that are nearly the wanted one and found faster (to search with, never to certify with), and how near
     to the target to come.
     """
     delta, start = spent.delta, (0.0, _SLOPE)
     if isinstance(run, Runs):
         return start, [], _NEAR
-    said = [analysis.guarantee(run) for analysis in leading if analysis.why_not(run) is None]
+    said = [analysis.guarantee(run) for analysis in spent.leading if analysis.why_not(run) is None]
     # The mus of last-iterate bounds, and of Gaussian steps, fall as 1/noise, up to round-off.
     mixed = [one for one in said if isinstance(one, MixtureOfGaussianDP)]
     if mus := [one.mu for one in said if one.mu] + [max(one.mus) for one in mixed]:
@@ -164,10 +162,10 @@ class _Spent:
     what they are about; each is told from others of its kind.
     """
 
-    def __init__(self, leading: Sequence[Analysis], delta: float, vary: str) -> None:
-        self.leading, self.delta, self.vary = leading, delta, vary
-        self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
-        self.guessed: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in leading}
+    def __init__(self, delta: float, vary: str) -> None:
+        self.leading, self.delta, self.vary = leading_analyses(), delta, vary
+        self.said: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in self.leading}
+        self.guessed: dict[str, list[tuple[float, float]]] = {analysis.name: [] for analysis in self.leading}
         self.known: dict[Run | Runs, float] = {}
         self.by: dict[Run, dict[str, tuple[float, Guarantee]]] = {}
 
@@ -274,11 +272,12 @@ def _floor(run: Run | Runs) -> float:
     return math.log(1e-5 / max(largest(one.noise_multiplier) for one in runs_of(run)))
 
 
-def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent, place: Place, rough: list[Curve], near: float) -> Run | Runs:
+def _calibrate_noise(run: Run | Runs, epsilon: float, spent: _Spent) -> Run | Runs:
     """The least noise, nearly; a schedule is scaled as a whole, and so are several runs.
 
     Certificates round up to eight digits, and must not say more than ``epsilon`` then.
     """
+    place, rough, near = _start(run, spent, epsilon)
     floor, epsilon = _floor(run), down(epsilon)
     for curve in rough:
         with suppress(ArithmeticError, ValueError):
@@ -301,9 +300,8 @@ def least_noise(run: Run, epsilon: float, delta: float) -> tuple[Run, float, Bou
     tuple of Run, float and Bound
         The run, its certified epsilon, and the proved bound that says so.
     """
-    leading = leading_analyses()
-    spent = _Spent(leading, delta, "noise_multiplier")
-    found = _calibrate_noise(run, epsilon, spent, *_start(run, leading, spent, epsilon))
+    spent = _Spent(delta, "noise_multiplier")
+    found = _calibrate_noise(run, epsilon, spent)
     return found, spent(found), spent.best(found)  # type: ignore[return-value, arg-type]
 
 
@@ -374,11 +372,9 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     """
     epsilon, delta = real("epsilon", epsilon), checked_delta(delta, checked_run(run).n)
     one_of("vary", vary, VARY)
-    leading = leading_analyses()
-
-    spent = _Spent(leading, delta, vary)
+    spent = _Spent(delta, vary)
     if vary == "noise_multiplier":
-        return _calibrate_noise(run, epsilon, spent, *_start(run, leading, spent, epsilon))
+        return _calibrate_noise(run, epsilon, spent)
     if isinstance(run, Runs):
         raise InputError(f'vary="{vary}" is for one run: of several runs only the noise is calibrated.')
     if vary == "steps":

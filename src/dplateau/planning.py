@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
-
 from dplateau.algorithms import SOLVERS as SOLVERS
 from dplateau.algorithms import Algorithm, Budget, Problem, solver_named
 from dplateau.algorithms.deprecated import also_by_keywords
@@ -214,11 +212,7 @@ def _noise(run: Run, feature_norm: float) -> str:
     first, last = _span(run.noise_multiplier)
     if run.is_phased:
         return f"Noise of {_between(first, last)} times what one record can move the result of a phase."
-    eta, z, b = (
-        np.broadcast_to(np.asarray(value, dtype=float), run.steps)
-        for value in (run.step_size, run.noise_multiplier, run.sampling.divisors(run.n))
-    )
-    moved = run.clip_norm * feature_norm * float(np.sqrt(np.sum((eta * z / b) ** 2)))
+    moved = feature_norm * math.sqrt(float(run.table.deviation**2 @ run.table.count))
     score = f"; alone it would move a score by at most {moved:.3g}" if run.update == "sgd" else ""
     return f"Noise of {_between(first, last)} clip norms ({run.clip_norm:.3g}) on a sum{score}."
 

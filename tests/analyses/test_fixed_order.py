@@ -199,9 +199,9 @@ def test_in_short_runs_every_look_back_is_tried() -> None:
             eta * rng.uniform(0.01, 1), (eta * 10 ** rng.uniform(-0.5, 0.5, steps)) ** 2, np.full(steps, 10.0), 0.0, bounded=True
         )
         uses = np.arange(steps)
-        square = taut_string(np.append(0.0, some.string(uses)[0]), np.append(0.0, some.string(uses)[1]))
+        square = taut_string(np.append(0.0, some.jump), np.append(0.0, some.room))
         start = float(rounded_mu(square, steps))
-        assert some.cost(uses) == min(start, float(some.from_afar(uses)(uses).min()))
+        assert some.cost(uses, some.jump) == min(start, float(some.from_afar(uses, some.jump)(uses).min()))
 
 
 @pytest.mark.parametrize("loud", [1e6, 1e8, 1e12])

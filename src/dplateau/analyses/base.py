@@ -37,6 +37,8 @@ class Analysis(ABC):
     def bound(self, run: Run) -> Bound | NotApplicable:
         """The statement with its status, or the reason why there is none. Never a bare number."""
         reason = self.why_not(of_type("run", run, Run))
-        if reason is not None:
-            return NotApplicable(self.name, self.source, self.status.__name__, reason)
-        return self.status(self.name, self.source, self.guarantee(run))
+        return self.status(self.name, self.source, self.guarantee(run)) if reason is None else self.declined(reason)
+
+    def declined(self, reason: str) -> NotApplicable:
+        """That there is no statement, and why."""
+        return NotApplicable(self.name, self.source, self.status.__name__, reason)

@@ -17,15 +17,11 @@ SOURCE: Final = "composition of each run's own least bound; docs/proofs/exact-co
 def composed(analysis: Analysis, runs: Runs) -> Bound | NotApplicable:
     """One analysis, of every run, composed. The status is the analysis' own, and what is refuted is not composed."""
     if analysis.status is Refuted:
-        return _nothing(analysis, "it is refuted, and what is refuted is not composed.")
+        return analysis.declined("it is refuted, and what is refuted is not composed.")
     for number, run in enumerate(runs.runs, start=1):
         if (reason := analysis.why_not(run)) is not None:
-            return _nothing(analysis, f"of run {number}: {reason}")
+            return analysis.declined(f"of run {number}: {reason}")
     return analysis.status(analysis.name, analysis.source, tensor([analysis.guarantee(run) for run in runs.runs]))
-
-
-def _nothing(analysis: Analysis, reason: str) -> NotApplicable:
-    return NotApplicable(analysis.name, analysis.source, analysis.status.__name__, reason)
 
 
 def each_by_its_best(runs: Runs, leading: Sequence[Analysis], delta: float) -> Bound | NotApplicable:

@@ -144,16 +144,12 @@ class VaryingSteps:
     start: float
     bounded: bool
 
-    def string(self, uses: Array, jumps: Array | None = None) -> tuple[Array, Array]:
-        """Jump of every use at the steps ``uses`` (rising), and the room from there to the next one, shape (K,) each."""
-        return (self.jump[uses] if jumps is None else jumps), np.add.reduceat(self.room, uses)
-
-    def cost(self, uses: Array, jumps: Array | None = None, *, back: int | None = None) -> float:
-        """The least mu of a record that is used in the steps ``uses`` (rising); ``jumps`` in place of its own, and two
+    def cost(self, uses: Array, jumps: Array, *, back: int | None = None) -> float:
+        """The least mu of a record that is used in the steps ``uses`` (rising) with these ``jumps``, each of shape (K,); with two
         look-backs (0 and ``back``, in uses) in place of the best.
         """
-        rise, room = self.string(uses, jumps)
-        square = taut_string(np.append(self.start, rise), np.append(self.room[: uses[0]].sum(), room))
+        room = np.add.reduceat(self.room, uses)
+        square = taut_string(np.append(self.start, jumps), np.append(self.room[: uses[0]].sum(), room))
         result = float(rounded_mu(square, self.room.size))
         if not self.bounded:
             return result
@@ -197,9 +193,9 @@ class VaryingSteps:
                 heapq.heappush(queue, (-self.cost(*members(*part), back=back), *part, False))
         return -queue[0][0]
 
-    def from_afar(self, uses: Array, jumps: Array | None = None) -> Callable[[Array], Array]:
+    def from_afar(self, uses: Array, jumps: Array) -> Callable[[Array], Array]:
         """mu of starting at the largest distance, after the use so many uses before the last."""
-        rise, room = self.string(uses, jumps)
+        room = np.add.reduceat(self.room, uses)
         others = self.room.copy()
         others[uses] = 0
         rest = np.add.reduceat(others, uses)
@@ -207,7 +203,7 @@ class VaryingSteps:
         def cost(backs: Array) -> Array:
             costs: list[float] = []
             for place in uses.size - 1 - backs:
-                rises, rooms = np.append(self.far[uses[place]], rise[place + 1 :]), np.append(rest[place], room[place + 1 :])
+                rises, rooms = np.append(self.far[uses[place]], jumps[place + 1 :]), np.append(rest[place], room[place + 1 :])
                 costs.append(float(taut_string(rises, rooms)))
             return rounded_mu(np.array(costs), self.room.size - 1 - uses[uses.size - 1 - backs])
 

@@ -337,20 +337,8 @@ class HeldOut(Assumption):
 KINDS: Final[Mapping[str, type[Assumption]]] = {
     kind.name: kind
     for kind in (
-        *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic),
-        *(
-            Order,
-            Projection,
-            Smoothness,
-            StrongConvexity,
-            Steps,
-            SeparateExamples,
-            Features,
-            PublicSchema,
-            Persons,
-            Processes,
-            Rows,
-        ),
+        *(PublicConstants, Batches, Clipping, InnerSteps, Minimisers, Divisor, Noise, Arithmetic, Order),
+        *(Projection, Smoothness, StrongConvexity, Steps, SeparateExamples, Features, PublicSchema, Persons, Processes, Rows),
         *(Classes, ClassWeights, Target, OneBatch, PublicValidation, LostSteps, Restarts, OneContinuation, OnlyTheBest, HeldOut),
     )
 }

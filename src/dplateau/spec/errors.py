@@ -1,4 +1,4 @@
-"""The errors that a caller can cause, and the one warning that a caller should read."""
+"""The errors that a caller can cause, and the warnings that a caller should read."""
 
 from __future__ import annotations
 

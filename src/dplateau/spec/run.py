@@ -31,6 +31,11 @@ ROUND_OFF: Final = 1e-7
 training keeps to it."""
 
 
+def digest_of(data: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """One run of noisy gradient steps: the record that training fulfils and that every analysis reads.
@@ -223,7 +228,7 @@ class Run:
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, in hexadecimal: equal runs have equal digests, on every machine."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return digest_of(self.to_dict())
 
     @property
     def is_full_batch(self) -> bool:

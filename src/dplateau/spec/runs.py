@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from dplateau.spec.arguments import sequence
 from dplateau.spec.errors import InputError
-from dplateau.spec.run import FORMAT, Run
+from dplateau.spec.run import FORMAT, Run, digest_of
 from dplateau.spec.schedule import Schedule
 from dplateau.spec.shown import shown
 
@@ -96,7 +94,7 @@ class Runs:
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, in hexadecimal."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return digest_of(self.to_dict())
 
 
 def run_or_runs(data: object) -> Run | Runs:

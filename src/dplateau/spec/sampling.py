@@ -262,10 +262,6 @@ class RandomAllocation(_Sized):
         if (size := constant(self.batch_size)) < 1:
             raise InputError(f"batch_size {size:g} is below 1: expected a number of records, the mean size of a batch.")
 
-    @property
-    def by_step(self) -> bool:
-        return False
-
     def epoch_steps(self, n: int) -> float:
         return self.epoch_length(n)
 

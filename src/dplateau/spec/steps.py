@@ -134,12 +134,10 @@ def distinct(first: Array, second: Array, count: Counts) -> tuple[Array, Array, 
 
 
 def on_grid(values: Array, levels: int, *, up: bool) -> Array:
-    """``values`` > 0 moved up (or down) to a geometric grid of so many levels."""
+    """``values`` > 0 moved up (or down) to a geometric grid of so many levels, at least two."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         return values
-    if levels == 1:
-        return np.full_like(values, high if up else low)
     step = math.log(high / low) / (levels - 1)
     place = np.log(values / low) / step
     moved = np.clip(low * np.exp(step * (np.ceil(place) if up else np.floor(place))), low, high)
