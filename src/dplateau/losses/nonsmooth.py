@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.losses.base import GeneralisedLinearLoss
-from dplateau.losses.scalar import Huber, SmoothedHinge
+from dplateau.losses.scalar import OfNumbers, OfTwoClasses
 
 
 class Corners(NamedTuple):
@@ -49,7 +49,7 @@ class CornerLoss(GeneralisedLinearLoss):
 
 
 @dataclass(frozen=True)
-class Hinge(CornerLoss):
+class Hinge(OfTwoClasses, CornerLoss):
     """``max(0, 1 - m)`` of the margin ``m = (2 y - 1) s``, targets 0 and 1."""
 
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
@@ -61,12 +61,9 @@ class Hinge(CornerLoss):
     def corners(self, target: NDArray[np.float64]) -> Corners:
         return Corners(lower=-target, upper=1 - target, corner=2 * target - 1)
 
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        SmoothedHinge().check_target(target)
-
 
 @dataclass(frozen=True)
-class Absolute(CornerLoss):
+class Absolute(OfNumbers, CornerLoss):
     """The absolute error ``|s - y|``: median regression."""
 
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
@@ -77,6 +74,3 @@ class Absolute(CornerLoss):
 
     def corners(self, target: NDArray[np.float64]) -> Corners:
         return Corners(lower=-np.ones_like(target), upper=np.ones_like(target), corner=target)
-
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        Huber().check_target(target)

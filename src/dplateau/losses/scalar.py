@@ -17,21 +17,29 @@ from dplateau.spec import InputError
 from dplateau.spec.arguments import real
 
 
-def _check_binary(target: NDArray[np.generic]) -> None:
-    if target.dtype.kind not in "biuf" or not np.isin(target, (0, 1)).all():
-        raise InputError("the target has values other than 0 and 1: encode the two classes as 0 and 1.")
+class OfTwoClasses(GeneralisedLinearLoss):
+    """A loss of one score whose targets are 0 and 1."""
+
+    convex_after_clipping: ClassVar[bool] = True
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        if target.dtype.kind not in "biuf" or not np.isin(target, (0, 1)).all():
+            raise InputError("the target has values other than 0 and 1: encode the two classes as 0 and 1.")
 
 
-def _check_finite(target: NDArray[np.generic]) -> None:
-    if target.dtype.kind not in "biuf" or not np.isfinite(target).all():
-        raise InputError("the target has values that are not finite numbers: clean it or clip it to a declared range.")
+class OfNumbers(GeneralisedLinearLoss):
+    """A loss of one score whose targets are any finite numbers."""
+
+    convex_after_clipping: ClassVar[bool] = True
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        if target.dtype.kind not in "biuf" or not np.isfinite(target).all():
+            raise InputError("the target has values that are not finite numbers: clean it or clip it to a declared range.")
 
 
 @dataclass(frozen=True)
-class Logistic(GeneralisedLinearLoss):
+class Logistic(OfTwoClasses):
     """Binary cross-entropy ``log(1 + exp(s)) - y s``, targets 0 and 1."""
-
-    convex_after_clipping: ClassVar[bool] = True
 
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
         return jax.nn.softplus(scores) - target * scores
@@ -54,15 +62,10 @@ class Logistic(GeneralisedLinearLoss):
     def at_zero(self) -> float:
         return math.log(2)
 
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        _check_binary(target)
-
 
 @dataclass(frozen=True)
-class Squared(GeneralisedLinearLoss):
+class Squared(OfNumbers):
     """Half the squared error ``(s - y)^2 / 2``. Its gradients are unbounded, so clipping matters."""
-
-    convex_after_clipping: ClassVar[bool] = True
 
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
         return (scores - target) ** 2 / 2
@@ -76,12 +79,9 @@ class Squared(GeneralisedLinearLoss):
     def smoothness(self, row_norm: float) -> float:
         return row_norm * row_norm
 
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        _check_finite(target)
-
 
 @dataclass(frozen=True)
-class Huber(GeneralisedLinearLoss):
+class Huber(OfNumbers):
     """Half the squared error up to an error of ``delta``, linear beyond.
 
     Parameters
@@ -91,7 +91,6 @@ class Huber(GeneralisedLinearLoss):
     """
 
     delta: float = 1.0
-    convex_after_clipping: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", real("delta", self.delta))
@@ -109,12 +108,9 @@ class Huber(GeneralisedLinearLoss):
     def smoothness(self, row_norm: float) -> float:
         return row_norm * row_norm
 
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        _check_finite(target)
-
 
 @dataclass(frozen=True)
-class SmoothedHinge(GeneralisedLinearLoss):
+class SmoothedHinge(OfTwoClasses):
     """The hinge loss of the margin ``m = (2 y - 1) s``, targets 0 and 1, its corner at m = 1 rounded by a parabola.
 
     With u = 1 - m: 0 for u <= 0, u^2 / (2 width) for u <= width, u - width / 2 beyond.
@@ -126,7 +122,6 @@ class SmoothedHinge(GeneralisedLinearLoss):
     """
 
     width: float = 0.5
-    convex_after_clipping: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", real("width", self.width))
@@ -156,6 +151,3 @@ class SmoothedHinge(GeneralisedLinearLoss):
     def at_zero(self) -> float:
         inside = min(1.0, self.width)
         return inside * (1 - inside / 2) / self.width
-
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        _check_binary(target)
