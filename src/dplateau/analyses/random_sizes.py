@@ -34,13 +34,9 @@ def most_rows(run: Run, *, both: bool) -> int:
 
 def no_contraction(run: Run) -> str | None:
     """Why the batches of ``run`` are too often too large; None where they are not."""
-    expands = run.strong_convexity is None  # then nothing is counted on
-    chance = (
-        float(too_large(run, run.table.last(1), most_rows(run, both=True)).max())
-        if run.sampling.random_size and not expands
-        else 0.0
-    )
-    if chance <= UNLIKELY:
+    if not run.sampling.random_size or run.strong_convexity is None:  # where steps may expand nothing is counted on
+        return None
+    if (chance := float(too_large(run, run.table.last(1), most_rows(run, both=True)).max())) <= UNLIKELY:
         return None
     return (
         f"a batch is too large for a contraction with probability {chance:.1e} a step. "

@@ -72,11 +72,12 @@ class StartDistance:
 
     def mean(self, before: int) -> float:
         """An upper bound on the mean distance after ``before`` steps."""
-        return self._after(self._means, before, self.used)
+        return self._after(before, self.used) if self.table.count.size == 1 else float(self._means[before])
 
     def surely(self, before: int) -> float:
         """A distance after ``before`` steps that is never exceeded."""
-        return self._after(self._sures, before, np.ones_like(self.used))
+        every = np.ones_like(self.used)
+        return self._after(before, every) if self.table.count.size == 1 else float(self._sures[before])
 
     def likely(self, before: int, tail: float) -> float:
         """A distance after ``before`` steps that is exceeded with at most this probability, where batches are drawn."""
@@ -87,9 +88,8 @@ class StartDistance:
             self._known[key] = _quantile(weight, count, rate, tail)
         return min((self._known[key] + rest) * (_UP + _POWER * before), self.surely(before))
 
-    def _after(self, known: Array, before: int, used: Array) -> float:
-        if self.table.count.size > 1:
-            return float(known[before])
+    def _after(self, before: int, used: Array) -> float:
+        """The sum after so many steps that are alike."""
         c, gap, e = float(self.contraction[0]), float(self.gap[0] * used[0]), float(self.rounding[0])
         if before * math.log(max(c, 1.0)) > _LARGE:
             return math.inf
@@ -109,8 +109,6 @@ class StartDistance:
 
     def _walked(self, used: Array) -> Array:
         """The sum after 0, 1, ... steps that differ. A use of fixed place counts at its epoch's end: the largest of all places."""
-        if self.table.count.size == 1:
-            return np.zeros(0)
         far, use, result = 0.0, 0.0, [0.0]
         steps = zip(self.contraction.tolist(), (self.gap * used).tolist(), self.rounding.tolist(), strict=True)
         for t, (c, gap, e) in enumerate(steps):

@@ -102,14 +102,14 @@ def _broken(rule: Rule, lines: list[a.Assumption]) -> Iterator[str]:
 
 def _rules(training: Training, run: Run | Runs, generator: Generator, estimator: Estimator | None) -> Iterator[Rule]:
     """The lines of a training."""
-    declared, runs = training is Training.DECLARED, runs_of(run)
+    declared, runs, several = training is Training.DECLARED, runs_of(run), isinstance(run, Selection)
     if isinstance(run, Selection):
         told = {"candidates": len(run.candidates), "probability": run.probability}
         yield Rule(a.OnlyTheBest, ENFORCED if generator.secure and training in SELECTED else DECLARED, (told,))
     yield Rule(a.PublicConstants, DECLARED)
     yield Rule(a.Features, DECLARED, needed=False)
     yield Rule(a.PublicSchema, DECLARED, needed=False)
-    if any(run.sampling.ordered for run in runs):
+    if any(one.sampling.ordered for one in runs):
         yield Rule(a.Order, DECLARED)
     if run.unit == "person":
         yield Rule(a.Persons, DECLARED)
@@ -117,19 +117,18 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
     if training in (Training.DECLARED, Training.OPACUS):
         yield Rule(a.Steps, DECLARED)
         yield Rule(a.SeparateExamples, DECLARED, needed=not declared)
-    if declared or training is Training.NETWORK or isinstance(run, Selection):
+    if declared or training is Training.NETWORK or several:
         yield Rule(a.PublicValidation, DECLARED, needed=False)
-    if training in LINEAR or declared or training is Training.NETWORK:
+    if training is not Training.OPACUS:
         yield Rule(a.Processes, DECLARED, needed=False)
     if training is Training.NETWORK:
-        lost = 0 if isinstance(run, Selection) else sum(one.steps for one in runs[1:])
+        lost = 0 if several else sum(one.steps for one in runs[1:])
         yield Rule(a.OneContinuation, DECLARED, needed=lost > 0)
         if lost:
             yield Rule(a.LostSteps, ENFORCED, ({"steps": lost},))
             yield Rule(a.Restarts, DECLARED)
     elif training in LINEAR or declared:
         yield Rule(a.HeldOut, ENFORCED if generator.secure and not declared else DECLARED, needed=False)
-        several = isinstance(run, Selection)
         yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared, several=several)
         yield from _of_records(training, estimator, several=several)
 
