@@ -252,6 +252,17 @@ def test_only_proved_bounds_certify() -> None:
     assert "inf" in str(without)
 
 
+def test_a_bound_counts_where_the_one_that_dominates_it_does_not_cover_the_run() -> None:
+    """Batches that are too large with a probability between 1e-6 and 1/n: the curve lay above epsilon."""
+    lengths = {"step_size": 1.0, "smoothness": 1.0, "strong_convexity": 0.0, "diameter": 0.5}
+    run = dp.Run(n=100, sampling=dp.Poisson(20), steps=20_000, noise_multiplier=4.0, released="last", **lengths)
+    report = dp.account(run, 5e-3)
+    assert report.best is not None
+    assert report.best.name == "noisy-sgd"
+    assert report.profile([5e-3]) == [report.best.epsilon]
+    assert [bound.name for bound in report.leading] == ["exact-composition", "noisy-sgd"]
+
+
 def test_an_infinite_end_is_null_in_json() -> None:
     report = Report(poisson(), 1e-5, (row(Proved, math.inf),))
     data = json.loads(json.dumps(report.to_dict(), allow_nan=False))

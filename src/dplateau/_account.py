@@ -129,9 +129,9 @@ class Report:
     @property
     def leading(self) -> list[Bound]:
         """The proved bounds, without those that another one dominates: they could only be asked in vain."""
-        dominated = {analysis.name for analysis in ANALYSES if analysis.dominated_by is not None}
-        proved = [row.bound for row in self.bounds if row.bound is not None and row.bound.certifies]
-        return [bound for bound in proved if bound.name not in dominated]
+        proved = {row.name: row.bound for row in self.bounds if row.bound is not None and row.bound.certifies}
+        dominated = {analysis.name for analysis in ANALYSES if analysis.dominated_by in proved}
+        return [bound for name, bound in proved.items() if name not in dominated]
 
     @cached_property
     def trade_off(self) -> TradeOff:
