@@ -14,7 +14,7 @@ class Analysis(ABC):
     """One theorem. Concrete analyses are final and hold no state.
 
     The proof of a ``Proved`` analysis is the page of ``docs/proofs/`` that is named like its file. ``dominated_by`` names an
-    analysis that is no worse where both apply, up to what its search may miss: reports then leave this one out, and searches always.
+    analysis that is no worse where both apply, up to what its search may miss: reports then leave this one out. Searches always do.
     """
 
     name: ClassVar[str]

@@ -72,6 +72,13 @@ def not_random(run: Run) -> str | None:
     return "every batch holds every record. Use sampling=FullBatch()." if whole else None
 
 
+def not_contracting(run: Run) -> str | None:
+    """Why equal steps do not contract; None where they do."""
+    if equal_steps(run).factor < 1:
+        return None
+    return "the gradient step does not contract: step_size must be below 2/smoothness. Lower step_size."
+
+
 def equal_steps(run: Run) -> EqualSteps:
     """The constants of a run for which ``unequal`` is None."""
     step, batches = run.table.only, run.sampling.epoch_length(run.n)

@@ -18,7 +18,7 @@ from dplateau.accounting import Asymptotic, Guarantee
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import equal_steps, unequal
+from dplateau.analyses.closed_forms import equal_steps, not_contracting, unequal
 from dplateau.analyses.requirements import missing
 from dplateau.spec import FixedSize, Poisson, Run
 
@@ -68,10 +68,8 @@ class NoisySGDStronglyConvexPlateau(Analysis):
     status = Asymptotic
 
     def why_not(self, run: Run) -> str | None:
-        reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize)) or _outside(run)
-        if reason is None and equal_steps(run).factor >= 1:
-            return "the gradient step does not contract: step_size must be below 2/smoothness. Lower step_size."
-        return reason
+        reason = missing(run, diameter=True, strongly_convex=True, samplings=(Poisson, FixedSize))
+        return reason or _outside(run) or not_contracting(run)
 
     def guarantee(self, run: Run) -> Guarantee:
         look = min(run.steps, self.burn_in(run))

@@ -10,7 +10,7 @@ import math
 
 from dplateau.accounting import Guarantee, Proved
 from dplateau.analyses.base import Analysis
-from dplateau.analyses.closed_forms import EqualSteps, equal_steps, gaussian, uneven
+from dplateau.analyses.closed_forms import EqualSteps, equal_steps, gaussian, not_contracting, uneven
 from dplateau.analyses.requirements import missing
 from dplateau.spec import Cyclic, FullBatch, Run, Sampling
 
@@ -23,10 +23,7 @@ def _decay(steps: EqualSteps, power: float) -> float:
 
 
 def _strongly_convex(run: Run, sampling: type[Sampling]) -> str | None:
-    reason = missing(run, strongly_convex=True, samplings=(sampling,)) or uneven(run)
-    if reason is None and equal_steps(run).factor >= 1:
-        return "the gradient step does not contract: step_size must be below 2/smoothness. Lower step_size."
-    return reason
+    return missing(run, strongly_convex=True, samplings=(sampling,)) or uneven(run) or not_contracting(run)
 
 
 def _bounded(run: Run, sampling: type[Sampling]) -> str | None:

@@ -18,11 +18,8 @@ from dplateau.spec.arguments import integer
 
 
 @dataclass(frozen=True)
-class Softmax(GeneralisedLinearLoss):
-    """Cross-entropy ``log(sum_k exp(s_k)) - s_y`` of K scores, targets 0 to K - 1.
-
-    It is not known to stay convex under clipping: a bound that needs convexity needs rows of norm at most clip_norm / sqrt(2),
-    so that clipping never acts.
+class OfSeveralClasses(GeneralisedLinearLoss):
+    """A loss of K scores whose targets are 0 to K - 1.
 
     Parameters
     ----------
@@ -39,6 +36,27 @@ class Softmax(GeneralisedLinearLoss):
     @property
     def outputs(self) -> int:
         return self.classes
+
+    def residual_norm(self, residual: jax.Array) -> jax.Array:
+        return jnp.linalg.norm(residual, axis=1)
+
+    def check_target(self, target: NDArray[np.generic]) -> None:
+        if target.dtype.kind not in "biuf" or not np.isin(target, np.arange(self.classes)).all():
+            raise InputError(f"the target has values other than 0, 1, ..., {self.classes - 1}: encode the classes by their number.")
+
+
+@dataclass(frozen=True)
+class Softmax(OfSeveralClasses):
+    """Cross-entropy ``log(sum_k exp(s_k)) - s_y`` of K scores, targets 0 to K - 1.
+
+    It is not known to stay convex under clipping: a bound that needs convexity needs rows of norm at most clip_norm / sqrt(2),
+    so that clipping never acts.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes K, at least 2.
+    """
 
     def value(self, scores: jax.Array, target: jax.Array) -> jax.Array:
         chosen = jnp.take_along_axis(scores, target.astype(int)[:, None], axis=1)[:, 0]
@@ -60,9 +78,6 @@ class Softmax(GeneralisedLinearLoss):
     def residual_error(self) -> float:
         return 2 * self.classes * (ERROR + 2.0**-self._places)
 
-    def residual_norm(self, residual: jax.Array) -> jax.Array:
-        return jnp.linalg.norm(residual, axis=1)
-
     def lipschitz(self, row_norm: float) -> float:
         return math.sqrt(2) * row_norm
 
@@ -72,7 +87,3 @@ class Softmax(GeneralisedLinearLoss):
     @property
     def at_zero(self) -> float:
         return math.log(self.classes)
-
-    def check_target(self, target: NDArray[np.generic]) -> None:
-        if target.dtype.kind not in "biuf" or not np.isin(target, np.arange(self.classes)).all():
-            raise InputError(f"the target has values other than 0, 1, ..., {self.classes - 1}: encode the classes by their number.")

@@ -174,7 +174,9 @@ class Run:
         return StepTable.of(self.n, self.steps, self.clip_norm, parts)
 
     def part(self, first: int, last: int) -> Run:
-        """Steps ``first`` to ``last``, the last one not included, as a run. Constants hold for more steps than the run has."""
+        """Steps ``first`` to ``last``, the last one not included, as a run whose first epoch begins with them: ``first`` has to be
+        a multiple of the epoch's length. Constants hold for more steps than the run has.
+        """
         return self.replace(
             steps=last - first,
             sampling=self.sampling.part(first, last),
