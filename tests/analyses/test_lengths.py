@@ -78,8 +78,18 @@ def test_one_length_out_of_range_is_enough(changes):
 
 
 @pytest.mark.parametrize("sampling", [dp.Cyclic(100), dp.FullBatch(), dp.Shuffled(100)], ids=lambda one: one.kind)
-def test_the_most_steps_that_a_run_may_have(sampling):
+def test_so_many_steps_that_a_string_has_no_lower_end(sampling):
     """So many roundings leave nothing of the lower end."""
     bounds = {one.name: one for one in dp.account(run_of(sampling, 0.0, 1.0, steps=2**53), DELTA).bounds}
     enclosure = bounds["shuffled" if sampling.shuffled else "fixed-order"].epsilon
     assert enclosure.lower == 0 < enclosure.upper < float("inf")
+
+
+@pytest.mark.parametrize("name", ["n", "steps"])
+def test_numbers_of_more_than_64_bits_have_no_bound_on_the_last_iterate(name):
+    for sampling in (dp.FullBatch(), dp.Poisson(100), dp.FixedSize(100)):
+        for number in (2**63, 10**300):
+            assert "last-iterate bounds count up to 4.61e+18" in missing(run_of(sampling, 0.0, 1.0, **{name: number}))
+    assert [bound.name for bound in dp.account(run_of(dp.Poisson(100), 0.0, 1.0, steps=2**63), DELTA).leading] == [
+        "exact-composition"
+    ]

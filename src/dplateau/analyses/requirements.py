@@ -14,6 +14,9 @@ from dplateau.spec.schedule import largest
 _SHORT: Final = 1e-100
 """Lengths that are shorter, or longer than its inverse, have no squares that could be added up: mu could be rounded to 0."""
 
+_MOST: Final = 2**62
+"""Records or steps, which are counted in 64 bits."""
+
 
 def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, most: Array | float = 1.0) -> Array:
     """The Lipschitz constant of a gradient step whose batch has between ``least`` and ``most`` times its public size.
@@ -88,7 +91,9 @@ def missing(
 
 
 def _out_of_range(run: Run) -> str | None:
-    """Why lengths of ``run`` cannot be squared; None where they can."""
+    """Why steps of ``run`` cannot be counted, or lengths squared; None where they can."""
+    if max(run.n, run.steps) > _MOST:
+        return f"there are {max(run.n, run.steps):.3g} records or steps: last-iterate bounds count up to {_MOST:.3g}. Give fewer."
     step, noise = run.table.step_size, run.table.noise
     shortest = float(step.min()) * min(float(noise.min()), 1.0) * run.clip_norm / run.n
     farthest = float(step.max()) * max(float(noise.max()), 1.0) * run.clip_norm

@@ -20,8 +20,6 @@ from dplateau.spec.strict_json import strict_json
 UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
 PHASED: Final = ("phased-sgd", "phased-erm")
 FORMAT: Final = 1
-MOST: Final = 2**53
-"""Records or steps: of more, double precision leaves some out."""
 LEFT_OUT: Final = {"l2": 0.0, "unit": "row"}
 """Fields that are not written where they have these values: they are younger than the format."""
 LEAST_NOISE: Final = 1e-50
@@ -108,8 +106,8 @@ class Run:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("n", integer("n", self.n, high=MOST))
-        put("steps", integer("steps", self.steps, high=MOST))
+        put("n", integer("n", self.n))
+        put("steps", integer("steps", self.steps))
         if type(self.sampling) not in SAMPLINGS.values():
             raise InputError(
                 f"sampling is {self.sampling!r}: expected one of dp.{', '.join(one.__name__ for one in SAMPLINGS.values())}."
