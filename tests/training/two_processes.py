@@ -19,9 +19,9 @@ from dplateau.training import (
     Cluster,
     ProcessLost,
     SecureGenerator,
+    records,
     scored,
     select,
-    shared_pass,
     train,
     train_one_pass,
     train_stream,
@@ -246,7 +246,7 @@ def in_persons(cluster):
         one_pass = train_one_pass(run, Logistic(), blocks, own=of_persons()[cluster.index], **options).weights
         assert (one_pass == train(run, Logistic(), features, target, groups=groups, **options).weights).all()
         found[kind]["one pass"] = one_pass.view(np.int64).tolist()
-    shared_pass.BLOCK = 6 * D  # steps are made 6 at a time: process 0, with its only person, has none for most of them
+    records.BLOCK = 6 * D  # steps are made 6 at a time: process 0, with its only person, has none for most of them
     return found | {"few": of_few(cluster)}
 
 

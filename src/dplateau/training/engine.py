@@ -27,7 +27,6 @@ from dplateau.training.persons import block_of_persons, check_most_rows, persons
 from dplateau.training.records import Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import of_several, train_shared
-from dplateau.training.shared_pass import SharedSteps, in_passes_shared
 
 
 def train(
@@ -108,16 +107,14 @@ def train(
     """
     check_is_run(run)
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
-    if (cluster := of_several(cluster)) is not None:
-        if not run.sampling.once:
-            return train_shared(run, loss, features, target, groups, cluster, options)
-        whole = (block_of_persons(run, features, target, groups, part=True) for _ in range(1))  # made where errors are told
-        opened, own = partial(kind_of(run), whole, run, loss), partial(_own_records, run, loss, features, target, groups)
-        return in_passes_shared(run, loss, opened, SharedSteps, cluster, own, options)
+    several = of_several(cluster)
     if run.sampling.once:
-        return in_passes(
-            run, loss, partial(kind_of(run), [block_of_persons(run, features, target, groups)], run, loss), Steps, options
-        )
+        shared = several is not None
+        whole = (block_of_persons(run, loss, features, target, groups, part=shared) for _ in range(1))  # made where errors are told
+        own = partial(_own_records, run, loss, features, target, groups)
+        return in_passes(run, loss, partial(kind_of(run), whole, run, loss), Steps, options, cluster, own)
+    if several is not None:
+        return train_shared(run, loss, features, target, groups, several, options)
     options.check(run, loss)
     rows, labels = checked_data(run, loss, features, target)
     persons = persons_of(run, groups, len(rows))

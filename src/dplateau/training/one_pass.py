@@ -24,7 +24,7 @@ from dplateau.training.records import Blocks as Blocks
 from dplateau.training.records import Records, Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import of_several
-from dplateau.training.shared_pass import SharedSteps, in_passes_shared
+from dplateau.training.shared_pass import in_passes_shared
 
 
 def train_one_pass(
@@ -82,15 +82,24 @@ def train_one_pass(
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected one-pass. Use dplateau.training.train.")
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
     opened = partial(kind_of(run), blocks, run, loss)
-    if (cluster := of_several(cluster)) is not None:
-        return in_passes_shared(run, loss, opened, SharedSteps, cluster, own, options)
-    return in_passes(run, loss, opened, Steps, options)
+    return in_passes(run, loss, opened, Steps, options, cluster, own)
 
 
 def in_passes(
-    run: Run, loss: GeneralisedLinearLoss, opened: Callable[[], Records], kind: type[Steps], options: Options
+    run: Run,
+    loss: GeneralisedLinearLoss,
+    opened: Callable[..., Records],
+    kind: type[Steps],
+    options: Options,
+    cluster: Cluster | None,
+    own: int | Callable[[], int] | None,
 ) -> TrainResult:
-    """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them."""
+    """What a run on records that are read in order, once or more often, releases; ``opened`` begins to read them.
+
+    With a cluster of several devices there are so many ``own`` records, and ``opened(own=...)`` begins to read them.
+    """
+    if (several := of_several(cluster)) is not None:
+        return in_passes_shared(run, loss, opened, kind, several, own, options)
     options.check(run, loss)
     records = uninterrupted(opened)
     begun = options.begun(run, loss, records.d)
@@ -111,7 +120,6 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
 
     try:
         for capacity, counts, chunk in steps.chunks():
-            before = records.given
             capacity, chunk, taken = records.block(capacity, counts, chunk, steps)
             # Reading and copying go on while the block before is worked on: only then is that waited for.
             # Columns lie in memory of the records, who write there again when the loop has done with this block and with the next.
@@ -119,9 +127,9 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
             block = jax.device_put(taken, may_alias=layout is not None)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             del taken
-            begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(before)} some")
-            if progress is not None and before > told:
-                progress(told := before, records.total)
+            begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(steps.begun)} some")
+            if progress is not None and steps.begun > told:
+                progress(told := steps.begun, steps.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
             del block  # the loop frees it when it has done with it
             if iterates is not None:
@@ -132,5 +140,5 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
         jax.block_until_ready((state, longest))  # an interrupted process must not end while the loop is at work
         records.close()
     if progress is not None:
-        progress(records.total, records.total)
+        progress(steps.total, steps.total)
     return np.asarray(state.mean), kept

@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.training.batches import Batches
+from dplateau.training.checks import records_of
 
 MOST_ROWS: Final = 1 << 10
 """Of a person, where a bound counts on the rounding of each row."""
@@ -198,12 +200,12 @@ def check_most_rows(rows: int) -> None:
 
 
 def block_of_persons(
-    run: Run, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None, *, part: bool = False
+    run: Run, loss: GeneralisedLinearLoss, features: ArrayLike, target: ArrayLike, groups: ArrayLike | None, *, part: bool = False
 ) -> tuple[NDArray[Any], ...]:
     """All records, or a ``part`` of them, as one block, in their order; those of persons with the number of each row's person, or
     its label.
     """
-    rows, labels = np.asarray(features), np.asarray(target)
+    rows, labels = records_of(loss, features, target)
     persons = persons_of(run, groups, len(rows), part=part)
     if persons is None or groups is None:
         return rows, labels

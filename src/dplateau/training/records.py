@@ -17,12 +17,14 @@ from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, read_through, rounded_up, stretched
+from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Arithmetic, Block, Chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.persons import Names
 from dplateau.training.placed import Layout, Ranges, ranges_of
+from dplateau.training.shares import shares
 
 BLOCK: Final = 1 << 21
 """Numbers of the records that the compiled loop gets at once."""
@@ -35,7 +37,10 @@ _ALIGNED: Final = 64
 
 
 class Steps:
-    """The steps of a run, a chunk at a time."""
+    """The steps of a run, a chunk at a time, with the own part of every batch, which is all of it without a cluster.
+
+    ``begun`` is how many records of the ``total`` the steps before have used; ``held``, how many each process of a cluster has.
+    """
 
     def __init__(
         self,
@@ -45,10 +50,15 @@ class Steps:
         arithmetic: Arithmetic,
         average: float,
         generator: SecureGenerator,
+        cluster: Cluster | None = None,
+        held: NDArray[np.int64] | None = None,
     ) -> None:
-        self.run, self.records, self._generator = run, records, generator
-        self._shape, self._arithmetic, self._average = shape, arithmetic, average
+        self.run, self.records, self._generator, self._cluster = run, records, generator, cluster
+        self._arithmetic, self._average = arithmetic, average
         self._length = chunk_length(run, int(np.prod(shape)))
+        self._shape = shape if cluster is None else (cluster.slices.size(shape),)  # noise of the own slice
+        self._held, self._place = np.array([run.n]) if held is None else held, 0 if cluster is None else cluster.index
+        self.begun, self.total, self._rows, self._alike = 0, run.n, 0, False
 
     def chunks(self) -> Iterator[tuple[int, NDArray[np.int32], Any]]:
         """Room for a batch, the sizes of the batches, and the chunk, of consecutive steps whose records fit a block."""
@@ -63,25 +73,31 @@ class Steps:
         """Wait until no step is at work: processes exchange nothing else while one exchanges its sums."""
 
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
-        """Room for a batch, the sizes of the batches, and the entries of a chunk, without noise."""
-        run, length = self.run, self._length
-        largest = max(1, BLOCK // self.records.d)
-        begin = 0
+        """Room for a batch, the sizes of the batches, and the entries of a chunk, without noise.
+
+        All processes take the same steps at once, and have room for the largest part of any of them.
+        """
+        run, length, largest = self.run, self._length, max(1, BLOCK // self.records.d)
+        begin = taken = 0
         while begin < run.steps:
-            counts = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int32)
-            fitting = max(1, int(np.searchsorted(np.cumsum(counts), largest, side="right")))
-            counts = counts[:fitting]
+            sizes = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int64)
+            ends = taken + np.cumsum(sizes)
+            upto = shares(self._held, np.concatenate([[taken], ends]))
+            rows = (upto[:, 1:] - upto[:, :1]).max(axis=0)
+            fitting = max(1, int(np.searchsorted(rows, largest, side="right")))
+            counts = np.diff(upto, axis=1)[:, :fitting].astype(np.int32)
             capacity = int(counts.max())
-            if (counts != capacity).any():
-                capacity = rounded_up(capacity)
-            yield capacity, counts, length
-            begin += fitting
+            self.begun, self._rows, self._alike = taken, int(rows[fitting - 1]), bool((counts == capacity).all())
+            yield capacity if self._alike else rounded_up(capacity), counts[self._place], length
+            begin, taken = begin + fitting, int(ends[fitting - 1])
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time."""
-        rows = int(counts.sum())
+        """Rows of a block as the compiled loop sees it: it reads ``capacity`` rows of every batch, ``size`` at a time.
+
+        They are those of the process with most rows, ``counts`` being the own ones.
+        """
         whole = capacity <= size or capacity % size == 0  # The loop reads such batches without a rest.
-        return rows if whole and (counts == capacity).all() else read_through(rows, capacity, size)
+        return self._rows if self._alike and whole else read_through(self._rows, capacity, size)
 
 
 class Part(NamedTuple):
@@ -123,11 +139,6 @@ class Records:
             return b""
         first = [np.ascontiguousarray(one) for one in (_rows(features[:_LOOKED_AT]), target[:_LOOKED_AT])]
         return hashlib.sha256(b"".join([*(one.tobytes() for one in first), self._n.to_bytes(8, "big")])).digest()
-
-    @property
-    def total(self) -> int:
-        """Records that are given in all."""
-        return self._n
 
     def among(self, given: int) -> str:
         """Those that were given out so far, in words."""

@@ -8,7 +8,7 @@ drew the step.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
 from dplateau.spec.arguments import integer
-from dplateau.spec.schedule import window
 from dplateau.training.checks import check_curvature
-from dplateau.training.chunks import chunk_length, read_through, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, stretched
 from dplateau.training.cluster import AXIS, Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.loop import Block, Chunk, State, run_shared_block
 from dplateau.training.options import Begun, Options
-from dplateau.training.records import BLOCK, Part, Records, Steps
+from dplateau.training.records import Part, Records, Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import (
     agree_on_call,
@@ -39,57 +38,22 @@ from dplateau.training.shared import (
     held_by_all,
     unlike,
 )
-from dplateau.training.shares import shares
 
 _APART: Final = PartitionSpec(AXIS)
-
-
-class SharedSteps(Steps):
-    """The steps of one pass, a chunk at a time, with the own part of every batch; the others have theirs.
-
-    ``begun`` is how many records of the ``total`` the steps before have used.
-    """
-
-    def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
-        super().__init__(run, records, *rest)
-        self._held, self._place, self._shape = held, cluster.index, (cluster.slices.size(self._shape),)  # noise of the own slice
-        self.begun, self.total, self._rows, self._alike = 0, run.n, 0, False
-
-    def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
-        """As those of one process: all take the same steps at once, and have room for the largest part of any of them."""
-        run, length, largest = self.run, self._length, max(1, BLOCK // self.records.d)
-        begin = taken = 0
-        while begin < run.steps:
-            sizes = window(run.sampling.divisors(run.n), begin, min(begin + length, run.steps)).astype(np.int64)
-            ends = taken + np.cumsum(sizes)
-            upto = shares(self._held, np.concatenate([[taken], ends]))
-            rows = (upto[:, 1:] - upto[:, :1]).max(axis=0)
-            fitting = max(1, int(np.searchsorted(rows, largest, side="right")))
-            counts = np.diff(upto, axis=1)[:, :fitting].astype(np.int32)
-            capacity = int(counts.max())
-            self.begun, self._rows, self._alike = taken, int(rows[fitting - 1]), bool((counts == capacity).all())
-            yield capacity if self._alike else rounded_up(capacity), counts[self._place], length
-            begin, taken = begin + fitting, int(ends[fitting - 1])
-
-    def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
-        """That of the process with most rows, ``counts`` being the own ones."""
-        whole = self._alike and (capacity <= size or capacity % size == 0)
-        return self._rows if whole else read_through(self._rows, capacity, size)
 
 
 def in_passes_shared(
     run: Run,
     loss: GeneralisedLinearLoss,
     opened: Callable[..., Records],
-    kind: Callable[..., Any],
+    kind: type[Steps],
     cluster: Cluster,
     own: int | Callable[[], int] | None,
     options: Options,
 ) -> TrainResult:
     """As ``in_passes``, where every process of a cluster reads records of its own, and all get the same result.
 
-    ``opened(own=...)`` begins to read them, and ``kind(cluster, held, run, records, ...)`` are the steps, ``held`` being how many
-    records each process has.
+    ``opened(own=...)`` begins to read them.
     """
 
     def counted() -> int:
@@ -120,7 +84,7 @@ def in_passes_shared(
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     if records.names is not None:
         check_persons_apart(cluster, records.names)
-    steps = kind(cluster, held, run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
+    steps = kind(run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator, cluster, held)
     with charged_together(cluster, options.ledger, run), cluster.watched():
         mean, iterates = uninterrupted(partial(_pass, cluster, loss, steps, begun, options))
     return result_of(run, loss, begun, options, mean, iterates, processes=cluster.processes)
@@ -133,7 +97,7 @@ def _of_one_size(cluster: Cluster, capacity: int, block: Block) -> tuple[int, Bl
 
 
 def _pass(
-    cluster: Cluster, loss: GeneralisedLinearLoss, steps: Any, begun: Begun, options: Options
+    cluster: Cluster, loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept, after every record of every process was seen."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress

@@ -32,8 +32,6 @@ from dplateau.training.options import Options
 from dplateau.training.person_records import kind_of
 from dplateau.training.records import Blocks, Part, Records, Steps
 from dplateau.training.result import TrainResult
-from dplateau.training.shared import of_several
-from dplateau.training.shared_pass import in_passes_shared
 
 BYTES: Final = 1 << 30
 """Size of the records that are kept in memory at once, unless more or fewer are asked for."""
@@ -98,9 +96,7 @@ def train_stream(
         raise InputError(f"the run's sampling is {run.sampling.kind}: expected random-allocation. Use dplateau.training.{other}.")
     opened = partial(_Allocated, read, run, loss, None if rows is None else integer("rows", rows))
     options = Options(l2, generator, dtype, momentum, average, start, keep_iterates, progress, ledger)
-    if (cluster := of_several(cluster)) is not None:
-        return in_passes_shared(run, loss, opened, _SharedEpochs, cluster, own, options)
-    return in_passes(run, loss, opened, _Epochs, options)
+    return in_passes(run, loss, opened, _Epochs, options, cluster, own)
 
 
 class _Allocated(Records):
@@ -119,7 +115,7 @@ class _Allocated(Records):
         self.d, self.dtype = first.d, first.dtype
         self.rows = rows or BYTES // (self.d * self.dtype.itemsize + _TARGET)
         self._digest: bytes | None = None
-        self._batch, self._first, self._counts, self._end = np.zeros(0, np.int32), 0, np.zeros(0, np.int64), 0
+        self._batch, self._first, self._counts = np.zeros(0, np.int32), 0, np.zeros(0, np.int64)
         self.sizes: NDArray[np.int64] | None = None
         if run.unit == "person":
             self.sizes = self._rows_of_each()
@@ -129,20 +125,16 @@ class _Allocated(Records):
         """How many rows each person has, by reading the source once more."""
         return np.concatenate([each for _, _, _, each in self._pieces_of(self._read())])
 
-    @property
-    def total(self) -> int:
-        return self._expected(self._run.steps)
-
-    def _expected(self, steps: int) -> int:
+    def expected(self, steps: int) -> int:
         """How many records so many steps use on average. How many they do use is private: it tells who was in them."""
         return round(steps / self._run.sampling.epoch_length(self._run.n) * self._run.n)
 
     def among(self, given: int) -> str:
         return "the records"
 
-    def choose(self, batch: NDArray[np.int32], first: int, counts: NDArray[Any], end: int) -> None:
-        """Records are wanted whose ``batch`` is ``first`` or one after it; each has so many rows. Step ``end`` is the next."""
-        self._batch, self._first, self._counts, self._end = batch, first, counts.astype(np.int64), end
+    def choose(self, batch: NDArray[np.int32], first: int, counts: NDArray[Any]) -> None:
+        """Records are wanted whose ``batch`` is ``first`` or one after it; each has so many rows."""
+        self._batch, self._first, self._counts = batch, first, counts.astype(np.int64)
 
     def _pieces_of(self, blocks: Blocks) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[np.int64]]]:
         """All records of a reading, some at a time: the number of the first, features, target, and the rows of each record.
@@ -188,9 +180,6 @@ class _Allocated(Records):
             place = free[batch] + np.arange(len(batch)) - np.searchsorted(batch, batch)
             features[place], target[place], sizes[place] = rows[here], labels[here], many[here]
             free += np.bincount(batch, minlength=len(free))
-        # How many steps are made at once depends on the rows of persons, which are private: of these whole epochs are told.
-        told = 1 if self.sizes is None else self._run.sampling.epoch_length(self._run.n)
-        self.given = self._expected(self._end // told * told)
         return capacity, chunk, Block(features, target, None if self.sizes is None else sizes)
 
     def finish(self) -> None:
@@ -203,27 +192,28 @@ class _Allocated(Records):
 class _Epochs(Steps):
     """The steps of a run, as many at once as there is room for their records."""
 
-    part = 1.0
-    """Of all records, the share of the process that has most."""
-    begun, _rows = 0, 0
-
-    @property
-    def total(self) -> int:
-        """What ``begun`` is at the end."""
-        return self.records.total
+    def __init__(self, run: Run, records: Records, *rest: Any) -> None:
+        super().__init__(run, records, *rest)
+        assert isinstance(records, _Allocated)
+        self._allocated, self.total = records, records.expected(run.steps)
+        self._mean = records.mean
+        if self._cluster is not None:
+            rows = self._cluster.exchanged(np.array(records.mean * records.own))
+            self._mean = float(rows.sum()) / run.n  # of all records, for loops of one shape
 
     def parts(self) -> Iterator[tuple[int, NDArray[np.int32], int]]:
-        records, run = self.records, self.run
-        assert isinstance(records, _Allocated)
-        epoch, group = run.sampling.epoch_length(run.n), max(1, min(self._length, int(records.rows / (self._size * records.mean))))
+        records, run = self._allocated, self.run
+        epoch, group = run.sampling.epoch_length(run.n), max(1, min(self._length, int(records.rows / (self._size * self._mean))))
+        # How many steps are made at once depends on the rows of persons, which are private: of these whole epochs are told.
+        told = 1 if records.sizes is None else epoch
         for start in range(0, run.steps, epoch):
             batch = self._generator.integers(epoch, records.own).astype(np.int32)
             every = np.bincount(batch, records.sizes, epoch).astype(np.int32)[: run.steps - start]
             groups = {begin: every[begin : begin + group] for begin in range(0, len(every), group)}
             most = self._most(*(int(number) for counts in groups.values() for number in (counts.max(), counts.sum())))
             for place, (begin, counts) in enumerate(groups.items()):
-                self.begun, self._rows = records.given, most[2 * place + 1]
-                records.choose(batch, begin, counts, start + begin + len(counts))
+                self.begun, self._rows = records.expected((start + begin) // told * told), most[2 * place + 1]
+                records.choose(batch, begin, counts)
                 yield rounded_up(max(self._likely(1), most[2 * place])), counts, self._length
 
     def room(self, counts: NDArray[np.int32], capacity: int, size: int) -> int:
@@ -232,28 +222,13 @@ class _Epochs(Steps):
     @property
     def _size(self) -> float:
         """Records of a batch, on average, where there are most."""
-        return constant(self.run.sampling.divisors(self.run.n)) * self.part
+        return constant(self.run.sampling.divisors(self.run.n)) * (float(self._held.max()) / self.run.n)
 
     def _likely(self, batches: int) -> int:
         """Rows that so many batches hardly ever exceed."""
-        assert isinstance(self.records, _Allocated)
-        return math.ceil(self.records.mean * self.run.sampling.largest_likely(self._size * batches))
+        return math.ceil(self._mean * self.run.sampling.largest_likely(self._size * batches))
 
     def _most(self, *numbers: int) -> list[int]:
         """The largest of each number among the processes."""
-        return list(numbers)
-
-
-class _SharedEpochs(_Epochs):
-    """The steps with the own part of every batch; the others have theirs."""
-
-    def __init__(self, cluster: Cluster, held: NDArray[np.int64], run: Run, records: Records, *rest: Any) -> None:
-        super().__init__(run, records, *rest)
-        assert isinstance(records, _Allocated)
-        self._cluster, self.part, self._shape = cluster, float(held.max()) / run.n, (cluster.slices.size(self._shape),)
-        rows = cluster.exchanged(np.array(records.mean * held[cluster.index]))
-        records.mean = float(rows.sum()) / run.n  # of all records, for loops of one shape
-
-    def _most(self, *numbers: int) -> list[int]:
         self.idle()
-        return self._cluster.most(*numbers)
+        return list(numbers) if self._cluster is None else self._cluster.most(*numbers)
