@@ -413,6 +413,7 @@ def test_processes_at_different_places_of_a_program_are_told():
         (("nonsense", 2, 0), r"the coordinator is 'nonsense': expected HOST:PORT"),
         ((":5000", 2, 0), r"the coordinator is ':5000': expected HOST:PORT"),
         (("10.0.0.1:99999", 2, 0), r"the coordinator is '10.0.0.1:99999': expected HOST:PORT"),
+        (("10.0.0.1:\u0665\u0660\u0660\u0660", 2, 1), r"the coordinator is '10.0.0.1:\d{4}': expected HOST:PORT"),
         (("10.0.0.1:5000", 2, 2), r"process_id is 2: expected a number from 0 to 1, of 2 processes"),
         (("10.0.0.1:5000", 2, -1), r"process_id is -1: expected a whole number >= 0"),
         (("10.0.0.1:5000", 0, 0), r"processes is 0: expected a whole number >= 1"),

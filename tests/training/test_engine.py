@@ -167,6 +167,10 @@ def test_divergence_is_an_error():
     rows, target = problem()
     with pytest.raises(TrainingDiverged, match="step_size"):
         train(run_of(step_size=1e30, steps=200), Squared(), rows, target, l2=1.0)
+    large = run_of(step_size=1e40, steps=2)
+    assert np.isfinite(train(large, Logistic(), rows, target > 0, dtype="float64").weights).all()
+    with pytest.raises(TrainingDiverged, match="no longer finite"):
+        train(large, Logistic(), rows, target > 0, dtype="float32")
 
 
 def test_progress_tells_steps_and_nothing_else():

@@ -180,6 +180,10 @@ def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():
         with pytest.raises(InputError, match=r"rounding would (move|take)"):
             arithmetic_of(run_of(**changes), Logistic(), np.zeros(shape[0]), 0.0, np.zeros(shape))
     arithmetic_of(run_of(diameter=1e4), Logistic(), np.zeros(100), 0.0, np.zeros(100))
+    tiny, huge = {"step_size": 1e-250, "clip_norm": 1e-80}, {"step_size": 1e280, "clip_norm": 1e80, "smoothness": None}
+    for changes in (tiny, tiny | {"diameter": None}, huge | {"diameter": None}, {"diameter": 1e308}):
+        with pytest.raises(InputError, match="beyond double precision"):
+            arithmetic_of(run_of(**changes), Logistic(), np.zeros(4), 0.0, np.zeros(4))
 
 
 def test_steps_that_fall_by_a_factor_of_a_hundred_thousand_are_trained():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dplateau.losses import Logistic, Softmax
 from dplateau.spec import Cyclic, InputError, OnePass, Run
 from dplateau.training import SecureGenerator, TrainingInterrupted, train, train_one_pass
+from dplateau.training.records import Part, Records
 
 N, D = 60, 3
 SIZES = (1, 1, 2, 3, 5, 8, 9, 4, 4, 20)
@@ -190,6 +191,11 @@ def test_a_short_count_is_found_where_the_steps_have_enough():
     rows, target = problem(N + 5)
     with pytest.raises(InputError, match="65 records but the run has n = 70"):
         weights([(rows, target)], run_of(n=N + 10))
+
+
+def test_a_first_block_without_records_tells_nothing_of_a_process():
+    run, part = run_of(steps=1, sampling=OnePass(N)), Part(N, bytes(16))
+    assert Records([cut(*problem(), [0])[0], *cut(*problem(), [])], run, Logistic(), part).sight == b""
 
 
 def test_only_one_pass_runs():

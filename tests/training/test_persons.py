@@ -339,6 +339,12 @@ def test_blocks_without_labels():
         train_one_pass(run.replace(unit="row"), Logistic(), [(np.ones((2, 2)), np.zeros(2), np.arange(2))])
 
 
+@pytest.mark.parametrize("entries", [3, 5])
+def test_one_pass_over_persons_wants_one_target_for_each_row(entries):
+    with pytest.raises(InputError, match=rf"target has shape \({entries},\): expected one entry for each of the 4 rows"):
+        train(run_of(2, sampling=OnePass(1), steps=2), Logistic(), np.ones((4, 2)), np.zeros(entries), groups=[0, 0, 1, 1])
+
+
 @pytest.mark.usefixtures("double")
 def test_last_iterates_allow_for_the_rounding_of_every_row():
     """The integers of a person miss the exact mean by less than ``round_off`` counts, for as many rows as are let in."""

@@ -52,3 +52,6 @@ def test_small_noise_on_large_results_gets_a_coarser_grid_and_in_the_end_none():
     for deviation in (1e-16, 1e-220, math.nan):
         with pytest.raises(InputError, match="double precision"):
             output_noise(deviation, 10.0)
+    for deviation, largest in ((1e-120, 1e300), (math.inf, 1.0), (1.0, math.nan)):
+        with pytest.raises(InputError, match="double precision"):
+            output_noise(deviation, largest)

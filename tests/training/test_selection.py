@@ -181,13 +181,16 @@ def test_it_is_paid_for_before_the_first_coin() -> None:
         ({"trainings": [lambda run: fake()(run.replace(steps=7))] * 3}, "another run"),
         ({"trainings": [fake(generator=SecureGenerator(insecure_seed=1))] * 3}, "drew from"),
         ({"assumptions": [()] * 3}, "also rests on"),
+        ({"generator": np.random.default_rng()}, "generator is Generator: expected a SecureGenerator"),
+        ({"selection": RUNS[0]}, "selection is of type Run: expected a Selection"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], says: str) -> None:
     given: dict[str, Any] = {"trainings": [fake()] * 3, "score": by_weight, "public": "x"} | arguments
-    trainings, score = given.pop("trainings"), given.pop("score")
+    given = {"selection": dp.Selection(RUNS, 1.0)} | given
+    selection, trainings, score = (given.pop(name) for name in ("selection", "trainings", "score"))
     with pytest.raises(dp.InputError, match=says):
-        select(dp.Selection(RUNS, 1.0), trainings, score, **given)
+        select(selection, trainings, score, **given)
 
 
 def test_coins_that_nobody_waits_for_cost_nothing() -> None:

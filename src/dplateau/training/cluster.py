@@ -351,7 +351,7 @@ def _patient_threads() -> Iterator[None]:
 def _check_place(coordinator: str | None, processes: int | None, process_id: int | None) -> None:
     """Raise ``InputError`` where a port is missing or taken, or there are no such processes: JAX would crash, or wait for them."""
     host, _, port = (coordinator or "HOST:1").rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16:
         raise InputError(f"the coordinator is {coordinator!r}: expected HOST:PORT, such as 10.0.0.1:5000.")
     count = None if processes is None else integer("processes", processes)
     place = None if process_id is None else integer("process_id", process_id, low=0)

@@ -36,6 +36,8 @@ a million records that one feature tells apart gives a weight of 51.
 LARGEST_MOVE: Final = 2.0**61
 """A move of the weights is cut off there, in units."""
 _LARGEST_MARGIN: Final = 0.1
+_SMALLEST: Final = 1e-200
+"""Noise of a smaller deviation is no number of double precision when it is multiplied, nor the inverse of one."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,17 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     room = run.diameter or 2 * start + (
         _SCORE * math.sqrt(curved / run.smoothness) if run.smoothness and curved < math.inf else 0.0
     )
-    finer = _NOISE_BITS + (size > _MANY)
-    wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, 2 * room * 2.0**-_LARGEST_WEIGHT)
-    unit = 2.0 ** math.floor(math.log2(wanted))
     # As far as clipped gradients and noise may take a weight, or as far as rounding allows to follow one.
     far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
     reach = start + far if run.diameter is None else run.diameter
+    if not (deviation.min() >= _SMALLEST and reach <= 1 / _SMALLEST):
+        raise TooCoarse(
+            f"noise of deviation {deviation.min():.3g} on weights that may reach {reach:.3g} is beyond double precision: choose "
+            "step_size, noise_multiplier, clip_norm or diameter closer to 1."
+        )
+    finer = _NOISE_BITS + (size > _MANY)
+    wanted = max(deviation.min() * 2.0**-finer, deviation.max() * 2.0**-_LARGEST_NOISE, 2 * room * 2.0**-_LARGEST_WEIGHT)
+    unit = 2.0 ** math.floor(math.log2(wanted))
     while True:
         box = 1 << max(0, min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit))))
         moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm

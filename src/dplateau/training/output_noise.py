@@ -62,7 +62,8 @@ def output_noise(deviation: float, largest: float) -> OutputNoise:
         Double precision cannot hold a result and its noise on one grid.
     """
     # A result must keep its place in a double.
-    bits = min(_BITS, _PLACES - math.ceil(math.log2(max(largest / deviation, 1.0)))) if deviation > _LEAST else 0
+    known = _LEAST < deviation < math.inf and largest / deviation < math.inf
+    bits = min(_BITS, _PLACES - math.ceil(math.log2(max(largest / deviation, 1.0)))) if known else 0
     if bits < 1:
         raise TooCoarse(
             f"noise of deviation {deviation:.3g} on results up to {largest:.3g} is beyond double precision: use fewer phases, or "

@@ -134,9 +134,9 @@ class Records:
 
     def _sight(self) -> bytes:
         """The digest of the first records, by which processes with the same ones are told apart; empty where they are too few."""
-        features, target = self._pieces[0]
-        if len(target) < min(self._n, _FEW):
+        if not self._pieces or len(self._pieces[0][1]) < min(self._n, _FEW):
             return b""
+        features, target = self._pieces[0]
         first = [np.ascontiguousarray(one) for one in (_rows(features[:_LOOKED_AT]), target[:_LOOKED_AT])]
         return hashlib.sha256(b"".join([*(one.tobytes() for one in first), self._n.to_bytes(8, "big")])).digest()
 

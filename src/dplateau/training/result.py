@@ -114,8 +114,10 @@ def result_of(
     processes: int = 1,
 ) -> TrainResult:
     """The result of a run of a generalised linear model; raises ``TrainingDiverged`` where its weights are none."""
-    weights, dtype = begun.arithmetic.released(mean), options.dtype
+    dtype = options.dtype
+    with np.errstate(over="ignore"):
+        weights = begun.arithmetic.released(mean).astype(dtype)
     begun.arithmetic.check(weights)
     kept = np.concatenate(iterates).astype(dtype) if options.keep else None
     found = (*assumptions_of(run, loss, begun.generator), *trusted(processes))
-    return TrainResult(weights.astype(dtype), run, found, begun.generator.source, dtype, kept)
+    return TrainResult(weights, run, found, begun.generator.source, dtype, kept)

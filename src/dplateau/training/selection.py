@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import Assumption, FullBatch, Generator, InputError, Run, Runs, Selection, Training
+from dplateau.spec.arguments import of_type
 from dplateau.spec.assumption import OnlyTheBest, PublicValidation
 from dplateau.spec.runs import single_run
 from dplateau.spec.schedule import constant
 from dplateau.spec.trained import Trained
 from dplateau.training.charged import Budgeted, charged
+from dplateau.training.checks import check_helpers
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import TrainingDiverged, uninterrupted
 from dplateau.training.noise import SecureGenerator
@@ -144,6 +146,8 @@ def select(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released.
     """
+    of_type("selection", selection, Selection)
+    check_helpers(generator, None)
     generator = SecureGenerator() if generator is None else generator
     runs, noises = zip(*(_parts(candidate, public) for candidate in selection.candidates), strict=True)
     processes = 1 if cluster is None else cluster.processes
