@@ -22,7 +22,7 @@ from dplateau.networks.by_entry import by_entry
 from dplateau.networks.checkpoint import Checkpoint
 from dplateau.networks.loop import Loop, Progress, Schedule, State, T
 from dplateau.networks.noise import Halves, Noise
-from dplateau.networks.slices import APART, SAME, LeafSlices, Way, shared_step
+from dplateau.networks.slices import LeafSlices, Way, shared_step
 from dplateau.networks.trainable import digest_of
 from dplateau.networks.validation import Score
 from dplateau.spec import InputError, Run
@@ -30,7 +30,7 @@ from dplateau.training import SecureGenerator
 from dplateau.training.batches import Batches, own_batches
 from dplateau.training.charged import Budgeted
 from dplateau.training.chunks import chunk_length
-from dplateau.training.cluster import Cluster
+from dplateau.training.cluster import APART, SAME, Cluster
 from dplateau.training.exact_products import accelerated
 from dplateau.training.persons import Names, checked_groups, names_of, twice
 from dplateau.training.shared import LOOKED_AT, agree_on_call, check_apart, check_ledger, common_key, compare_labels, unlike

@@ -25,7 +25,7 @@ from dplateau.networks.device import RECORDS, memory, repeatable
 from dplateau.networks.loop import Schedule, State
 from dplateau.networks.noise import Halves
 from dplateau.networks.shared import SharedLoop, local
-from dplateau.networks.slices import APART, SAME
+from dplateau.training.cluster import APART, SAME
 from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any

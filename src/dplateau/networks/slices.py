@@ -15,18 +15,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import PartitionSpec
 
 from dplateau.networks.by_entry import ByEntry
 from dplateau.networks.clipped_sums import with_noise
 from dplateau.networks.loop import State, stepped
 from dplateau.networks.noise import Halves
-from dplateau.training.cluster import AXIS, Slices
+from dplateau.training.cluster import APART, AXIS, SAME, Slices
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
 
-APART, SAME = PartitionSpec(AXIS), PartitionSpec()
 _NARROW: Final = float(2**31 - 1)
 _TOGETHER: Final = 1 << 20
 """Numbers that are sent at once, at least: fewer wait for one another, more take memory."""

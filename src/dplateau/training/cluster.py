@@ -32,6 +32,8 @@ from dplateau.training.errors import ProcessLost
 
 T = TypeVar("T")
 AXIS: Final = "devices"
+APART, SAME = PartitionSpec(AXIS), PartitionSpec()
+"""How arrays lie on the devices: each has its part along the first axis, or all have the same."""
 HEARTBEAT: Final = 20
 """Seconds after which a process that does not answer counts as lost."""
 PATIENCE: Final = 300
@@ -89,10 +91,6 @@ class Slices(NamedTuple):
 ALONE: Final = Slices()
 
 
-def _all_devices() -> Mesh:
-    return Mesh(np.array(jax.devices()), (AXIS,))
-
-
 @dataclass(frozen=True)
 class Cluster:
     """The devices of one process, or of several that ``jax.distributed`` has connected.
@@ -114,7 +112,7 @@ class Cluster:
     (1, 0)
     """
 
-    mesh: Mesh = field(default_factory=_all_devices)
+    mesh: Mesh = field(default_factory=lambda: Mesh(np.array(jax.devices()), (AXIS,)))
 
     def __post_init__(self) -> None:
         given, known = list(self.mesh.devices.flat), jax.devices()
@@ -200,24 +198,24 @@ class Cluster:
         """One slice of the weights a device."""
         return Slices(self.mesh.size)
 
-    def put(self, values: Any, spec: PartitionSpec | None = None) -> jax.Array:
-        """A global array: with the own devices' parts along the first axis, or, without ``spec``, of what all processes have."""
-        return jax.make_array_from_process_local_data(NamedSharding(self.mesh, spec or PartitionSpec()), np.asarray(values))
+    def put(self, values: Any, spec: PartitionSpec = SAME) -> jax.Array:
+        """A global array: with the own devices' parts along the first axis, or, by default, of what all processes have."""
+        return jax.make_array_from_process_local_data(NamedSharding(self.mesh, spec), np.asarray(values))
 
     def divided(self, values: NDArray[Any]) -> jax.Array:
         """A global array that all processes know, of which each device keeps its part along the first axis."""
-        return jax.make_array_from_callback(values.shape, NamedSharding(self.mesh, PartitionSpec(AXIS)), values.__getitem__)
+        return jax.make_array_from_callback(values.shape, NamedSharding(self.mesh, APART), values.__getitem__)
 
     def joined(self, parts: Sequence[jax.Array]) -> jax.Array:
         """A global array of parts along the first axis, of one size on all devices; these are those of the own devices."""
-        shape, sharding = (self.mesh.size * len(parts[0]), *parts[0].shape[1:]), NamedSharding(self.mesh, PartitionSpec(AXIS))
+        shape, sharding = (self.mesh.size * len(parts[0]), *parts[0].shape[1:]), NamedSharding(self.mesh, APART)
         held = [jax.device_put(part, device) for part, device in zip(parts, self.mesh.local_devices, strict=True)]
         return jax.make_array_from_single_device_arrays(shape, sharding, held)
 
     def whole(self, array: jax.Array) -> jax.Array:
         """All of a global array, on a device of this process; all processes must ask for it."""
         with self.watched():
-            found = jax.jit(_itself, out_shardings=NamedSharding(self.mesh, PartitionSpec()))(array)
+            found = jax.jit(_itself, out_shardings=NamedSharding(self.mesh, SAME))(array)
             return jax.block_until_ready(found).addressable_data(0)
 
     def exchanged(self, values: NDArray[Any], what: str = "numbers") -> NDArray[Any]:

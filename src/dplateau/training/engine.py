@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, check_is_run, checked_data, records_of
+from dplateau.training.checks import check_is_run, checked_data, records_of
 from dplateau.training.chunks import chunk_length, chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import Chunk, State, run_chunk
+from dplateau.training.loop import Chunk, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
 from dplateau.training.options import Begun, Options
@@ -126,7 +126,7 @@ def train(
     room = room_of(n, block_of(d, loss.outputs)) if run.is_full_batch else n
     sizes = None if persons is None else persons.sizes()
     data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
-    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), float(norms.max()), begun.l2)
+    begun.check_rows(run, loss, float(norms.max()), "some records")
     parts = chunks(run, begun.first.shape, arithmetic, average, begun.generator, persons)
     with charged(ledger, run):
         mean, iterates = uninterrupted(partial(_run_chunks, run, loss, data, begun, parts, options))
@@ -151,8 +151,7 @@ def _run_chunks(
     """The mean iterate, and all iterates where they are kept."""
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     records, constants = jax.device_put(data), arithmetic.constants
-    start = arithmetic.started(first)
-    state, done, kept = State(start, np.zeros_like(first), start), 0, [first[None]]
+    state, done, kept = begun.state, 0, [first[None]]
     told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     try:

@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
-from dplateau.training.cluster import ALONE, AXIS, Slices
+from dplateau.training.cluster import ALONE, APART, AXIS, SAME, Slices
 from dplateau.training.errors import TrainingDiverged
 from dplateau.training.exact_products import accelerated
 from dplateau.training.groups import group_of, in_groups
@@ -135,6 +135,7 @@ class Chunk(NamedTuple):
 
 SHARED: Final = ("records", "starts", "counts", "noise")
 """What of a chunk differs between devices."""
+_PLACES: Final = Chunk(*(APART if name in SHARED else SAME for name in Chunk._fields))
 
 
 class State(NamedTuple):
@@ -287,15 +288,22 @@ def run_shared_chunk(
     ``data`` and the chunk's ``records``, ``starts``, ``counts`` and ``noise`` have one part for each device along the first axis;
     the noise is that of the device's slice, of shape (chunk, slice). All else is the same everywhere.
     """
-    apart, same = PartitionSpec(AXIS), PartitionSpec()
-    places = Chunk(same, apart, apart, apart, apart, same, same, same)
 
     def own(state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants) -> tuple[State, Array]:
-        parts = {name: value[0] for name in SHARED if (value := getattr(chunk, name)) is not None}
-        return run_chunk(state, tuple(one[0] for one in data), chunk._replace(**parts), constants, slices=Slices(mesh.size), **how)
+        return run_chunk(state, _first(data), _own(chunk), constants, slices=Slices(mesh.size), **how)
 
-    shared = jax.shard_map(own, mesh=mesh, in_specs=(same, apart, places, same), out_specs=same, check_vma=False)
+    shared = jax.shard_map(own, mesh=mesh, in_specs=(SAME, APART, _PLACES, SAME), out_specs=SAME, check_vma=False)
     return shared(state, data, chunk, constants)
+
+
+def _own(chunk: Chunk) -> Chunk:
+    """A chunk of all devices, on one of them."""
+    return chunk._replace(**{name: _first(getattr(chunk, name)) for name in SHARED})
+
+
+def _first(parts: Any) -> Any:
+    """What a device finds of arrays that have one part for each."""
+    return jax.tree.map(lambda one: one[0], parts)
 
 
 @partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "layout", "slices"))
@@ -381,14 +389,10 @@ def run_shared_block(
     The block, and the chunk's ``starts``, ``counts`` and ``noise``, have one part for each device along the first axis; all else is
     the same everywhere.
     """
-    apart, same = PartitionSpec(AXIS), PartitionSpec()
-    places = Chunk(same, same, apart, apart, apart, same, same, same)
 
     def own(state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants) -> tuple[State, Array, Array]:
-        parts = jax.tree.map(lambda one: one[0], block)
-        mine = chunk._replace(starts=chunk.starts[0], counts=chunk.counts[0], noise=chunk.noise[0])
-        state, largest, iterates = run_block(state, longest, parts, mine, constants, slices=Slices(mesh.size), **how)
+        state, largest, iterates = run_block(state, longest, _first(block), _own(chunk), constants, slices=Slices(mesh.size), **how)
         return state, jax.lax.pmax(jnp.where(jnp.isfinite(largest), largest, jnp.inf), AXIS), iterates
 
-    inside = (same, same, apart, places, same)
-    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=same, check_vma=False)(state, longest, block, chunk, constants)
+    inside = (SAME, SAME, APART, _PLACES, SAME)
+    return jax.shard_map(own, mesh=mesh, in_specs=inside, out_specs=SAME, check_vma=False)(state, longest, block, chunk, constants)

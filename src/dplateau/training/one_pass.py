@@ -16,7 +16,7 @@ from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_is_run
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import State, run_block
+from dplateau.training.loop import run_block
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.person_records import kind_of
@@ -112,11 +112,10 @@ def in_passes(
 
 def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
-    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
+    arithmetic, progress = begun.arithmetic, options.progress
     run, records, constants = steps.run, steps.records, arithmetic.constants
     how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
-    start = arithmetic.started(first)
-    state, longest, kept, told = State(start, np.zeros_like(first), start), np.zeros(()), [first[None]], -1
+    state, longest, kept, told = begun.state, np.zeros(()), [begun.first[None]], -1
 
     try:
         for capacity, counts, chunk in steps.chunks():
@@ -127,14 +126,14 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
             block = jax.device_put(taken, may_alias=layout is not None)
             jax.block_until_ready(block)  # the copy is made: the caller may do with the arrays what it likes
             del taken
-            begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(steps.begun)} some")
+            begun.check_rows(run, loss, float(longest), f"among {records.among(steps.begun)} some")
             if progress is not None and steps.begun > told:
                 progress(told := steps.begun, steps.total)
             state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
             del block  # the loop frees it when it has done with it
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])
-        begun.check_rows(run, loss, records.d, float(longest), f"among {records.among(records.given)} some")
+        begun.check_rows(run, loss, float(longest), f"among {records.among(records.given)} some")
         records.finish()
     finally:
         jax.block_until_ready((state, longest))  # an interrupted process must not end while the loop is at work

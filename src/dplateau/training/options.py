@@ -16,7 +16,7 @@ from dplateau.training.charged import Budgeted
 from dplateau.training.checks import check_curvature, check_helpers, check_loss, checked_l2, checked_start
 from dplateau.training.exact_products import check_products
 from dplateau.training.integers import BLOCK, block_of
-from dplateau.training.loop import Arithmetic, arithmetic_of
+from dplateau.training.loop import Arithmetic, State, arithmetic_of
 from dplateau.training.noise import SecureGenerator
 
 DTYPES: Final = ("float32", "float64")
@@ -30,11 +30,17 @@ class Begun(NamedTuple):
     arithmetic: Arithmetic
     generator: SecureGenerator
 
-    def check_rows(self, run: Run, loss: GeneralisedLinearLoss, d: int, longest: float, who: str) -> None:
+    @property
+    def state(self) -> State:
+        """What the first step begins with."""
+        start = self.arithmetic.started(self.first)
+        return State(start, np.zeros_like(self.first), start)
+
+    def check_rows(self, run: Run, loss: GeneralisedLinearLoss, longest: float, who: str) -> None:
         """Raise ``InputError`` unless the constants that the run states hold for rows up to ``longest``, which is a number."""
         if not math.isfinite(longest):
             raise InputError(f"{who} have features that are not finite numbers: clean or clip them first. Nothing was released.")
-        unclipped = self.arithmetic.bits.unclipped(run, d, float(self.arithmetic.constants.share))
+        unclipped = self.arithmetic.bits.unclipped(run, len(self.l2), float(self.arithmetic.constants.share))
         check_curvature(run, loss, unclipped, longest, self.l2)
 
 

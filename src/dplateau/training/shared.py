@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
@@ -27,12 +26,12 @@ from dplateau.spec.arguments import of_type
 from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, charged
-from dplateau.training.checks import check_curvature, checked_data
+from dplateau.training.checks import checked_data
 from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
-from dplateau.training.cluster import AXIS, Cluster, code_of
+from dplateau.training.cluster import APART, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
+from dplateau.training.loop import SHARED, Arithmetic, Chunk, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of, twice
@@ -40,7 +39,6 @@ from dplateau.training.result import TrainResult, result_of
 
 LOOKED_AT: Final = 4096
 """Rows by which processes that hold the same ones are told apart."""
-_APART: Final = PartitionSpec(AXIS)
 
 
 class Prepared(NamedTuple):
@@ -227,7 +225,7 @@ def _encoded(
 
     parts, norms = zip(*(whole(one.rows, one.persons) for one in own), strict=True)
     longest = max(float(one.max()) for one in norms)
-    check_curvature(run, loss, arithmetic.bits.unclipped(run, d, share), longest, found.begun.l2)
+    found.begun.check_rows(run, loss, longest, "some records")
     return tuple(part[0][None] if len(part) == 1 else np.stack(part) for part in zip(*parts, strict=True)), own
 
 
@@ -280,7 +278,7 @@ def in_global_arrays(cluster: Cluster, run: Run, average: float, length: int, pa
     Rooms follow from the largest parts: each process tells the others how large its own are.
     """
     begin, end = part.begin, part.end
-    capacity, arrays = 0, [in_arrays(run, average, begin, end, length, noise, None, None) for noise in part.noise]
+    capacity, chunks = 0, [in_arrays(run, average, begin, end, length, noise, None, None) for noise in part.noise]
     if not run.is_full_batch:
         size = held / run.n * float(window(run.sampling.divisors(run.n), begin, end).max())
         likely = [math.ceil(run.sampling.largest_likely(size * steps)) for steps in (1, length)]
@@ -289,15 +287,19 @@ def in_global_arrays(cluster: Cluster, run: Run, average: float, length: int, pa
             assert plan is not None
             counts = stretched(plan.counts, length)
             starts = np.cumsum(counts, dtype=np.int32) - counts
-            arrays[place] = arrays[place]._replace(records=stretched(plan.records, total + capacity), starts=starts, counts=counts)
-    stacked = {name: np.stack([getattr(one, name) for one in arrays]) for name in SHARED if getattr(arrays[0], name) is not None}
-    values = arrays[0]._asdict() | stacked | {"steps": np.int64(end - begin)}
-    return capacity, Chunk(
-        **{
-            name: None if value is None else cluster.put(value, _APART if name in SHARED else None)
-            for name, value in values.items()
-        }
-    )
+            chunks[place] = chunks[place]._replace(records=stretched(plan.records, total + capacity), starts=starts, counts=counts)
+    return capacity, of_devices(cluster, chunks)
+
+
+def of_devices(cluster: Cluster, chunks: list[Chunk]) -> Chunk:
+    """The chunk of all devices, from those of the own devices."""
+
+    def put(name: str, parts: tuple[Any, ...]) -> Any:
+        if parts[0] is None:
+            return None
+        return cluster.put(np.stack(parts), APART) if name in SHARED else cluster.put(parts[0])
+
+    return Chunk(*map(put, Chunk._fields, zip(*chunks, strict=True)))
 
 
 def _run_chunks(
@@ -314,10 +316,9 @@ def _run_chunks(
     first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
     held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(first.shape)
     key = common_key(cluster, run, begun.generator)
-    records = tuple(cluster.put(part, _APART) for part in data[0])
+    records = tuple(cluster.put(part, APART) for part in data[0])
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
-    start = arithmetic.started(first)
-    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
+    state: Any = jax.tree.map(cluster.put, begun.state)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
     kept = [first[None]]
     told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have

@@ -11,11 +11,10 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
@@ -23,9 +22,9 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.arguments import integer
 from dplateau.training.checks import check_curvature
 from dplateau.training.chunks import chunk_length, stretched
-from dplateau.training.cluster import AXIS, Cluster
+from dplateau.training.cluster import APART, Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import Block, Chunk, State, run_shared_block
+from dplateau.training.loop import Block, Chunk, run_shared_block
 from dplateau.training.options import Begun, Options
 from dplateau.training.records import Part, Records, Steps
 from dplateau.training.result import TrainResult, result_of
@@ -36,10 +35,9 @@ from dplateau.training.shared import (
     check_ledger,
     check_persons_apart,
     held_by_all,
+    of_devices,
     unlike,
 )
-
-_APART: Final = PartitionSpec(AXIS)
 
 
 def in_passes_shared(
@@ -100,12 +98,11 @@ def _pass(
     cluster: Cluster, loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Options
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept, after every record of every process was seen."""
-    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
+    arithmetic, progress = begun.arithmetic, options.progress
     run, records = steps.run, steps.records
     constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
-    start = arithmetic.started(first)
-    state: Any = jax.tree.map(cluster.put, State(start, np.zeros_like(first), start))
-    longest, kept, told = cluster.put(np.zeros(())), [first[None]], -1
+    state: Any = jax.tree.map(cluster.put, begun.state)
+    longest, kept, told = cluster.put(np.zeros(())), [begun.first[None]], -1
     steps.idle = lambda: jax.block_until_ready(state)
     how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
 
@@ -128,27 +125,21 @@ def _pass(
             taken = read(capacity, counts, chunk)  # while the block before is worked on
             jax.block_until_ready(state)
             capacity, chunk, block = cluster.together(taken)
-            begun.check_rows(run, loss, records.d, float(longest), "some records")
+            begun.check_rows(run, loss, float(longest), "some records")
             if progress is not None and steps.begun > told:
                 progress(told := steps.begun, steps.total)
             if block.sizes is not None:
                 capacity, block = _of_one_size(cluster, capacity, block)
-            part: Block = jax.tree.map(lambda one: cluster.put(one[None], _APART), block)
-            places: dict[str, Any] = {
-                name: cluster.put(getattr(chunk, name)[None], _APART) for name in ("starts", "counts", "noise")
-            }
-            places |= {"records": None, "steps": cluster.put(np.int64(chunk.steps))}
-            rest = {name: cluster.put(one) for name, one in chunk._asdict().items() if name not in places}
+            part: Block = jax.tree.map(lambda one: cluster.put(one[None], APART), block)
             jax.block_until_ready(part)  # the copy is made: the caller may do with the arrays what it likes
             del taken, block
-            state, longest, iterates = run_shared_block(
-                state, longest, part, Chunk(**places, **rest), constants, capacity=capacity, **how
-            )
+            shared = of_devices(cluster, [chunk])
+            state, longest, iterates = run_shared_block(state, longest, part, shared, constants, capacity=capacity, **how)
             del part
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: len(counts)])
         jax.block_until_ready(state)
-        begun.check_rows(run, loss, records.d, float(longest), "some records")
+        begun.check_rows(run, loss, float(longest), "some records")
         cluster.together(records.finish)
         if run.sampling.once and records.names is not None:
             check_persons_apart(cluster, records.names)
