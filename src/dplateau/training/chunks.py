@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +16,12 @@ from dplateau.spec import Run, Sampling
 from dplateau.spec.schedule import largest, window
 from dplateau.training.batches import Batches, batches
 from dplateau.training.exact_products import accelerated
-from dplateau.training.loop import Arithmetic, Chunk
+from dplateau.training.loop import Arithmetic, Chunk, State
 from dplateau.training.noise import SecureGenerator
+from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Persons
+
+P = TypeVar("P")
 
 # A chunk is at most this many steps, numbers in memory and multiplications between two looks at the keyboard: of processors, and
 # of an accelerator.
@@ -49,6 +54,40 @@ def chunks(
             capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length, each)
         noise = noise_of(run, arithmetic, generator, begin, end, shape)
         yield capacity, in_arrays(run, average, begin, end, length, noise, records, counts)
+
+
+def in_chunks(
+    run: Run,
+    begun: Begun,
+    options: Options,
+    state: State,
+    parts: Iterator[P],
+    run_part: Callable[[State, P], tuple[State, Any, int]],
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The mean iterate, and all iterates where they are kept, after all ``parts`` of a run.
+
+    ``run_part`` has the state after a part, its iterates and how many steps it has. It begins a part and does not wait for its end:
+    the next part is drawn meanwhile. Nothing else is done while one is at work: devices exchange their sums.
+    """
+    done, kept, progress = 0, [begun.first[None]], options.progress
+    told, public = 0, chunk_length(run, begun.first.size)  # the length of a chunk of persons depends on how many rows they have
+    try:
+        for part in parts:
+            jax.block_until_ready(state)
+            if progress is not None and done >= told:
+                progress(told, run.steps)
+                told += public
+            state, iterates, steps = run_part(state, part)
+            done += steps
+            if iterates is not None:
+                kept.append(np.asarray(iterates)[:steps])
+    finally:
+        with suppress(Exception):  # an interrupted process must not end while the loop is at work; what failed there is told below
+            jax.block_until_ready(state)
+    mean = np.asarray(state.mean)
+    if progress is not None:
+        progress(done, run.steps)
+    return mean, kept
 
 
 def chunk_length(run: Run, weights: int, each: float = 1.0, numbers: int = _NUMBERS) -> int:

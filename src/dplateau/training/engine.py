@@ -14,11 +14,11 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Run
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_is_run, checked_data, records_of
-from dplateau.training.chunks import chunk_length, chunks
+from dplateau.training.chunks import chunks, in_chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import Chunk, run_chunk
+from dplateau.training.loop import Chunk, State, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
 from dplateau.training.options import Begun, Options
@@ -149,23 +149,12 @@ def _run_chunks(
     options: Options,
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept."""
-    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
-    records, constants = jax.device_put(data), arithmetic.constants
-    state, done, kept = begun.state, 0, [first[None]]
-    told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have
-    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
-    try:
-        for capacity, chunk in parts:  # a chunk is drawn while the one before it runs: dispatch is asynchronous
-            jax.block_until_ready(state)
-            if progress is not None and done >= told:
-                progress(told, run.steps)
-                told += public
-            state, iterates = run_chunk(state, records, chunk, constants, capacity=capacity, **how)
-            done += chunk.steps
-            if iterates is not None:
-                kept.append(np.asarray(iterates)[: chunk.steps])
-    finally:
-        jax.block_until_ready(state)  # an interrupted process must not end while the loop is at work
-    if progress is not None:
-        progress(done, run.steps)
-    return np.asarray(state.mean), kept
+    bits, constants = begun.arithmetic
+    records = jax.device_put(data)
+
+    def run_part(state: State, part: tuple[int, Chunk]) -> tuple[State, Any, int]:
+        capacity, chunk = part
+        how: Any = {"loss": loss, "bits": bits, "capacity": capacity, "keep": options.keep}
+        return *run_chunk(state, records, chunk, constants, **how), int(chunk.steps)
+
+    return in_chunks(run, begun, options, begun.state, parts, run_part)

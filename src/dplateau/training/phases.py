@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, Run
-from dplateau.spec.assumption import Arithmetic, Projection, Rounding, Smoothness
+from dplateau.spec.assumption import Arithmetic, Rounding
 from dplateau.training.checks import checked_data
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.persons import persons_of
-from dplateau.training.result import shared_assumptions
+from dplateau.training.result import shared_assumptions, stated_assumptions
 
 EPS: Final = float(np.finfo("float64").eps)
 TINY: Final = 1e-150
@@ -107,13 +107,5 @@ def projected(weights: NDArray[np.float64], diameter: float | None) -> NDArray[n
 
 def phase_assumptions(run: Run, generator: SecureGenerator, sensitivity: Assumption) -> tuple[Assumption, ...]:
     """What the guarantee rests on; ``sensitivity`` says how a phase's sensitivity was made true."""
-    found = [
-        *shared_assumptions(run, generator),
-        sensitivity.enforced(),
-        Arithmetic(rounding=Rounding.BOUNDED).enforced(),
-    ]
-    if run.diameter is not None:
-        found.append(Projection(diameter=run.diameter).enforced())
-    if run.smoothness is not None:
-        found.append(Smoothness(smoothness=run.smoothness).enforced())
-    return tuple(found)
+    rounding = Arithmetic(rounding=Rounding.BOUNDED)
+    return *shared_assumptions(run, generator), sensitivity.enforced(), rounding.enforced(), *stated_assumptions(run)

@@ -187,16 +187,7 @@ class Records:
 
     def _columns(self, count: int, room: int) -> Block:
         """The next ``count`` records, not yet encoded, copied once: to where the compiled loop reads them."""
-        parts, missing = [], count
-        while missing:
-            features, target = self._pieces.popleft()
-            assert isinstance(features, Columns)
-            if len(target) > missing:
-                self._pieces.appendleft((features[missing:], target[missing:]))
-                features, target = features[:missing], target[:missing]
-            parts.append((features, target))
-            missing -= len(target)
-        self.given += count
+        parts: list[tuple[Any, NDArray[Any]]] = list(self._taken(count))
         placing = parts[0][0].placing
         kind = np.result_type(np.float32, *(column.dtype for features, _ in parts for column in features.values))
         numbers, labels = self._room(len(placing.low), room, kind), np.zeros(room)
@@ -226,22 +217,29 @@ class Records:
 
         They are at hand: see ``_wait_for``.
         """
-        self.given += count
         if self._pieces and len(self._pieces[0][1]) >= room:
             features, target = _rows(self._pieces[0][0]), self._pieces[0][1]
             self._pieces[0] = features[count:], target[count:]
+            self.given += count
             return features[:room], target[:room]
-        assert self.dtype is not None
         rows, labels = np.zeros((room, self.d), self.dtype), np.zeros(room)
         filled = 0
-        while filled < count:
-            features, target = self._pieces.popleft()
-            part = min(count - filled, len(target))
-            rows[filled : filled + part], labels[filled : filled + part] = _rows(features[:part]), target[:part]
-            filled += part
-            if part < len(target):
-                self._pieces.appendleft((features[part:], target[part:]))
+        for features, target in self._taken(count):
+            end = filled + len(target)
+            rows[filled:end], labels[filled:end] = _rows(features), target
+            filled = end
         return rows, labels
+
+    def _taken(self, count: int) -> Iterator[tuple[NDArray[Any] | Columns, NDArray[Any]]]:
+        """The next ``count`` records, which are at hand, piece by piece."""
+        self.given += count
+        while count:
+            features, target = self._pieces.popleft()
+            if len(target) > count:
+                self._pieces.appendleft((features[count:], target[count:]))
+                features, target = features[:count], target[:count]
+            yield features, target
+            count -= len(target)
 
     def finish(self) -> None:
         """Count the records that no step used; raises unless there are n in all."""

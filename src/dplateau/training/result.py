@@ -77,6 +77,12 @@ def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]
     ]
 
 
+def stated_assumptions(run: Run) -> list[Assumption]:
+    """What a run of a generalised linear model states of its weights and of its losses."""
+    projected = [] if run.diameter is None else [Projection(diameter=run.diameter).enforced()]
+    return projected if run.smoothness is None else [*projected, Smoothness(smoothness=run.smoothness).enforced()]
+
+
 def gradient_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]:
     """What the guarantee of any run of clipped gradients rests on."""
     return [
@@ -88,11 +94,7 @@ def gradient_assumptions(run: Run, generator: SecureGenerator) -> list[Assumptio
 
 def assumptions_of(run: Run, loss: GeneralisedLinearLoss, generator: SecureGenerator) -> tuple[Assumption, ...]:
     """What the guarantee of a run of a generalised linear model rests on."""
-    found = gradient_assumptions(run, generator)
-    if run.diameter is not None:
-        found.append(Projection(diameter=run.diameter).enforced())
-    if run.smoothness is not None:
-        found.append(Smoothness(smoothness=run.smoothness).enforced())
+    found = [*gradient_assumptions(run, generator), *stated_assumptions(run)]
     if run.strong_convexity is not None:
         curved = StrongConvexity(strong_convexity=run.strong_convexity, clipped=loss.convex_after_clipping)
         found.append(curved.enforced())

@@ -11,7 +11,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple
@@ -27,11 +27,11 @@ from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import checked_data
-from dplateau.training.chunks import chunk_length, in_arrays, noise_of, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, in_arrays, in_chunks, noise_of, rounded_up, stretched
 from dplateau.training.cluster import APART, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import SHARED, Arithmetic, Chunk, run_shared_chunk
+from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of, twice
@@ -313,30 +313,15 @@ def _run_chunks(
     options: Options,
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept; a record has ``each`` rows on average."""
-    first, arithmetic, progress = begun.first, begun.arithmetic, options.progress
-    held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(first.shape)
+    held, width = each * cluster.most(*(one.records for one in data[1]))[0], cluster.slices.size(begun.first.shape)
     key = common_key(cluster, run, begun.generator)
     records = tuple(cluster.put(part, APART) for part in data[0])
-    constants: Any = jax.tree.map(cluster.put, arithmetic.constants)
-    state: Any = jax.tree.map(cluster.put, begun.state)
-    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
-    kept = [first[None]]
-    told, public = 0, chunk_length(run, first.size)  # the length of a chunk of persons depends on how many rows they have
-    try:
-        for part in drawn(run, length, width, arithmetic, data[1], begun.generator, key):  # while the chunk before it runs
-            jax.block_until_ready(state)  # nothing is exchanged while a chunk exchanges its sums
-            if progress is not None and part.begin >= told:
-                progress(told, run.steps)
-                told += public
-            capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
-            state, iterates = run_shared_chunk(state, records, chunk, constants, capacity=capacity, **how)
-            if iterates is not None:
-                kept.append(np.asarray(iterates)[: part.end - part.begin])
-    except KeyboardInterrupt:
-        with suppress(Exception):  # the process must not end while the loop is at work, which ends when another process does
-            jax.block_until_ready(state)
-        raise
-    mean = np.asarray(state.mean)
-    if progress is not None:
-        progress(run.steps, run.steps)
-    return mean, kept
+    state, constants = jax.tree.map(cluster.put, (begun.state, begun.arithmetic.constants))
+
+    def run_part(state: State, part: Drawn) -> tuple[State, Any, int]:
+        capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
+        how: Any = {"loss": loss, "bits": begun.arithmetic.bits, "capacity": capacity, "keep": options.keep}
+        return *run_shared_chunk(state, records, chunk, constants, mesh=cluster.mesh, **how), part.end - part.begin
+
+    parts = drawn(run, length, width, begun.arithmetic, data[1], begun.generator, key)
+    return in_chunks(run, begun, options, state, parts, run_part)
