@@ -116,8 +116,11 @@ def noise_of(
 
 def _deviations(run: Run, arithmetic: Arithmetic, begin: int, end: int) -> NDArray[np.float64]:
     """Standard deviations of the noise of steps ``begin`` to ``end``, in whole units."""
+    noise, scale = window(run.noise_multiplier, begin, end), run.clip_norm / arithmetic.constants.unit
+    if not arithmetic.bits.trailing:
+        return noise * scale
     step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
-    return arithmetic.deviations(run, window(run.noise_multiplier, begin, end), step_size, divisor)
+    return step_size * noise / divisor * scale
 
 
 def in_arrays(

@@ -23,7 +23,7 @@ from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
 from dplateau.training.options import Begun, Options
 from dplateau.training.person_records import kind_of
-from dplateau.training.persons import block_of_persons, check_most_rows, persons_of
+from dplateau.training.persons import block_of_persons, persons_of
 from dplateau.training.records import Steps
 from dplateau.training.result import TrainResult, result_of
 from dplateau.training.shared import of_several, train_shared
@@ -118,8 +118,6 @@ def train(
     options.check(run, loss)
     rows, labels = checked_data(run, loss, features, target)
     persons = persons_of(run, groups, len(rows))
-    if persons is not None and run.is_last_iterate:
-        check_most_rows(int(persons.counts.max()))
     n, d = rows.shape
     begun = options.begun(run, loss, d)
     arithmetic, share = begun.arithmetic, float(begun.arithmetic.constants.share)

@@ -53,11 +53,6 @@ class Arithmetic(NamedTuple):
     bits: Bits
     constants: Constants
 
-    def deviations(self, run: Run, noise: Array, step: Array, batch: Array) -> Array:
-        """Standard deviations of the noise of steps, in its unit, from their noise multipliers, sizes and public batch sizes."""
-        scale = run.clip_norm / self.constants.unit
-        return step * noise / batch * scale if self.bits.trailing else noise * scale
-
     def started(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """The weights as steps keep them."""
         if not self.bits.trailing:

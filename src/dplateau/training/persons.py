@@ -126,6 +126,8 @@ def persons_of(run: Run, groups: ArrayLike | None, rows: int, *, part: bool = Fa
     if len(counts) != run.n and not part:
         raise InputError(f"groups name {len(counts)} persons but the run has n = {run.n}: the run must describe this data set.")
     check_followed(run, codes)
+    if run.is_last_iterate:
+        check_most_rows(int(counts.max(initial=0)))
     return Persons(np.argsort(codes, kind="stable").astype(np.int32), np.concatenate([[0], np.cumsum(counts)]))
 
 

@@ -19,12 +19,12 @@ from dplateau.losses import CornerLoss, GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
 from dplateau.spec.arguments import real
 from dplateau.spec.assumption import Minimisers
-from dplateau.training.checks import check_helpers, check_is_run, check_loss, checked_start
+from dplateau.training.checks import checked_start
 from dplateau.training.corner_erm import corner_minimiser
 from dplateau.training.errors import TooCoarse, uninterrupted
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.output_noise import OutputNoise, output_noise
-from dplateau.training.phases import EPS, Phase, checked_records, phase_assumptions, phases_of, projected
+from dplateau.training.phases import EPS, Phase, checked_phases, checked_records, phase_assumptions, projected
 from dplateau.training.regularised_erm import Problem, smooth_minimiser
 from dplateau.training.result import TrainResult
 
@@ -82,10 +82,7 @@ def train_phased_erm(
     TrainingInterrupted
         By the keyboard. Nothing is released.
     """
-    check_is_run(run)
-    check_loss(loss)
-    check_helpers(generator, progress)
-    phases, share = phases_of(run, "phased-erm"), real("accuracy", accuracy, high=1.0)
+    phases, share = checked_phases(run, "phased-erm", loss, generator, progress), real("accuracy", accuracy, high=1.0)
     if not isinstance(loss, CornerLoss) and not math.isfinite(loss.smoothness(1.0)):
         raise InputError(f"{type(loss).__name__} is neither smooth nor a loss with one corner: no solver certifies it.")
     records = checked_records(run, loss, features, target, groups)
@@ -102,10 +99,8 @@ def train_phased_erm(
             rows, labels, norms = (column[used] for column in records[:3])
             weight = None if records.share is None else records.share[used] * (len(rows) / phase.size)
             problem = Problem(rows, norms, labels, setting.centre, setting.strength, weight)
-            if isinstance(loss, CornerLoss):
-                found = corner_minimiser(loss, problem, setting.distance)
-            else:
-                found = smooth_minimiser(loss, problem, setting.distance)
+            minimiser = corner_minimiser if isinstance(loss, CornerLoss) else smooth_minimiser
+            found = minimiser(loss, problem, setting.distance)  # type: ignore[arg-type]
             weights = projected(setting.noise.add(found.weights, generator), run.diameter)
         if progress is not None:
             progress(len(phases), len(phases))

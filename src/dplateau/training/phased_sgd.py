@@ -24,7 +24,7 @@ from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Training
 from dplateau.spec.arguments import integer, one_of
 from dplateau.spec.assumption import InnerSteps
-from dplateau.training.checks import check_curvature, check_helpers, check_is_run, check_loss, checked_l2, checked_start
+from dplateau.training.checks import check_curvature, checked_l2, checked_start
 from dplateau.training.errors import TooCoarse, TrainingDiverged, uninterrupted
 from dplateau.training.exact_products import check_products
 from dplateau.training.noise import SecureGenerator
@@ -34,10 +34,10 @@ from dplateau.training.phases import (
     EPS,
     Phase,
     Records,
+    checked_phases,
     checked_records,
     gradient_round_off,
     phase_assumptions,
-    phases_of,
     projected,
 )
 from dplateau.training.result import TrainResult
@@ -118,10 +118,7 @@ def train_phased_sgd(
     TrainingInterrupted
         By the keyboard. Nothing is released.
     """
-    check_is_run(run)
-    check_loss(loss)
-    check_helpers(generator, progress)
-    phases, b = phases_of(run, "phased-sgd"), integer("batch_size", batch_size)
+    phases, b = checked_phases(run, "phased-sgd", loss, generator, progress), integer("batch_size", batch_size)
     _check_plan(run, loss, phases, b, weighting)
     records = checked_records(run, loss, features, target, groups)
     check_most_rows(int(np.diff(records.starts).max()))
@@ -135,21 +132,27 @@ def train_phased_sgd(
     generator = SecureGenerator() if generator is None else generator
     total = sum(-(-phase.size // b) for phase in phases)
 
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(done, total)
+
     def all_phases() -> NDArray[np.float64]:
         weights, done = first, 0
         data, people = _on_device(records)
         for phase, (clip, noise) in zip(phases, outputs, strict=True):
-
-            def report(inside: int, before: int = done) -> None:
-                if progress is not None:
-                    progress(before + inside, total)
-
-            mean = _phase(run, loss, data, people, phase, weights, clip, b, weighting == "growing", report)
+            points, carry = -(-phase.size // b), (weights, weights)
+            numbers = (phase.first, phase.step_size, clip, run.l2, (run.diameter or 0.0) / 2)
+            for begin in range(1, points, _STEPS):  # the gradient at the last point would enter no point
+                report(done + begin - 1)
+                ends = begin, min(begin + _STEPS, points)
+                made = _steps(*carry, data, people, *ends, numbers, loss=loss, batch=b, growing=weighting == "growing")
+                carry = jax.block_until_ready(made)
+            mean = np.array(carry[1])
             if not np.isfinite(mean).all():
                 raise TrainingDiverged("the weights are no longer finite: nothing was released.")
             weights = projected(noise.add(mean, generator), run.diameter)
-            done += -(-phase.size // b)
-            report(0, done)
+            done += points
+            report(done)
         return weights
 
     weights = uninterrupted(all_phases)
@@ -216,31 +219,6 @@ def _check_contraction(run: Run, loss: GeneralisedLinearLoss, phases: list[Phase
     largest = max(phase.step_size for phase in phases)
     if not largest * (loss.smoothness(largest_row) + run.l2) * (1 + 1e-9) <= 2:
         raise InputError(f"step_size {largest:g} is 2/smoothness, and rounding makes some row less smooth: lower it by a little.")
-
-
-def _phase(
-    run: Run,
-    loss: GeneralisedLinearLoss,
-    data: Data,
-    people: People | None,
-    phase: Phase,
-    start: NDArray[np.float64],
-    clip: float,
-    batch_size: int,
-    growing: bool,
-    report: Callable[[int], None],
-) -> NDArray[np.float64]:
-    """The weighted mean of the points of one phase; the gradient at the last of them would enter no point."""
-    points = -(-phase.size // batch_size)
-    numbers = (phase.first, phase.step_size, clip, run.l2, (run.diameter or 0.0) / 2)
-    carry: Any = (start, start)
-    for begin in range(1, points, _STEPS):
-        report(begin - 1)
-        end = min(begin + _STEPS, points)
-        carry = jax.block_until_ready(
-            _steps(*carry, data, people, begin, end, numbers, loss=loss, batch=batch_size, growing=growing)
-        )
-    return np.array(carry[1])
 
 
 def _on_device(records: Records) -> tuple[Data, People | None]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import Assumption, InputError, Run
 from dplateau.spec.assumption import Arithmetic, Rounding
-from dplateau.training.checks import checked_data
+from dplateau.training.checks import check_helpers, check_is_run, check_loss, checked_data
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.persons import persons_of
 from dplateau.training.result import shared_assumptions, stated_assumptions
@@ -29,6 +29,16 @@ class Phase(NamedTuple):
     size: int
     step_size: float
     noise_multiplier: float
+
+
+def checked_phases(
+    run: Run, update: str, loss: GeneralisedLinearLoss, generator: SecureGenerator | None, progress: object
+) -> list[Phase]:
+    """The phases of a run; raises ``InputError`` unless what they are to be carried out with is what it must be."""
+    check_is_run(run)
+    check_loss(loss)
+    check_helpers(generator, progress)
+    return phases_of(run, update)
 
 
 def phases_of(run: Run, update: str) -> list[Phase]:

@@ -79,8 +79,12 @@ def shared_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]
 
 def stated_assumptions(run: Run) -> list[Assumption]:
     """What a run of a generalised linear model states of its weights and of its losses."""
-    projected = [] if run.diameter is None else [Projection(diameter=run.diameter).enforced()]
-    return projected if run.smoothness is None else [*projected, Smoothness(smoothness=run.smoothness).enforced()]
+    found: list[Assumption] = []
+    if run.diameter is not None:
+        found.append(Projection(diameter=run.diameter).enforced())
+    if run.smoothness is not None:
+        found.append(Smoothness(smoothness=run.smoothness).enforced())
+    return found
 
 
 def gradient_assumptions(run: Run, generator: SecureGenerator) -> list[Assumption]:

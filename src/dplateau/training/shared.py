@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -34,7 +34,7 @@ from dplateau.training.integers import block_of, encode, room_of
 from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
-from dplateau.training.persons import Names, Persons, check_most_rows, checked_groups, names_of, persons_of, twice
+from dplateau.training.persons import Names, Persons, checked_groups, names_of, persons_of, twice
 from dplateau.training.result import TrainResult, result_of
 
 LOOKED_AT: Final = 4096
@@ -83,8 +83,6 @@ def train_shared(
         rows, labels = checked_data(run, loss, features, target, part=True)
         persons, whose = persons_of(run, groups, len(rows), part=True), None
         if persons is not None and groups is not None:
-            if run.is_last_iterate:
-                check_most_rows(int(persons.counts.max()))
             rows, labels = rows[persons.order], labels[persons.order]
             whose = checked_groups(groups, len(rows))[persons.order[persons.starts[:-1]]]
         found = Prepared(rows, labels, persons, whose, options.begun(run, loss, rows.shape[1], cluster.index))
@@ -233,24 +231,17 @@ def _divided(found: Prepared, devices: int, first: int) -> Iterator[Held]:
     """The own records, which are number ``first`` of all and those after it, in as many parts of about the same size."""
     persons = found.persons
     for a, b in pairwise(np.linspace(0, found.records, devices + 1).astype(int).tolist()):
-        if persons is None:
-            yield Held(first + a, b - a, None, slice(a, b))
-        else:
-            yield Held(first + a, b - a, persons.among(a, b), slice(int(persons.starts[a]), int(persons.starts[b])))
+        rows = slice(a, b) if persons is None else slice(int(persons.starts[a]), int(persons.starts[b]))
+        yield Held(first + a, b - a, persons and persons.among(a, b), rows)
 
 
 class Drawn(NamedTuple):
-    """The own parts of a chunk: of each own device its batches, none where all records are used, and its noise (steps, slice)."""
+    """The own parts of a chunk: of each own device its batches, unless all records are used, and its noise (steps, slice)."""
 
     begin: int
     end: int
-    plans: list[Batches | None]
+    plans: list[Batches]
     noise: list[NDArray[np.float64]]
-
-    def rooms(self) -> tuple[int, int]:
-        """Records of the largest batch's part, and of all of a device's."""
-        plans = [plan for plan in self.plans if plan is not None]
-        return max((int(plan.counts.max()) for plan in plans), default=0), max((len(plan.records) for plan in plans), default=0)
 
 
 def drawn(
@@ -259,7 +250,7 @@ def drawn(
     """The own parts of all chunks of ``length`` steps, drawn as they are asked for: batches among the own records, and noise for
     the own slices of ``width`` weights.
     """
-    plans = [repeat(None) if run.is_full_batch else _plans(run, length, one, generator, key) for one in own]
+    plans = [] if run.is_full_batch else [_plans(run, length, one, generator, key) for one in own]
     for begin in range(0, run.steps, length):
         end = min(begin + length, run.steps)
         noise = [noise_of(run, arithmetic, generator, begin, end, (width,)) for _ in own]
@@ -282,9 +273,9 @@ def in_global_arrays(cluster: Cluster, run: Run, average: float, length: int, pa
     if not run.is_full_batch:
         size = held / run.n * float(window(run.sampling.divisors(run.n), begin, end).max())
         likely = [math.ceil(run.sampling.largest_likely(size * steps)) for steps in (1, length)]
-        capacity, total = map(rounded_up, cluster.most(*map(max, zip(likely, part.rooms(), strict=True))))
+        needed = [max(int(plan.counts.max()) for plan in part.plans), max(len(plan.records) for plan in part.plans)]
+        capacity, total = map(rounded_up, cluster.most(*map(max, zip(likely, needed, strict=True))))
         for place, plan in enumerate(part.plans):
-            assert plan is not None
             counts = stretched(plan.counts, length)
             starts = np.cumsum(counts, dtype=np.int32) - counts
             chunks[place] = chunks[place]._replace(records=stretched(plan.records, total + capacity), starts=starts, counts=counts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -108,17 +109,12 @@ def _pass(
 
     def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk) -> Callable[[], tuple[int, Chunk, Block]]:
         """Read now, and say later what went wrong: other processes are told when none is at work."""
+        found: Future[tuple[int, Chunk, Block]] = Future()
         try:
-            taken = records.block(capacity, counts, chunk, steps)
+            found.set_result(records.block(capacity, counts, chunk, steps))
         except Exception as error:
-            failed = error
-        else:
-            return lambda: taken
-
-        def fail() -> tuple[int, Chunk, Block]:
-            raise failed
-
-        return fail
+            found.set_exception(error)
+        return found.result
 
     try:
         for capacity, counts, chunk in steps.chunks():

@@ -118,12 +118,8 @@ class _Allocated(Records):
         self._batch, self._first, self._counts = np.zeros(0, np.int32), 0, np.zeros(0, np.int64)
         self.sizes: NDArray[np.int64] | None = None
         if run.unit == "person":
-            self.sizes = self._rows_of_each()
+            self.sizes = np.concatenate([each for _, _, _, each in self._pieces_of(self._read())])  # the source is read once more
         self.mean = 1.0 if self.sizes is None else float(self.sizes.mean())
-
-    def _rows_of_each(self) -> NDArray[np.int64]:
-        """How many rows each person has, by reading the source once more."""
-        return np.concatenate([each for _, _, _, each in self._pieces_of(self._read())])
 
     def expected(self, steps: int) -> int:
         """How many records so many steps use on average. How many they do use is private: it tells who was in them."""
