@@ -18,7 +18,7 @@ from dplateau.training.chunks import chunks, in_chunks
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import Chunk, State, run_chunk
+from dplateau.training.loop import Chunk, How, State, run_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.one_pass import in_passes
 from dplateau.training.options import Begun, Options
@@ -148,11 +148,10 @@ def _run_chunks(
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The mean iterate, and all iterates where they are kept."""
     bits, constants = begun.arithmetic
-    records = jax.device_put(data)
+    records, how = jax.device_put(data), How(loss, bits, options.keep)
 
     def run_part(state: State, part: tuple[int, Chunk]) -> tuple[State, Any, int]:
         capacity, chunk = part
-        how: Any = {"loss": loss, "bits": bits, "capacity": capacity, "keep": options.keep}
-        return *run_chunk(state, records, chunk, constants, **how), int(chunk.steps)
+        return *run_chunk(state, records, chunk, constants, how=how, capacity=capacity), int(chunk.steps)
 
     return in_chunks(run, begun, options, begun.state, parts, run_part)

@@ -110,6 +110,15 @@ def arithmetic_of(
     return Arithmetic(bits, constants)
 
 
+class How(NamedTuple):
+    """What a loop is compiled for, beside shapes: the loss, the bits, whether iterates are kept, how devices share a step."""
+
+    loss: GeneralisedLinearLoss
+    bits: Bits
+    keep: bool
+    slices: Slices = ALONE
+
+
 class Chunk(NamedTuple):
     """What differs between steps, with unused entries after the last of ``steps``.
 
@@ -154,13 +163,12 @@ class Block(NamedTuple):
     ranges: Ranges | None = None
 
 
-def _stepped(
-    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices = ALONE
-) -> State:
+def _stepped(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, how: How) -> State:
     """The state after a step on the summed gradient ``sums``, in whole units: each device adds the noise of its own slice."""
+    slices = how.slices
     sums = slices.scattered(sums)
-    if bits.trailing:
-        return _last_iterate_step(state, sums, step, chunk, constants, bits, slices)
+    if how.bits.trailing:
+        return _last_iterate_step(state, sums, step, chunk, constants, how)
     weights, velocity, mean = state
     rounded = (sums[0] + ((1 << constants.shift) >> 1)) >> constants.shift
     noisy = slices.gathered(rounded + chunk.noise[step].astype(sums.dtype), weights.shape).astype(weights.dtype) * constants.unit
@@ -171,16 +179,14 @@ def _stepped(
     return State(weights, velocity, mean)
 
 
-def _last_iterate_step(
-    state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, bits: Bits, slices: Slices
-) -> State:
+def _last_iterate_step(state: State, sums: jax.Array, step: jax.Array, chunk: Chunk, constants: Constants, how: How) -> State:
     """The same for weights in whole units of their noise: what moves them is rounded, not they.
 
     Each device computes its own slice of the next weights, so that all have the same, however their processors round.
     """
-    shape = state.weights.shape
+    shape, slices = state.weights.shape, how.slices
     noise, units = chunk.noise[step], slices.own(state.weights, shape)
-    total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-bits.trailing) / constants.per_unit
+    total = (sums[0].astype(noise.dtype) + sums[1].astype(noise.dtype) * 2.0**-how.bits.trailing) / constants.per_unit
     weights = units.astype(noise.dtype) * constants.unit
     move = chunk.step_size[step] * (total / chunk.divisor[step] + slices.own(constants.l2, shape) * weights)
     move = jnp.rint(jnp.clip(move / constants.unit, -LARGEST_MOVE, LARGEST_MOVE))
@@ -226,24 +232,16 @@ def _in_blocks(
     return found[0].swapaxes(1, -1), found[1]
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "slices"))
+@partial(jax.jit, static_argnames=("how", "capacity"))
 def run_chunk(
-    state: State,
-    data: tuple[Array, ...],
-    chunk: Chunk,
-    constants: Constants,
-    *,
-    loss: GeneralisedLinearLoss,
-    bits: Bits,
-    capacity: int,
-    keep: bool,
-    slices: Slices = ALONE,
+    state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants, *, how: How, capacity: int
 ) -> tuple[State, Array]:
-    """Take ``chunk.steps`` steps; with ``keep``, also return the iterates, shape ``(chunk, *weights)``.
+    """Take ``chunk.steps`` steps; with ``how.keep``, also return the iterates, shape ``(chunk, *weights)``.
 
     Batches have room for ``capacity`` records; where every step uses all records, their number is a multiple of the block's, or
     below it. The number of steps is not part of the compiled shape, nor is any batch size.
     """
+    loss, bits = how.loss, how.bits
     block = min(block_of(data[0].shape[1], loss.outputs), capacity or len(data[0]))
     everything = unpacked(data) if chunk.records is None else None
     if everything is not None and accelerated() and loss.outputs > 1 and len(data[0]) <= block:
@@ -265,18 +263,18 @@ def run_chunk(
 
     def body(step: jax.Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         before, iterates = carry
-        state = _stepped(before, gradient(before.weights, step), step, chunk, constants, bits, slices)
+        state = _stepped(before, gradient(before.weights, step), step, chunk, constants, how)
         if group_of(len(chunk.noise)) > 1:
             state = State(*(jnp.where(step < chunk.steps, new, old) for new, old in zip(state, before, strict=True)))
         return state, None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if how.keep else None
     return in_groups(chunk.steps, body, (state, iterates), len(chunk.noise))
 
 
-@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("mesh", "how", "capacity"))
 def run_shared_chunk(
-    state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+    state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants, *, mesh: Mesh, how: How, capacity: int
 ) -> tuple[State, Array]:
     """As ``run_chunk``, on the records of all devices of a mesh.
 
@@ -285,7 +283,8 @@ def run_shared_chunk(
     """
 
     def own(state: State, data: tuple[Array, ...], chunk: Chunk, constants: Constants) -> tuple[State, Array]:
-        return run_chunk(state, _first(data), _own(chunk), constants, slices=Slices(mesh.size), **how)
+        mine = how._replace(slices=Slices(mesh.size))
+        return run_chunk(state, _first(data), _own(chunk), constants, how=mine, capacity=capacity)
 
     shared = jax.shard_map(own, mesh=mesh, in_specs=(SAME, APART, _PLACES, SAME), out_specs=SAME, check_vma=False)
     return shared(state, data, chunk, constants)
@@ -301,7 +300,7 @@ def _first(parts: Any) -> Any:
     return jax.tree.map(lambda one: one[0], parts)
 
 
-@partial(jax.jit, static_argnames=("loss", "bits", "capacity", "keep", "layout", "slices"))
+@partial(jax.jit, static_argnames=("how", "capacity", "layout"))
 def run_block(
     state: State,
     longest: Array,
@@ -309,18 +308,16 @@ def run_block(
     chunk: Chunk,
     constants: Constants,
     *,
-    loss: GeneralisedLinearLoss,
-    bits: Bits,
+    how: How,
     capacity: int,
-    keep: bool,
-    layout: Layout | None = None,
-    slices: Slices = ALONE,
+    layout: Layout | None,
 ) -> tuple[State, Array, Array]:
     """As ``run_chunk``, on batches that follow one another in a block of records, each of which is read once.
 
     ``longest`` is the largest norm of a row so far; the returned one takes the new rows in, and is NaN or infinite if one of them
     is not finite. ``layout`` belongs to the block's ``ranges``.
     """
+    loss, bits = how.loss, how.bits
     if layout is None:
         size = min(block_of(block.features.shape[1], loss.outputs), capacity)
     else:
@@ -332,7 +329,7 @@ def run_block(
         def summed(first: Array, whole: Array, unit: Array) -> tuple[Array, Array]:
             used = jnp.arange(size) < chunk.counts[step] - first
             if layout is not None:
-                return _of_columns(loss, whole, unit, block, chunk.starts[step] + first, used, constants, bits, layout)
+                return _of_columns(whole, unit, block, chunk.starts[step] + first, used, constants, how, layout)
             rows = jax.lax.dynamic_slice_in_dim(block.features, chunk.starts[step] + first, size)
             target = jax.lax.dynamic_slice_in_dim(block.target, chunk.starts[step] + first, size)
             sizes = None if block.sizes is None else jax.lax.dynamic_slice_in_dim(block.sizes, chunk.starts[step] + first, size)
@@ -343,41 +340,33 @@ def run_block(
         total, largest = _in_blocks(
             _numbers(state.weights, constants), capacity if capacity <= size else chunk.counts[step], summed, bits, size
         )
-        state = _stepped(state, total, step, chunk, constants, bits, slices)
+        state = _stepped(state, total, step, chunk, constants, how)
         return state, jnp.maximum(longest, largest), None if iterates is None else iterates.at[step].set(state.weights)
 
-    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if keep else None
+    iterates = jnp.zeros((len(chunk.noise), *state.weights.shape)) if how.keep else None
     return jax.lax.fori_loop(0, chunk.steps, body, (state, longest, iterates))
 
 
 def _of_columns(
-    loss: GeneralisedLinearLoss,
-    whole: Array,
-    unit: Array,
-    block: Block,
-    first: Array,
-    used: Array,
-    constants: Constants,
-    bits: Bits,
-    layout: Layout,
+    whole: Array, unit: Array, block: Block, first: Array, used: Array, constants: Constants, how: How, layout: Layout
 ) -> tuple[Array, Array]:
     """The sum over the records from number ``first`` on that are ``used``, and the longest row, from plain numbers."""
     assert block.ranges is not None
     numbers = jax.lax.dynamic_slice_in_dim(block.features, first, len(used), axis=1)
     target = jax.lax.dynamic_slice_in_dim(block.target, first, len(used))
     rows = placed(jnp.where(used, numbers, 0), block.ranges, layout)
-    data, norms = encoded(rows, target, bits, constants.share, columns=True)
+    data, norms = encoded(rows, target, how.bits, constants.share, columns=True)
     places = None if layout.places == tuple(range(layout.d)) else np.array(layout.places)
     some = whole if places is None else whole[:, places]
-    total = integer_sum(loss, some, unit, data, constants.per_unit, bits, used, columns=True)
+    total = integer_sum(how.loss, some, unit, data, constants.per_unit, how.bits, used, columns=True)
     if places is not None:
         total = jnp.zeros((*total.shape[:-1], layout.d), total.dtype).at[..., places].set(total)
     return total, jnp.max(jnp.where(used, norms, 0))
 
 
-@partial(jax.jit, static_argnames=("mesh", "loss", "bits", "capacity", "keep"))
+@partial(jax.jit, static_argnames=("mesh", "how", "capacity"))
 def run_shared_block(
-    state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants, *, mesh: Mesh, **how: Any
+    state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants, *, mesh: Mesh, how: How, capacity: int
 ) -> tuple[State, Array, Array]:
     """As ``run_block``, on a block of each device of a mesh; ``longest`` is the largest norm of all, infinite if one is not finite.
 
@@ -386,7 +375,10 @@ def run_shared_block(
     """
 
     def own(state: State, longest: Array, block: Block, chunk: Chunk, constants: Constants) -> tuple[State, Array, Array]:
-        state, largest, iterates = run_block(state, longest, _first(block), _own(chunk), constants, slices=Slices(mesh.size), **how)
+        mine = how._replace(slices=Slices(mesh.size))
+        state, largest, iterates = run_block(
+            state, longest, _first(block), _own(chunk), constants, how=mine, capacity=capacity, layout=None
+        )
         return state, jax.lax.pmax(jnp.where(jnp.isfinite(largest), largest, jnp.inf), AXIS), iterates
 
     inside = (SAME, SAME, APART, _PLACES, SAME)

@@ -16,7 +16,7 @@ from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import check_curvature, check_is_run
 from dplateau.training.cluster import Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import run_block
+from dplateau.training.loop import How, run_block
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.person_records import kind_of
@@ -114,7 +114,7 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
     """The mean iterate, and all iterates where they are kept, after every record was seen as often as the run has epochs."""
     arithmetic, progress = begun.arithmetic, options.progress
     run, records, constants = steps.run, steps.records, arithmetic.constants
-    how: Any = {"loss": loss, "bits": arithmetic.bits, "keep": options.keep}
+    how = How(loss, arithmetic.bits, options.keep)
     state, longest, kept, told = begun.state, np.zeros(()), [begun.first[None]], -1
 
     try:
@@ -129,7 +129,7 @@ def _pass(loss: GeneralisedLinearLoss, steps: Steps, begun: Begun, options: Opti
             begun.check_rows(run, loss, float(longest), f"among {records.among(steps.begun)} some")
             if progress is not None and steps.begun > told:
                 progress(told := steps.begun, steps.total)
-            state, longest, iterates = run_block(state, longest, block, chunk, constants, capacity=capacity, layout=layout, **how)
+            state, longest, iterates = run_block(state, longest, block, chunk, constants, how=how, capacity=capacity, layout=layout)
             del block  # the loop frees it when it has done with it
             if iterates is not None:
                 kept.append(np.asarray(iterates)[: chunk.steps])

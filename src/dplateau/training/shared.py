@@ -31,7 +31,7 @@ from dplateau.training.chunks import chunk_length, in_arrays, in_chunks, noise_o
 from dplateau.training.cluster import APART, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import SHARED, Arithmetic, Chunk, State, run_shared_chunk
+from dplateau.training.loop import SHARED, Arithmetic, Chunk, How, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Names, Persons, checked_groups, names_of, persons_of, twice
@@ -308,11 +308,12 @@ def _run_chunks(
     key = common_key(cluster, run, begun.generator)
     records = tuple(cluster.put(part, APART) for part in data[0])
     state, constants = jax.tree.map(cluster.put, (begun.state, begun.arithmetic.constants))
+    how = How(loss, begun.arithmetic.bits, options.keep)
 
     def run_part(state: State, part: Drawn) -> tuple[State, Any, int]:
         capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
-        how: Any = {"loss": loss, "bits": begun.arithmetic.bits, "capacity": capacity, "keep": options.keep}
-        return *run_shared_chunk(state, records, chunk, constants, mesh=cluster.mesh, **how), part.end - part.begin
+        made = run_shared_chunk(state, records, chunk, constants, mesh=cluster.mesh, how=how, capacity=capacity)
+        return *made, part.end - part.begin
 
     parts = drawn(run, length, width, begun.arithmetic, data[1], begun.generator, key)
     return in_chunks(run, begun, options, state, parts, run_part)

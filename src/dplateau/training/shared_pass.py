@@ -25,7 +25,7 @@ from dplateau.training.checks import check_curvature
 from dplateau.training.chunks import chunk_length, stretched
 from dplateau.training.cluster import APART, Cluster
 from dplateau.training.errors import uninterrupted
-from dplateau.training.loop import Block, Chunk, run_shared_block
+from dplateau.training.loop import Block, Chunk, How, run_shared_block
 from dplateau.training.options import Begun, Options
 from dplateau.training.records import Part, Records, Steps
 from dplateau.training.result import TrainResult, result_of
@@ -105,7 +105,7 @@ def _pass(
     state: Any = jax.tree.map(cluster.put, begun.state)
     longest, kept, told = cluster.put(np.zeros(())), [begun.first[None]], -1
     steps.idle = lambda: jax.block_until_ready(state)
-    how: Any = {"mesh": cluster.mesh, "loss": loss, "bits": arithmetic.bits, "keep": options.keep}
+    how: Any = {"mesh": cluster.mesh, "how": How(loss, arithmetic.bits, options.keep)}
 
     def read(capacity: int, counts: NDArray[np.int32], chunk: Chunk) -> Callable[[], tuple[int, Chunk, Block]]:
         """Read now, and say later what went wrong: other processes are told when none is at work."""
