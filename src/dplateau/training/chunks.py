@@ -33,27 +33,19 @@ _FINEST: Final = 2.0**32
 """Noise of more units than this has digits that a normal number in double precision lacks: its law would show them."""
 
 
-def chunks(
-    run: Run,
-    shape: tuple[int, ...],
-    arithmetic: Arithmetic,
-    average: float,
-    generator: SecureGenerator,
-    persons: Persons | None = None,
-) -> Iterator[tuple[int, Chunk]]:
-    """The chunks of a run for weights of ``shape``, drawn as they are asked for, each with the room that a batch of it needs."""
+def chunks(run: Run, begun: Begun, average: float, persons: Persons | None = None) -> Iterator[tuple[int, Chunk]]:
+    """The chunks of a run, drawn as they are asked for, each with the room that a batch of it needs."""
     each = 1.0 if persons is None else persons.mean
-    length, divisors = chunk_length(run, math.prod(shape), each), run.sampling.divisors(run.n)
-    plans = repeat(None) if run.is_full_batch else batches(run, length, generator)
+    length = chunk_length(run, begun.first.size, each)
+    plans = repeat(None) if run.is_full_batch else batches(run, length, begun.generator)
     for begin, plan in zip(range(0, run.steps, length), plans, strict=False):
-        end = min(begin + length, run.steps)
-        divisor = window(divisors, begin, end)
-        capacity, records, counts = 0, None, None
-        if plan is not None:
-            plan = plan if persons is None else persons.rows_of(plan)
-            capacity, records, counts = _with_room(plan, run.sampling, float(divisor.max()), length, each)
-        noise = noise_of(run, arithmetic, generator, begin, end, shape)
-        yield capacity, in_arrays(run, average, begin, end, length, noise, records, counts)
+        chunk = drawn_chunk(run, begun, average, begin, min(begin + length, run.steps), length, begun.first.shape)
+        if plan is None:
+            yield 0, chunk
+            continue
+        plan = plan if persons is None else persons.rows_of(plan)
+        capacity, records, counts = _with_room(plan, run.sampling, float(chunk.divisor.max()), length, each)
+        yield capacity, with_batches(chunk, records, counts)
 
 
 def in_chunks(
@@ -123,29 +115,26 @@ def _deviations(run: Run, arithmetic: Arithmetic, begin: int, end: int) -> NDArr
     return step_size * noise / divisor * scale
 
 
-def in_arrays(
-    run: Run,
-    average: float,
-    begin: int,
-    end: int,
-    length: int,
-    noise: NDArray[np.float64],
-    records: NDArray[np.int32] | None,
-    counts: NDArray[np.int32] | None,
-) -> Chunk:
-    """Steps ``begin`` to ``end`` with their noise, in arrays of ``length`` entries."""
+def drawn_chunk(run: Run, begun: Begun, average: float, begin: int, end: int, length: int, shape: tuple[int, ...]) -> Chunk:
+    """Steps ``begin`` to ``end`` with noise for weights of ``shape``, in arrays of ``length`` entries; without batches."""
+    noise = noise_of(run, begun.arithmetic, begun.generator, begin, end, shape)
     averaged_from = run.steps - math.ceil(average * run.steps)
     step_size, divisor = window(run.step_size, begin, end), window(run.sampling.divisors(run.n), begin, end)  # type: ignore[arg-type]
     return Chunk(
         steps=end - begin,
-        records=records,
-        starts=None if counts is None else np.cumsum(counts, dtype=np.int32) - counts,
-        counts=counts,
+        records=None,
+        starts=None,
+        counts=None,
         noise=stretched(noise, length),
         divisor=stretched(divisor, length),
         step_size=stretched(step_size, length),
         weight=stretched((1 / np.maximum(1, np.arange(begin, end) - averaged_from + 1)), length),
     )
+
+
+def with_batches(chunk: Chunk, records: NDArray[np.int32] | None, counts: NDArray[np.int32]) -> Chunk:
+    """A chunk with the list of its batches, which follow one another, and their sizes."""
+    return chunk._replace(records=records, starts=np.cumsum(counts, dtype=np.int32) - counts, counts=counts)
 
 
 def _with_room(

@@ -125,7 +125,7 @@ def train(
     sizes = None if persons is None else persons.sizes()
     data, norms = encode(rows, labels, arithmetic.bits, share, room, together=not run.is_full_batch, sizes=sizes)
     begun.check_rows(run, loss, float(norms.max()), "some records")
-    parts = chunks(run, begun.first.shape, arithmetic, average, begun.generator, persons)
+    parts = chunks(run, begun, average, persons)
     with charged(ledger, run):
         mean, iterates = uninterrupted(partial(_run_chunks, run, loss, data, begun, parts, options))
     return result_of(run, loss, begun, options, mean, iterates)

@@ -104,7 +104,7 @@ def in_passes(
     records = uninterrupted(opened)
     begun = options.begun(run, loss, records.d)
     check_curvature(run, loss, run.clip_norm, 0.0, begun.l2)
-    steps = kind(run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator)
+    steps = kind(run, records, begun, options.average)
     with charged(options.ledger, run):
         mean, iterates = uninterrupted(partial(_pass, loss, steps, begun, options))
     return result_of(run, loss, begun, options, mean, iterates)

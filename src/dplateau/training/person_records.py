@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.training.chunks import read_through, rounded_up, stretched
+from dplateau.training.chunks import read_through, rounded_up, stretched, with_batches
 from dplateau.training.integers import block_of
 from dplateau.training.loop import Block, Chunk
 from dplateau.training.persons import Names, check_most_rows, checked_groups, names_of, twice
@@ -55,9 +55,8 @@ class PersonRecords(Records):
         rows = np.diff(after[np.concatenate([[0], np.cumsum(counts)])]).astype(np.int32)
         size, capacity = block_of(self.d, self._loss.outputs), rounded_up(int(rows.max()))
         room = read_through(len(target), capacity, size)
-        starts, rows = (stretched(part, len(chunk.noise)) for part in (np.cumsum(rows, dtype=np.int32) - rows, rows))
         features, target, each = (stretched(part, room) for part in (features, target, np.repeat(each, each).astype(np.float64)))
-        return capacity, chunk._replace(starts=starts, counts=rows), Block(features, target, each)
+        return capacity, with_batches(chunk, None, stretched(rows, len(chunk.noise))), Block(features, target, each)
 
     def each(self) -> Iterator[Piece]:
         while self._whole or self._next():

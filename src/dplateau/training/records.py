@@ -16,12 +16,12 @@ from dplateau.spec import InputError, Run
 from dplateau.spec.columns import Columns, Placing
 from dplateau.spec.schedule import window
 from dplateau.training.checks import records_of
-from dplateau.training.chunks import chunk_length, in_arrays, noise_of, read_through, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, drawn_chunk, read_through, rounded_up, stretched, with_batches
 from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated
 from dplateau.training.integers import block_of
-from dplateau.training.loop import Arithmetic, Block, Chunk
-from dplateau.training.noise import SecureGenerator
+from dplateau.training.loop import Block, Chunk
+from dplateau.training.options import Begun
 from dplateau.training.persons import Names
 from dplateau.training.placed import Layout, Ranges, ranges_of
 from dplateau.training.shares import shares
@@ -46,16 +46,13 @@ class Steps:
         self,
         run: Run,
         records: Records,
-        shape: tuple[int, ...],
-        arithmetic: Arithmetic,
+        begun: Begun,
         average: float,
-        generator: SecureGenerator,
         cluster: Cluster | None = None,
         held: NDArray[np.int64] | None = None,
     ) -> None:
-        self.run, self.records, self._generator, self._cluster = run, records, generator, cluster
-        self._arithmetic, self._average = arithmetic, average
-        self._length = chunk_length(run, int(np.prod(shape)))
+        self.run, self.records, self._begun, self._average, self._cluster = run, records, begun, average, cluster
+        self._length, shape = chunk_length(run, begun.first.size), begun.first.shape
         self._shape = shape if cluster is None else (cluster.slices.size(shape),)  # noise of the own slice
         self._held, self._place = np.array([run.n]) if held is None else held, 0 if cluster is None else cluster.index
         self.begun, self.total, self._rows, self._alike = 0, run.n, 0, False
@@ -65,8 +62,8 @@ class Steps:
         begin = 0
         for capacity, counts, length in self.parts():
             end = begin + len(counts)
-            noise = noise_of(self.run, self._arithmetic, self._generator, begin, end, self._shape)
-            yield capacity, counts, in_arrays(self.run, self._average, begin, end, length, noise, None, stretched(counts, length))
+            chunk = drawn_chunk(self.run, self._begun, self._average, begin, end, length, self._shape)
+            yield capacity, counts, with_batches(chunk, None, stretched(counts, length))
             begin = end
 
     def idle(self) -> None:

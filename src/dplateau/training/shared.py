@@ -23,15 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Runs
 from dplateau.spec.arguments import of_type
-from dplateau.spec.schedule import window
 from dplateau.training.batches import Batches, by_record, own_batches
 from dplateau.training.charged import Budgeted, charged
 from dplateau.training.checks import checked_data
-from dplateau.training.chunks import chunk_length, in_arrays, in_chunks, noise_of, rounded_up, stretched
+from dplateau.training.chunks import chunk_length, drawn_chunk, in_chunks, rounded_up, stretched, with_batches
 from dplateau.training.cluster import APART, Cluster, code_of
 from dplateau.training.errors import uninterrupted
 from dplateau.training.integers import block_of, encode, room_of
-from dplateau.training.loop import SHARED, Arithmetic, Chunk, How, State, run_shared_chunk
+from dplateau.training.loop import SHARED, Chunk, How, State, run_shared_chunk
 from dplateau.training.noise import SecureGenerator
 from dplateau.training.options import Begun, Options
 from dplateau.training.persons import Names, Persons, checked_groups, names_of, persons_of, twice
@@ -235,26 +234,18 @@ def _divided(found: Prepared, devices: int, first: int) -> Iterator[Held]:
         yield Held(first + a, b - a, persons and persons.among(a, b), rows)
 
 
-class Drawn(NamedTuple):
-    """The own parts of a chunk: of each own device its batches, unless all records are used, and its noise (steps, slice)."""
-
-    begin: int
-    end: int
-    plans: list[Batches]
-    noise: list[NDArray[np.float64]]
+Drawn = tuple[list[Chunk], list[Batches]]
+"""The own parts of a chunk: of each own device its steps with the noise of its slice, and its batches, unless all are used."""
 
 
-def drawn(
-    run: Run, length: int, width: int, arithmetic: Arithmetic, own: list[Held], generator: SecureGenerator, key: bytes | None
-) -> Iterator[Drawn]:
+def drawn(run: Run, begun: Begun, average: float, length: int, width: int, own: list[Held], key: bytes | None) -> Iterator[Drawn]:
     """The own parts of all chunks of ``length`` steps, drawn as they are asked for: batches among the own records, and noise for
     the own slices of ``width`` weights.
     """
-    plans = [] if run.is_full_batch else [_plans(run, length, one, generator, key) for one in own]
+    plans = [] if run.is_full_batch else [_plans(run, length, one, begun.generator, key) for one in own]
     for begin in range(0, run.steps, length):
         end = min(begin + length, run.steps)
-        noise = [noise_of(run, arithmetic, generator, begin, end, (width,)) for _ in own]
-        yield Drawn(begin, end, [next(plan) for plan in plans], noise)
+        yield [drawn_chunk(run, begun, average, begin, end, length, (width,)) for _ in own], [next(plan) for plan in plans]
 
 
 def _plans(run: Run, length: int, own: Held, generator: SecureGenerator, key: bytes | None) -> Iterator[Batches]:
@@ -263,23 +254,23 @@ def _plans(run: Run, length: int, own: Held, generator: SecureGenerator, key: by
     return plans if own.persons is None else map(own.persons.rows_of, plans)
 
 
-def in_global_arrays(cluster: Cluster, run: Run, average: float, length: int, part: Drawn, held: float) -> tuple[int, Chunk]:
+def in_global_arrays(cluster: Cluster, run: Run, part: Drawn, held: float) -> tuple[int, Chunk]:
     """A chunk of all processes with the room that a batch's part needs; ``held``, the most rows of any device, about.
 
     Rooms follow from the largest parts: each process tells the others how large its own are.
     """
-    begin, end = part.begin, part.end
-    capacity, chunks = 0, [in_arrays(run, average, begin, end, length, noise, None, None) for noise in part.noise]
-    if not run.is_full_batch:
-        size = held / run.n * float(window(run.sampling.divisors(run.n), begin, end).max())
-        likely = [math.ceil(run.sampling.largest_likely(size * steps)) for steps in (1, length)]
-        needed = [max(int(plan.counts.max()) for plan in part.plans), max(len(plan.records) for plan in part.plans)]
-        capacity, total = map(rounded_up, cluster.most(*map(max, zip(likely, needed, strict=True))))
-        for place, plan in enumerate(part.plans):
-            counts = stretched(plan.counts, length)
-            starts = np.cumsum(counts, dtype=np.int32) - counts
-            chunks[place] = chunks[place]._replace(records=stretched(plan.records, total + capacity), starts=starts, counts=counts)
-    return capacity, of_devices(cluster, chunks)
+    chunks, plans = part
+    if not plans:
+        return 0, of_devices(cluster, chunks)
+    length, size = len(chunks[0].noise), held / run.n * float(chunks[0].divisor.max())
+    likely = [math.ceil(run.sampling.largest_likely(size * steps)) for steps in (1, length)]
+    needed = [max(int(plan.counts.max()) for plan in plans), max(len(plan.records) for plan in plans)]
+    capacity, total = map(rounded_up, cluster.most(*map(max, zip(likely, needed, strict=True))))
+    batched = [
+        with_batches(chunk, stretched(plan.records, total + capacity), stretched(plan.counts, length))
+        for chunk, plan in zip(chunks, plans, strict=True)
+    ]
+    return capacity, of_devices(cluster, batched)
 
 
 def of_devices(cluster: Cluster, chunks: list[Chunk]) -> Chunk:
@@ -311,9 +302,9 @@ def _run_chunks(
     how = How(loss, begun.arithmetic.bits, options.keep)
 
     def run_part(state: State, part: Drawn) -> tuple[State, Any, int]:
-        capacity, chunk = in_global_arrays(cluster, run, options.average, length, part, held)
+        capacity, chunk = in_global_arrays(cluster, run, part, held)
         made = run_shared_chunk(state, records, chunk, constants, mesh=cluster.mesh, how=how, capacity=capacity)
-        return *made, part.end - part.begin
+        return *made, int(part[0][0].steps)
 
-    parts = drawn(run, length, width, begun.arithmetic, data[1], begun.generator, key)
+    parts = drawn(run, begun, options.average, length, width, data[1], key)
     return in_chunks(run, begun, options, state, parts, run_part)

@@ -83,7 +83,7 @@ def in_passes_shared(
     unlike(cluster, "rows", records.sight or cluster.index.to_bytes(32, "big"))
     if records.names is not None:
         check_persons_apart(cluster, records.names)
-    steps = kind(run, records, begun.first.shape, begun.arithmetic, options.average, begun.generator, cluster, held)
+    steps = kind(run, records, begun, options.average, cluster, held)
     with charged_together(cluster, options.ledger, run), cluster.watched():
         mean, iterates = uninterrupted(partial(_pass, cluster, loss, steps, begun, options))
     return result_of(run, loss, begun, options, mean, iterates, processes=cluster.processes)

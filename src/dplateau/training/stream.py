@@ -203,7 +203,7 @@ class _Epochs(Steps):
         # How many steps are made at once depends on the rows of persons, which are private: of these whole epochs are told.
         told = 1 if records.sizes is None else epoch
         for start in range(0, run.steps, epoch):
-            batch = self._generator.integers(epoch, records.own).astype(np.int32)
+            batch = self._begun.generator.integers(epoch, records.own).astype(np.int32)
             every = np.bincount(batch, records.sizes, epoch).astype(np.int32)[: run.steps - start]
             groups = {begin: every[begin : begin + group] for begin in range(0, len(every), group)}
             most = self._most(*(int(number) for counts in groups.values() for number in (counts.max(), counts.sum())))
