@@ -1,3 +1,5 @@
+from datetime import date
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,6 +67,20 @@ def test_toml_round_trip_is_exact(schema):
     assert written.replace("\n", "").isprintable()  # a terminal obeys nothing in it
 
 
+@settings(derandomize=True, deadline=None)
+@given(schemas())
+def test_a_schema_that_is_written_keeps_its_digest(schema):
+    assert schema_digest(schema_from_toml(schema_to_toml(schema))) == schema_digest(schema)
+
+
+def test_equal_schemas_have_equal_digests():
+    minus, plus = (
+        Schema(columns=(Number("x", zero - 1, 1, bins=(zero,)), Vector("v", 2, zero, 1), Target("y", low=zero, high=1)))
+        for zero in (-0.0, 0.0)
+    )
+    assert schema_digest(minus) == schema_digest(plus)
+
+
 def test_builtin_schemas_round_trip():
     for name in ("adult", "a9a"):
         schema = load_schema(name)
@@ -119,6 +135,8 @@ def test_a_schema_is_read_from_a_file(tmp_path):
         (lambda: Schema(columns=(INCOME, Ignored("age"))), "no feature"),
         (lambda: Schema(columns=(AGE, AGE, INCOME)), "more than once"),
         (lambda: Schema(columns=(AGE, INCOME), format="xlsx"), "expected one of csv"),
+        (lambda: Schema(columns=(AGE, INCOME), name=None), "name contains None: expected texts"),
+        (lambda: Schema(columns=(AGE, INCOME), about=date(2024, 5, 1)), "about contains datetime.date.* expected texts"),
         (lambda: Schema(columns=(Category("c", ("NA", "x")), INCOME)), "mean missing too"),
         (lambda: Schema(columns=(Category("c", (" a", "b")), INCOME)), "spaces around it"),
     ],

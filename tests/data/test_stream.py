@@ -338,6 +338,10 @@ def test_arrays_of_another_shape_or_layout(tmp_path):
         np.save(tmp_path / "t.npy", array)
         with pytest.raises(InputError, match=message):
             open_stream(tmp_path / "t.npy", VECTOR)
+    with (tmp_path / "t.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (-5, 4)})
+    with pytest.raises(InputError, match=r"has shape \(-5, 4\)"):
+        open_stream(tmp_path / "t.npy", VECTOR)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ DAMAGE = {
     "no folder": (shutil.rmtree, "model.json cannot be read"),
     "a file": (lambda f: (shutil.rmtree(f), f.write_text("x")), "is not a folder"),
     "no JSON": (lambda f: (f / "model.json").write_text("{"), "is not JSON"),
+    "deep": (lambda f: (f / "model.json").write_text("[" * 200_000), "is not JSON"),
     "no text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "is not JSON"),
     "a list": (lambda f: (f / "model.json").write_text("[]"), "describes no model"),
     "a pipe": (lambda f: ((f / "model.json").unlink(), os.mkfifo(f / "model.json")), "is not a file"),
@@ -150,6 +151,9 @@ CLASSES = (
     {"dtype": "<i8", "values": [2, 1]},
     {"dtype": "V8", "values": [1, 2]},
     {"dtype": "<i8", "values": ["a", "b"]},
+    {"dtype": "<i8", "values": [0, 10**30]},
+    {"dtype": "<i8", "values": [0.2, 1.7]},
+    {"dtype": "<U1", "values": ["ab", "cd"]},
 )
 
 

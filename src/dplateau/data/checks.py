@@ -32,7 +32,7 @@ def finite(where: str, value: Any) -> float:
     """``value`` as a finite float."""
     try:
         if not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value):
-            return float(value)
+            return float(value) + 0.0  # Minus zero becomes zero: equal schemas must have equal digests.
     except OverflowError:
         raise InputError(f"{where} is a whole number of more than 300 digits: expected a finite number.") from None
     raise InputError(f"{where} is {value!r}: expected a finite number.")

@@ -13,7 +13,7 @@ from datetime import date
 from numbers import Integral
 from typing import ClassVar, Final, TypeAlias
 
-from dplateau.data.checks import aliases_of, finite, interval, iso_date, named, put, texts_of
+from dplateau.data.checks import aliases_of, finite, interval, iso_date, named, put, text_of, texts_of
 from dplateau.spec import InputError
 from dplateau.spec.arguments import boolean, of_type, one_of, sequence
 
@@ -330,6 +330,10 @@ class Schema:
 
     def __post_init__(self) -> None:
         columns = sequence("columns", self.columns)
+        for field in ("name", "about"):
+            given = getattr(self, field)
+            for one in given if isinstance(given, tuple) else (given,):
+                text_of(field, one)
         for column in columns:
             if not isinstance(column, (*KINDS.values(), Person)):
                 raise InputError(

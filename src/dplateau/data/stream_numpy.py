@@ -66,7 +66,7 @@ def _header(path: Path, schema: Schema) -> tuple[int, np.dtype[Any], int]:
     except Exception:  # NumPy parses the header as Python, and raises many types on damaged files
         raise InputError(f"{path} is not a NumPy file, or is damaged: expected .npy with one array.") from None
     width = array_width(schema)
-    if len(shape) != 2 or shape[1] != width + 1:
+    if len(shape) != 2 or shape[0] < 0 or shape[1] != width + 1:
         raise InputError(f"{path} has shape {shape}: expected (n, {width + 1}), the declared features and then the target.")
     if dtype.kind not in "biuf":
         raise InputError(f"{path} has type {dtype}: expected numbers.")

@@ -75,7 +75,7 @@ def read_about(
         about = json.loads(read_small(path, "what train or save wrote", LARGEST)[0])
     except FileNotFoundError:
         raise InputError(f"{path} cannot be read: there is no such file. Expected a folder that train or save wrote.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not JSON: expected what train or save wrote.") from None

@@ -64,7 +64,7 @@ def load_estimator(folder: str | Path, *, signed_by: str | Iterable[str] | None 
     try:
         fitted, classes, names = _made(about)
         run = _run(about["run"], certificate)
-    except (InputError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (InputError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         said = error if isinstance(error, InputError) else "an entry is missing, or of another type."
         raise InputError(f"{folder / 'model.json'} is damaged: {said}") from None
     arrays = read_arrays(folder, outputs_of(0 if classes is None else len(classes)))
@@ -131,6 +131,6 @@ def _classes_from_json(data: Any) -> NDArray[Any]:
     if dtype.kind not in LABELS + "OT" or not all(isinstance(one, str if texts else bool | int | float) for one in values):
         raise InputError("its classes are neither texts, nor numbers, nor truth values.")
     classes = np.array(values, dtype=dtype)
-    if classes.ndim != 1 or len(classes) < 2 or (classes[:-1] >= classes[1:]).any():
-        raise InputError("its classes are not at least two, and in order.")
+    if classes.ndim != 1 or len(classes) < 2 or (classes[:-1] >= classes[1:]).any() or classes.tolist() != values:
+        raise InputError("its classes are not at least two, in order and of the type that is said.")
     return classes
