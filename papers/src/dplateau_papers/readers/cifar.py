@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.data.examples import LabelledExamples, check_classes, checked_part, existing_folder
+from dplateau.data.examples import LabelledExamples
 from dplateau.data.files import existing_file
 from dplateau.spec import InputError
+from dplateau_papers.readers.checks import check_classes, checked_part, existing_folder
 
 SIDE: Final = 32
 PIXELS: Final = 3 * SIDE * SIDE

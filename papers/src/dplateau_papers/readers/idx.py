@@ -13,9 +13,10 @@ from typing import IO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.data.examples import LabelledExamples, check_classes, checked_part, existing_folder
+from dplateau.data.examples import LabelledExamples
 from dplateau.data.files import existing_file
 from dplateau.spec import InputError
+from dplateau_papers.readers.checks import check_classes, checked_part, existing_folder
 
 GZIP: Final = b"\x1f\x8b"
 UNSIGNED_BYTE: Final = 8

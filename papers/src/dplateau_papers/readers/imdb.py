@@ -12,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.data.examples import LabelledExamples, checked_part, existing_folder
+from dplateau.data.examples import LabelledExamples
 from dplateau.data.files import read_bytes
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer
+from dplateau_papers.readers.checks import checked_part, existing_folder
 
 WORDS: Final = 10_000
 LENGTH: Final = 256
