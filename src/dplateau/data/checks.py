@@ -51,12 +51,17 @@ def interval(where: str, low: object, high: object) -> tuple[float, float]:
 def iso_date(where: str, value: object) -> str:
     """``value`` as an ISO date: a text, or a date that TOML has read."""
     text = value.isoformat() if type(value) is date else value
+    if not (isinstance(text, str) and is_date(text)):
+        raise InputError(f'{where} is {value!r}: expected a date like "2020-12-31".')
+    return text
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is an ISO date like 2020-12-31."""
     try:
-        if isinstance(text, str) and date.fromisoformat(text).isoformat() == text:
-            return text
+        return date.fromisoformat(text).isoformat() == text
     except ValueError:
-        pass
-    raise InputError(f'{where} is {value!r}: expected a date like "2020-12-31".')
+        return False
 
 
 def text_of(where: str, value: Any) -> str:

@@ -248,13 +248,13 @@ def vectors(values: pa.ChunkedArray, column: Vector) -> NDArray[np.float64]:
 def target_of(values: pa.ChunkedArray, schema: Schema, *, clip: bool = True) -> NDArray[Any]:
     """Indices of the declared classes, or numbers, by default clipped to the declared range; anything else is an error."""
     target = schema.target
-    if target.low is not None and target.high is not None:
+    if target.range is not None:
         array = numbers(values, target.name, schema)
         if missing := int(np.isnan(array).sum()):
             raise InputError(
                 f"target {target.name!r} is missing in {missing} rows: expected a number in every row. Repair or drop these rows."
             )
-        return np.clip(array, target.low, target.high) if clip else array
+        return np.clip(array, *target.range) if clip else array
     found = codes(values, target)
     if undeclared := int((found < 0).sum()):
         letter = ' Texts are compared to the letter, and truth values are "true" and "false".' if undeclared == len(found) else ""

@@ -121,7 +121,7 @@ def encode(
         target=read.target_of(read.column_of(table, target.name, schema), schema, clip=clip_target),
         feature_names=feature_names(schema, intercept=intercept),
         classes=target.classes or None,
-        target_range=None if target.low is None or target.high is None else (target.low, target.high),
+        target_range=target.range,
         feature_norm=float(feature_norm),
         groups=persons_in(table, schema),
     )
@@ -148,7 +148,7 @@ def encode_features(
         width = sum(len(_names(column)) for column in run)
         _fill_run(raw[:, start : start + width], run, plain, [read.column_of(table, c.name, schema) for c in run], schema)
         start += width
-    unit = (rows or ("unit" if schema.target.classes else "scale")) == "unit"
+    unit = to_unit(rows, schema)
     scale = 1.0 if unit else public_scale(schema, bound, weight)
     constant = weight * scale if weight else None
     for part in parts(*raw.shape):
@@ -172,6 +172,11 @@ def columns_of(table: pa.Table, schema: Schema, placing: Placing, feature_norm: 
         return encode_features(found, schema, feature_norm=feature_norm, rows="unit", intercept=placing.constant)
 
     return Columns(arrays, placing, encoded), read.target_of(read.column_of(table, schema.target.name, schema), schema)
+
+
+def to_unit(rows: str | None, schema: Schema) -> bool:
+    """Whether rows are divided by their own norms."""
+    return (rows or ("unit" if schema.target.classes else "scale")) == "unit"
 
 
 def public_scale(schema: Schema, feature_norm: float, intercept: float) -> float:

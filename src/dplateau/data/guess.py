@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import pairwise
 from typing import Final
 
+from dplateau.data.checks import is_date
 from dplateau.data.schema import MISSING
 
 DISTINCT: Final = 20
@@ -37,7 +37,7 @@ def guess(name: str, values: Sequence[str], *, decimal: str = ".") -> Guess:
     entries = _entries(values)
     if INDEX.fullmatch(name):
         return Guess("ignored", ROW_NUMBERS)
-    if entries and all(map(_is_date, entries)):
+    if entries and all(map(is_date, entries)):
         return Guess("date")
     numbers = numbers_of(entries, decimal)
     if numbers is None:
@@ -71,10 +71,3 @@ def numbers_of(entries: Sequence[str], decimal: str) -> list[float] | None:
 
 def _entries(values: Sequence[str]) -> list[str]:
     return [entry for value in values if (entry := value.strip()) not in MISSING]
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dplateau.data.encode import feature_names
 from dplateau.data.files import existing_file, format_of
-from dplateau.data.read_libsvm import read_libsvm
-from dplateau.data.read_numpy import read_numpy
-from dplateau.data.readers import array_table, array_width
+from dplateau.data.readers import read_table
 from dplateau.data.schema import Schema
 from dplateau.data.stream import even
 from dplateau.data.table_pieces import table_pieces
@@ -69,12 +67,9 @@ def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], 
 
 
 def _of_file(path: Path, schema: Schema, size: int) -> Iterator[pa.Table]:
-    kind = format_of(path, schema)
-    if kind in ("csv", "jsonl", "parquet"):
+    if format_of(path, schema) in ("csv", "jsonl", "parquet"):
         return table_pieces(path, schema, size)
-    width = array_width(schema)
-    arrays = read_libsvm(path, width) if kind == "libsvm" else read_numpy(path, width, labelled=bool(schema.targets))
-    return _slices(array_table(schema, *arrays), size)
+    return _slices(read_table(path, schema), size)
 
 
 def _slices(table: pa.Table, size: int) -> Iterator[pa.Table]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dplateau.data.files import existing_file
-from dplateau.data.read_csv import check_columns
-from dplateau.data.schema import Ignored, Schema
+from dplateau.data.read_csv import check_columns, used_names
+from dplateau.data.schema import Schema
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def read_parquet(path: Path, schema: Schema) -> pa.Table:
     try:
         with path.open("rb") as file:  # Arrow opens no path that is not UTF-8
             check_columns(path, schema, parquet.read_schema(file).names)
-            table = parquet.read_table(file, columns=[column.name for column in schema.columns if not isinstance(column, Ignored)])
+            table = parquet.read_table(file, columns=used_names(schema))
     except (pa.ArrowException, OSError):
         raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
     if table.num_rows == 0:

@@ -75,7 +75,9 @@ def _read(path: Path, schema: Schema) -> pa.Table:
         return pa.concat_tables(pieces)
     if kind == "parquet":
         return read_parquet(path, schema)
-    return array_table(schema, *(read_libsvm if kind == "libsvm" else read_numpy)(path, array_width(schema)))
+    width = array_width(schema)
+    arrays = read_libsvm(path, width) if kind == "libsvm" else read_numpy(path, width, labelled=bool(schema.targets))
+    return array_table(schema, *arrays)
 
 
 def array_width(schema: Schema) -> int:

@@ -238,6 +238,11 @@ class Target:
         aliases = aliases_of(where, self.aliases, classes, "class")
         put(self, classes=classes, aliases=aliases)
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The range of a regression target."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
 
 Feature: TypeAlias = Number | Category | Date | Vector
 Column: TypeAlias = Feature | Ignored | Target | Person

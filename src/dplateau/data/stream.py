@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dplateau.data.encode import check_options, columns_of, encode, feature_names
+from dplateau.data.encode import check_options, columns_of, encode, feature_names, to_unit
 from dplateau.data.files import TEXTS, format_of
 from dplateau.data.parquet_files import ParquetFiles, rows_at
 from dplateau.data.person import count_persons, with_person
@@ -124,8 +124,7 @@ def open_stream(
         columns = (found.features, found.target) if found.groups is None else (found.features, found.target, found.groups)
         return columns if shuffle is None else tuple(column[shuffle] for column in columns)
 
-    unit = (rows or ("unit" if public.target.classes else "scale")) == "unit"
-    fast = unit and kind == np.float32 and person is None and order == "given"
+    fast = to_unit(rows, public) and kind == np.float32 and person is None and order == "given"
     placing = placing_of(public, bound, weight) if fast else None
 
     def columns() -> Generator[Unplaced]:
@@ -172,7 +171,7 @@ def open_stream(
         unit="row" if person is None else "person",
         feature_names=names,
         classes=target.classes or None,
-        target_range=None if target.low is None or target.high is None else (target.low, target.high),
+        target_range=target.range,
         feature_norm=bound,
         bounded=True,
         columns=None if placing is None else columns,

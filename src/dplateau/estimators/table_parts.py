@@ -61,8 +61,8 @@ def estimator_for(model: str, schema: Schema, **options: Any) -> Estimator:
     if bool(target.classes) == (model == "linear"):
         what = "classes: use logistic or svc" if target.classes else "a range of numbers: use linear"
         raise InputError(f"model {model} does not fit the target {target.name!r}, which has {what}.")
-    if target.low is not None and target.high is not None:
-        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=(target.low, target.high)).set_params(**options)
+    if target.range is not None:
+        return PrivateLinearRegression(feature_norm=FEATURE_NORM, target_range=target.range).set_params(**options)
     classifier = PrivateLogisticRegression if model == "logistic" else PrivateLinearSVC
     return classifier(feature_norm=FEATURE_NORM, classes=range(len(target.classes)), fit_intercept=False).set_params(**options)
 

@@ -30,7 +30,11 @@ def stream_of(path: str | Path, schema: Schema, *, n: int | None = None, person:
 
 def true_rows(rows: Any, schema: Schema) -> Dataset:
     """The rows of a file or of a table in memory with their true targets, on which a model is measured."""
-    return encode(read_table(rows, schema), schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
+    return _true(read_table(rows, schema), schema)
+
+
+def _true(table: Any, schema: Schema) -> Dataset:
+    return encode(table, schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
 
 
 def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
@@ -44,8 +48,7 @@ def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
 def dataset_pieces(rows: Any, schema: Schema) -> Iterator[Dataset]:
     """Rows with their true targets, some at a time."""
     if not isinstance(rows, Dataset):
-        encoded = partial(encode, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
-        return encoded_pieces(rows, schema, encoded, labelled=True)
+        return encoded_pieces(rows, schema, partial(_true, schema=schema), labelled=True)
     if rows.feature_names != names_of(schema):
         raise InputError("the rows were encoded by another schema, or with other options: let the model read them.")
     size = piece_rows(len(feature_names(schema, intercept=0.0)))
