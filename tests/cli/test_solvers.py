@@ -114,5 +114,5 @@ def test_plan_plans_what_train_trains(dplateau, solver, model, classes):
     else:
         estimator = {"logistic": PrivateLogisticRegression, "svc": PrivateLinearSVC}[model](classes=range(classes), **settings)
         chosen = estimator._loss(classes)
-    named, problem, _ = estimator._solver(400, "row", 3, *chosen, False)
+    named, problem, _ = estimator._solver(400, "row", 3, chosen, False)
     assert named.plan(problem, estimator._budget(1e-5), steps=7).run.to_dict() == json.loads(out)["run"]

@@ -26,6 +26,7 @@ from dplateau.estimators.ready import Weights as Weights
 from dplateau.estimators.saving import save_estimator
 from dplateau.estimators.streamed import blocks_of, check_stream
 from dplateau.losses import GeneralisedLinearLoss
+from dplateau.losses.named import ChosenLoss
 from dplateau.planning import choose, clipped, passes_once
 from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run
 from dplateau.spec.arguments import integer, one_of, real
@@ -119,19 +120,18 @@ class PrivateLinearModel(BaseEstimator):
         n: int,
         unit: str,
         d: int,
-        loss: GeneralisedLinearLoss,
-        residual_clip: float | None,
+        chosen: ChosenLoss,
         stream: bool,
         shared: bool = False,
     ) -> tuple[Solver, Problem, dict[str, Any]]:
         """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
-        problem, name = self._problem(n, d, loss, unit), self.solver
+        problem, name = self._problem(n, d, chosen.loss, unit), self.solver
         if name == "auto" and shared and not stream:
             name = SHARED
         elif name == "auto":
             budget = self._budget(self._delta(n))
             name = choose(problem, budget, one_pass=stream and passes_once(problem, budget))[0]
-        problem, solver = clipped(problem, name, residual_clip), solver_named(name)
+        problem, solver = clipped(problem, name, chosen.residual_clip), solver_named(name)
         if shared and not solver.shares:
             raise InputError(f"solver {name!r} trains on one process: on several use {', '.join(SHARING)}.")
         return solver, problem, {"dtype": self.dtype} if solver.takes_dtype else {}
@@ -173,7 +173,7 @@ class PrivateLinearModel(BaseEstimator):
     def _planned(self, ready: Ready) -> tuple[Algorithm, Callable[..., TrainResult]]:
         """The plan for checked data, or for those of several processes, and what carries it out."""
         rows, delta, shared = ready.rows, self._delta(ready.n), ready.total is not None
-        solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.loss, ready.residual_clip, False, shared)
+        solver, problem, options = self._solver(ready.n, ready.unit, rows.shape[1], ready.chosen, False, shared)
         made = solver.plan(problem, self._budget(delta), steps=self._iterations())
         self._check_arithmetic(made, problem.d)
         if ready.persons is not None and made.run.sampling.ordered:
@@ -201,7 +201,7 @@ class PrivateLinearModel(BaseEstimator):
         """The plan for n records, those of a stream or of the streams of several processes, and what carries it out."""
         unit = getattr(stream, "unit", "row")
         warn_if_weak(real("epsilon", self.epsilon))
-        solver, problem, options = self._solver(n, unit, stream.d, ready.loss, ready.residual_clip, True, shared)
+        solver, problem, options = self._solver(n, unit, stream.d, ready.chosen, True, shared)
         made = solver.plan_stream(problem, self._budget(self._delta(n)), steps=self._iterations())
         self._check_arithmetic(made, problem.d)
         norm = self.feature_norm if self.rows == "clip" and not self._constant() else 0.0
@@ -236,17 +236,15 @@ class PrivateLinearModel(BaseEstimator):
         self,
         X: NDArray[Any],
         target: NDArray[Any],
-        loss: GeneralisedLinearLoss,
-        *,
-        residual_clip: float | None = None,
-        assumptions: tuple[Assumption, ...] = (),
+        chosen: ChosenLoss,
+        assumptions: tuple[Assumption, ...],
         uncertified: str | None = None,
     ) -> Weights:
         """Take in one batch of a stream of unknown length: one noisy step, at the price of one for all batches."""
         vars(self).pop("_reserved", None)  # that of a fit that was interrupted
         delta = float(self.delta or 0.0)
         names = ("epsilon", "delta", "feature_norm", "rows", "fit_intercept", "adjacency", "insecure_seed")
-        settings = (*(getattr(self, name) for name in names), loss, assumptions)
+        settings = (*(getattr(self, name) for name in names), chosen.loss, assumptions)
         state: OnlineSGD | None = None
         if getattr(self, "_online", None) is not None:
             state, begun = self._online
@@ -254,9 +252,9 @@ class PrivateLinearModel(BaseEstimator):
             if begun != settings:
                 raise InputError("arguments were changed since the first batch: set them back, or call fit to start anew.")
         if state is None:
-            problem = self._problem(len(X), X.shape[1], loss)
-            if loss.convex_after_clipping:
-                problem = replace(problem, residual_clip=residual_clip)
+            problem = self._problem(len(X), X.shape[1], chosen.loss)
+            if chosen.loss.convex_after_clipping:
+                problem = replace(problem, residual_clip=chosen.residual_clip)
             warn_if_weak(real("epsilon", self.epsilon))
             state = start_online_sgd(problem, self._budget(delta))
         generator = self._generator(len(state.sizes))

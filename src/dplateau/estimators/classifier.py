@@ -104,11 +104,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         if self.classes is None:
             warnings.warn(TAKEN, PrivacyWarning, stacklevel=4)
         classes, assumption = _sorted(_present(labels) if self.classes is None else self.classes)
-        (loss, residual_clip), held = self._weighted_loss(classes)
+        chosen, held = self._weighted_loss(classes)
         target, uncertified = _codes(labels, classes), TAKEN if self.classes is None else None
         persons = None if groups is None else codes_of(groups, len(rows))
         finished = partial(self._fitted, classes)
-        return Ready(rows, target, loss, residual_clip, (assumption, *held), uncertified, persons, finished)
+        return Ready(rows, target, chosen, (assumption, *held), uncertified, persons, finished)
 
     def fit_stream(self, stream: Stream, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows that need not fit in memory.
@@ -143,9 +143,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self._check_arguments()
         self._online = None
         classes, assumption = self._declared_classes("fit_stream", self.classes)
-        (loss, residual_clip), held = self._weighted_loss(classes)
+        chosen, held = self._weighted_loss(classes)
         finished = partial(self._fitted, classes)
-        return ReadyStream(lambda y: _codes(as_entries(y), classes), loss, residual_clip, (assumption, *held), finished)
+        return ReadyStream(lambda y: _codes(as_entries(y), classes), chosen, (assumption, *held), finished)
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, groups: None = None) -> Any:
@@ -192,14 +192,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             warnings.warn(TAKEN, PrivacyWarning, stacklevel=2)
         with self._unchanged_if_refused():
             rows, labels = checked_data(self, X, y, y_numeric=False, reset=first)
-            (loss, residual_clip), held = self._weighted_loss(declared)
+            chosen, held = self._weighted_loss(declared)
             target = _codes(labels, declared)
-            options: Any = {
-                "residual_clip": residual_clip,
-                "assumptions": (assumption, *held),
-                "uncertified": TAKEN if taken else None,
-            }
-            return self._fitted(declared, self._fit_batch(rows, target, loss, **options))
+            uncertified = TAKEN if taken else None
+            return self._fitted(declared, self._fit_batch(rows, target, chosen, (assumption, *held), uncertified))
 
     def _fitted(self, classes: NDArray[Any], weights: Weights) -> Any:
         coefficients, intercept = weights

@@ -65,7 +65,7 @@ def coefficients_of(estimator: Any) -> dict[str, NDArray[Any]]:
 
 
 def read_about(
-    folder: Path, kind: str, formats: Iterable[int], entries: frozenset[str], optional: frozenset[str] = frozenset()
+    folder: Path, kind: str, formats: tuple[int, ...], entries: frozenset[str], optional: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """What a folder says that it holds, its entries checked."""
     path = folder / ABOUT
@@ -79,7 +79,6 @@ def read_about(
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not JSON: expected what train or save wrote.") from None
-    formats = tuple(formats)
     found = about.get("kind") if isinstance(about, dict) else None
     if found != kind and isinstance(found, str) and found in KINDS:
         raise InputError(f"{folder} holds a {found}: {KINDS[found]} reads it.")

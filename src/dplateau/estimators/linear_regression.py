@@ -165,12 +165,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
 
     def _ready(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Ready:
         self._check_arguments()
-        loss, residual_clip = self._loss()
-        self._range()
+        chosen = self._loss()
         rows, values = checked_data(self, X, y, y_numeric=True)
         self._online = None
         persons = None if groups is None else codes_of(groups, len(rows))
-        return Ready(rows, self._scaled(values), loss, residual_clip, (self._clipped_target(),), None, persons, self._fitted)
+        return Ready(rows, self._scaled(values), chosen, (self._clipped_target(),), None, persons, self._fitted)
 
     def fit_stream(self, stream: Stream, *, cluster: Cluster | None = None) -> Any:
         """Train on private rows that need not fit in memory; see ``PrivateLogisticRegression.fit_stream``."""
@@ -179,26 +178,23 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):
 
     def _stream_ready(self) -> ReadyStream:
         self._check_arguments()
-        loss, residual_clip = self._loss()
-        self._range()
         self._online = None
-        held = (self._clipped_target(),)
-        return ReadyStream(lambda y: self._scaled(_finite_targets(y)), loss, residual_clip, held, self._fitted)
+        return ReadyStream(lambda y: self._scaled(_finite_targets(y)), self._loss(), (self._clipped_target(),), self._fitted)
 
     @available_if(takes_batches)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, groups: None = None) -> Any:
         """Take in one more batch of private rows; see ``PrivateLogisticRegression.partial_fit``."""
         self._check_arguments()
         refuse_groups(groups)
-        loss, residual_clip = self._loss()
-        self._range()
+        chosen = self._loss()
         first = getattr(self, "_online", None) is None
         with self._unchanged_if_refused():
             rows, values = checked_data(self, X, y, y_numeric=True, reset=first)
-            target = self._scaled(values)
-            return self._fitted(
-                self._fit_batch(rows, target, loss, residual_clip=residual_clip, assumptions=(self._clipped_target(),))
-            )
+            return self._fitted(self._fit_batch(rows, self._scaled(values), chosen, (self._clipped_target(),)))
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._range()
 
     def _loss(self) -> ChosenLoss:
         return loss_named("linear", self.loss)

@@ -105,8 +105,6 @@ def _made(about: dict[str, Any]) -> tuple[Any, NDArray[Any] | None, NDArray[Any]
             numbers_of_classes("class_weight", given["class_weight"], given["classes"])
     fitted.set_params(**given)
     fitted._check_arguments()
-    if isinstance(fitted, PrivateLinearRegression):
-        fitted._units()
     names = about["feature_names"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise InputError("its names of features are not a list of texts.")

@@ -301,16 +301,17 @@ def planned_test(estimator: Any, n: int, share: float, cluster: Cluster | None =
 
 def cells_of(estimator: Any, run: Run, features: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
     """The histogram of how a fitted estimator predicts the rows of a run; its classes are 0 to K - 1."""
+    shape = _shape(estimator, run, len(getattr(estimator, "classes_", ())))
     if not len(target):  # One of several processes may hold none of them.
-        return np.zeros(_shape(estimator, run, 0 if isinstance(estimator, PrivateLinearRegression) else len(estimator.classes_)))
+        return np.zeros(shape)
     rows = estimator._checked(features)
     scores = estimator._scores_by_row(rows)
     if isinstance(estimator, PrivateLinearRegression):
         return cells_of_numbers(target, scores, *estimator.target_range)  # type: ignore[misc]
-    classes, proba, boundary = len(estimator.classes_), None, 0.5
-    if _shape(estimator, run, classes)[-1] == HALVES:
+    proba, boundary = None, 0.5
+    if shape[-1] == HALVES:
         proba, boundary = estimator._probabilities(rows, scores)[:, 1], estimator.boundary
-    return cells_of_classes(target, likeliest(scores), classes, proba, boundary)
+    return cells_of_classes(target, likeliest(scores), shape[0], proba, boundary)
 
 
 def write_test(test: PrivateTest, part: Path, sign: Ed25519PrivateKey | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dplateau.losses import GeneralisedLinearLoss
+from dplateau.losses.named import ChosenLoss
 from dplateau.spec import Assumption
 
 Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -45,8 +45,7 @@ class ReadyStream(NamedTuple):
 
     prepared: Callable[[NDArray[Any]], NDArray[Any]]
     """Makes numbers of targets."""
-    loss: GeneralisedLinearLoss
-    residual_clip: float | None
+    chosen: ChosenLoss
     assumptions: tuple[Assumption, ...]
     finished: Callable[[Weights], Any]
     """Sets the fitted attributes."""
@@ -57,8 +56,7 @@ class Ready(NamedTuple):
 
     rows: NDArray[Any]
     target: NDArray[Any]
-    loss: GeneralisedLinearLoss
-    residual_clip: float | None
+    chosen: ChosenLoss
     assumptions: tuple[Assumption, ...]
     uncertified: str | None
     persons: NDArray[Any] | None

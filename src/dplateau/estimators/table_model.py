@@ -317,19 +317,10 @@ class TableModel:
         InputError
             The folder exists already, or cannot be written.
         """
-        target = self.schema.target
-        about: dict[str, Any] = {
-            "kind": KIND,
-            "format": FORMAT,
-            "model": self.model,
-            "feature_norm": FEATURE_NORM,
-            "feature_names": list(names_of(self.schema)),
-            "classes": list(target.classes) or None,
-            "target_range": None if target.classes else [target.low, target.high],
-        }
+        about: dict[str, Any] = {"kind": KIND, "format": FORMAT, "model": self.model, **_facts(self.schema)}
         weights = getattr(self.estimator, "class_weight", None)
         if weights is not None:
-            about["class_weight"] = {name: weights[place] for place, name in enumerate(target.classes)}
+            about["class_weight"] = {name: weights[place] for place, name in enumerate(self.classes)}
         test = self.private_test
         more = None if test is None else lambda part: write_test(test, part, sign)
         arrays = coefficients_of(self.estimator)
@@ -358,22 +349,21 @@ class TableModel:
         about = read_about(folder, KIND, (OLDEST, FORMAT), ENTRIES, frozenset({"class_weight"}))
         certificate = read_signed_certificate(folder, signed_by)
         schema = read_schema(folder)
-        names, target = names_of(schema), schema.target
-        says = (about["feature_names"], about["classes"] or [], about["target_range"], about["feature_norm"])
-        if says != (list(names), list(target.classes), None if target.classes else [target.low, target.high], FEATURE_NORM):
+        classes, facts = schema.target.classes, _facts(schema)
+        if {name: about[name] for name in facts} != facts:
             raise InputError(
                 f"{folder}: model.json and schema.toml contradict each other: the folder was changed after it was written."
             )
         fitted: Any = estimator_for(about["model"], schema)
-        if "class_weight" in about and target.classes:
+        if "class_weight" in about and classes:
             fitted.set_params(class_weight=numbered(f"{folder / 'model.json'}: class_weight", about["class_weight"], schema))
-        arrays = read_arrays(folder, outputs_of(len(target.classes)), len(names))
+        arrays = read_arrays(folder, outputs_of(len(classes)), len(facts["feature_names"]))
         check_binding(certificate, about["format"], folder, arrays, schema)
-        restore(fitted, arrays, certificate, certificate.run, np.arange(len(target.classes)) if target.classes else None)
+        restore(fitted, arrays, certificate, certificate.run, np.arange(len(classes)) if classes else None)
         fitted.set_params(epsilon=certificate.epsilon, delta=certificate.delta)
-        if target.classes:
+        if classes:
             check_class_weights(certificate, folder, fitted.weights_in_words())
-        test = read_test(folder, fitted, target.classes, schema_digest(schema), signed_by)
+        test = read_test(folder, fitted, classes, schema_digest(schema), signed_by)
         return cls(about["model"], fitted, schema, test)
 
     def _predictor(self, cost: Mapping[str, float] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -386,6 +376,17 @@ class TableModel:
         if not isinstance(self.estimator, PrivateLogisticRegression):
             raise InputError(f"a {self.model} model has no class probabilities: train one with model 'logistic'.")
         return self.estimator
+
+
+def _facts(schema: Schema) -> dict[str, Any]:
+    """What ``model.json`` says of the schema."""
+    target = schema.target
+    return {
+        "feature_norm": FEATURE_NORM,
+        "feature_names": list(names_of(schema)),
+        "classes": list(target.classes) or None,
+        "target_range": None if target.range is None else list(target.range),
+    }
 
 
 def load_model(folder: str | Path, *, signed_by: str | Iterable[str] | None = None) -> TableModel:
