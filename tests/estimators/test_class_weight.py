@@ -48,6 +48,26 @@ def test_probabilities_are_those_of_the_rows_whatever_the_weights():
     np.testing.assert_array_equal(model.predict(X), model.predict_at_least_cost(X, {"no": 1.0, "yes": 25.0}))
 
 
+@pytest.mark.parametrize("weights", [None, {"yes": 25.0}, {"no": 5.0}])
+@pytest.mark.parametrize("rows", ["unit", "clip"])
+def test_the_boundary_is_where_predict_changes(weights, rows):
+    """With little epsilon gradients are clipped at a quarter, which makes pulls of different weights more alike."""
+    X, _, _ = rare(500)
+    options = {"delta": 1e-6, "insecure_seed": 0, "feature_norm": 0.5, "rows": rows, "fit_intercept": False}
+    model = dp.PrivateLogisticRegression(0.5, classes=CLASSES, class_weight=weights, **options)
+    model.fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+    angles = np.linspace(0, 2 * np.pi, 10_000)
+    around = np.column_stack([np.cos(angles), np.sin(angles)])
+    found, said = model.predict_proba(around)[:, 1], model.predict(around) == "yes"
+    assert found[~said].max() <= model.boundary + 1e-12
+    assert found[said].min() >= model.boundary - 1e-12
+    assert found[said].min() - found[~said].max() < 0.01
+    short = model._bounded(X / 10)
+    scores = model._scores(short)
+    above = model._probabilities(short, scores)[:, 1] - model._boundaries(short)
+    assert np.where(scores > 0, above, -above).min() >= -1e-12  # it may stay there where both pulls are clipped
+
+
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.04, 1.0), (1.0, 0.3)])
 @pytest.mark.parametrize("largest", [0.1, 0.5, np.inf])
 def test_the_undone_probability_balances_the_clipped_weighted_pulls(weights, largest):

@@ -140,11 +140,17 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     @property
     def boundary(self) -> float:
-        """Of two classes: from which probability on ``predict`` names the second one; 0.5 without ``class_weight``."""
+        """Of two classes: from which probability on ``predict`` names the second one; 0.5 without ``class_weight``.
+
+        With it, of rows as long as ``feature_norm``: shorter ones may have another, since their gradients are clipped less.
+        """
         if len(self.classes_) != 2:
             raise InputError(f"there are {len(self.classes_)} classes: only two have a boundary. Compare columns of predict_proba.")
-        low, high = self._scaled_weights(self.classes_)
-        return low / (low + high)
+        return float(self._boundaries(float(self.feature_norm) * np.eye(1, self.n_features_in_))[0])
+
+    def _boundaries(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Of two classes: the probability of the second one where a row's score is 0."""
+        return self._probabilities(rows, np.zeros(len(rows)))[:, 1]
 
     def predict_at_least_cost(self, X: ArrayLike, cost: Mapping[Any, float]) -> NDArray[Any]:
         """The class of each row whose expected cost is the least, by ``predict_proba``.

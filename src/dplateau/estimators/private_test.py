@@ -224,7 +224,11 @@ def _noise(run: Run) -> Any:
 
 
 def cells_of_classes(
-    target: NDArray[Any], predicted: NDArray[Any], classes: int, proba: NDArray[np.float64] | None, boundary: float
+    target: NDArray[Any],
+    predicted: NDArray[Any],
+    classes: int,
+    proba: NDArray[np.float64] | None,
+    boundary: float | NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """The histogram of classes: a row is in one cell. ``proba`` is of the second of two, which is predicted from ``boundary`` on.
 
@@ -310,7 +314,7 @@ def cells_of(estimator: Any, run: Run, features: NDArray[Any], target: NDArray[A
         return cells_of_numbers(target, scores, *estimator.target_range)  # type: ignore[misc]
     proba, boundary = None, 0.5
     if shape[-1] == HALVES:
-        proba, boundary = estimator._probabilities(rows, scores)[:, 1], estimator.boundary
+        proba, boundary = estimator._probabilities(rows, scores)[:, 1], estimator._boundaries(rows)
     return cells_of_classes(target, likeliest(scores), shape[0], proba, boundary)
 
 
