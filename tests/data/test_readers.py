@@ -159,6 +159,8 @@ def test_libsvm(write, name):
         ("+1 1:1\n\nsecret 1:1\n", "line 3: expected a numeric label"),
         ("+1 1:secret\n", "line 1: expected a numeric label"),
         ("+1 qid:3 1:1\n", "line 1: expected a numeric label"),
+        ("+1 0_1:1\n", "line 1: expected a numeric label"),
+        ("+1 1:1_0\n", "line 1: expected a numeric label"),
         ("+1 1:nan\n", "line 1: a value is NaN or infinite"),
         ("+1 1:1e99\n", "line 1: a value is NaN or infinite"),
         ("inf 1:1\n", "line 1: a value is NaN or infinite"),

@@ -190,8 +190,9 @@ def as_entries(values: ArrayLike) -> NDArray[Any]:
 
 
 def check_unmasked(values: object, name: str) -> None:
-    """Raise where entries are masked, which means missing: NumPy would use what stands below the mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    """Raise where entries of an array, or of arrays in a list, are masked, which means missing: NumPy would use them anyway."""
+    arrays = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in arrays):
         raise InputError(f"the {name} have masked entries, which are missing: repair or drop these rows.")
 
 

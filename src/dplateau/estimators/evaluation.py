@@ -150,7 +150,7 @@ def _numbers(target: NDArray[Any], predicted: NDArray[Any]) -> NumberEvaluation:
         rows=len(target),
         rmse=float(np.sqrt(error)),
         mae=float(np.mean(np.abs(predicted - target))),
-        r2=1 - error / spread if np.ptp(target) else None,
+        r2=1 - error / spread if np.ptp(target) and spread else None,
         mean=mean,
         mean_rmse=float(np.sqrt(spread)),
         mean_mae=float(np.mean(np.abs(mean - target))),
