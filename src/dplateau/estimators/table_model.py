@@ -31,7 +31,7 @@ from dplateau.estimators.folder import (
 from dplateau.estimators.loading import Estimator
 from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.estimators.private_test import PlannedTest, PrivateTest, cells_of, planned_test, read_test, write_test
-from dplateau.estimators.shared_table import fit_shared_table
+from dplateau.estimators.shared_table import shared_rows
 from dplateau.estimators.table_parts import OLDEST, Charged, check_binding, check_lots, estimator_for, numbered, of_schema
 from dplateau.estimators.table_rows import FEATURE_NORM, dataset_pieces, feature_pieces, names_of, read_rows, stream_of, true_rows
 from dplateau.files import as_path
@@ -134,7 +134,6 @@ class TableModel:
         public = load_schema(schema)
         if cluster is None:
             check_lots(private_test, stream, ledger, person)
-        tested: PlannedTest | None = None
         model = model or LOSSES.get(loss or "") or ("logistic" if public.target.classes else "linear")
         loss_named(model, loss, len(public.target.classes) or 2)
         if loss is not None and model != "logistic":
@@ -145,23 +144,25 @@ class TableModel:
             options["class_weight"] = numbered("class_weight", class_weight, public)
         charged = None if ledger is None or not (cluster is None or cluster.first) else Charged(ledger)
         estimator = estimator_for(model, public, epsilon=epsilon, delta=delta, ledger=charged, **options)
-        data: Dataset | None = None
-        if cluster is not None:
-            how: Any = {"stream": stream, "n": n, "person": person, "private_test": private_test, "ledger": ledger}
-            data, tested = fit_shared_table(estimator, path, public, cluster, **how)
-        elif stream:
-            estimator.fit_stream(stream_of(path, public, n=n, person=person))
+        if cluster is None:
+            data: Any = (stream_of if stream else read_rows)(path, public, n=n, person=person)
+            total = data.n
         else:
-            data = read_rows(path, public, n=n, person=person)
+            asked: Any = {"model": type(estimator).__name__, "private_test": private_test, "ledger": ledger}
+            data, total = shared_rows(path, public, cluster, stream=stream, n=n, person=person, **asked)
+        tested: PlannedTest | None = None
+        if stream:
+            estimator.fit_stream(data, cluster=cluster)
+        else:
             if private_test is not None:
-                tested = planned_test(estimator, len(data.target), private_test)
+                tested = planned_test(estimator, total, private_test, cluster, data.n)
             kept = slice(None) if tested is None else tested.split.kept
-            estimator.fit(data.features[kept], data.target[kept], groups=data.groups)
+            estimator.fit(data.features[kept], data.target[kept], groups=data.groups, cluster=cluster)
         estimator.certificate_ = of_schema(estimator.certificate_, public, () if tested is None else (tested.fact,))
         if charged is not None:
             charged.end(estimator.certificate_)
             estimator.set_params(ledger=None)
-        if tested is None or data is None:
+        if tested is None:
             return cls(model, estimator, public)
         held = tested.split.held
         cells = cells_of(estimator, tested.run, data.features[held], data.target[held])
