@@ -184,6 +184,8 @@ def test_a_server_that_is_not_there(tmp_path, full):
         "postgresql://host/x?user=me&sslpassword=secret",
         "postgresql://me:p@secret@host/x",
         "postgresql://me:p@ss/secret@host/x",
+        "postgresql://me:p@secret?word@host/x",
+        "postgresql://me:p@secret?word=1@host/x",
         "postgres://me:secret@host/x",
     ],
 )
@@ -218,6 +220,30 @@ def test_what_a_server_has_set_changes_nothing(postgres, full, setting):
     assert 0 < len(granted) < 20
     assert sum(one.cost for one in granted) <= account.state().budget < sum(one.cost for one in granted) + granted[0].cost
     assert ledger.verify() == []
+
+
+@pytest.mark.parametrize("option", ["autocommit=1", "autocommit=false"])
+def test_no_address_turns_transactions_off(postgres, full, monkeypatch, option):
+    dp.Ledger(postgres).create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    account = account_of(f"{postgres}&{option}")
+    monkeypatch.setattr(database, "PATIENCE", 0.2)
+    with database.connected(account.url, write=True):
+        one_line(lambda: account.reserve(full()), "another process holds it")
+    append = book.append
+
+    def broken(connection, **fields):
+        append(connection, **fields)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(book, "append", broken)
+    with pytest.raises(KeyboardInterrupt):
+        account.reserve(full())
+    assert account.state().reserved == 0
+
+
+@pytest.mark.parametrize("option", ["nolock=1", "immutable=1", "vfs=unix-none"])
+def test_no_address_turns_locks_off(file, option):
+    one_line(lambda: dp.Ledger(f"sqlite:///file:{file}?uri=true&{option}"), "in its address SQLite may keep no locks")
 
 
 def reserved(account, run):

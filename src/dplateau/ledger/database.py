@@ -37,6 +37,8 @@ _REMEDIES: Final = (
     ("lock timeout", "another process holds it: try again"),
     ("neither changed nor removed", "write a new entry"),
 )
+_UNLOCKED: Final = ("immutable", "nolock", "vfs")
+"""Options of an address with which SQLite may not lock its file."""
 
 
 def normal(url: str) -> str:
@@ -55,11 +57,15 @@ def normal(url: str) -> str:
     if backend not in ("sqlite", "postgresql", "postgres"):
         raise InputError(f"a ledger is kept in SQLite or PostgreSQL, not in {backend}: name another database.")
     if backend != "sqlite":
-        if found.password is not None and "@" in f"{found.host}{found.database}":
+        if found.password is not None and url.split(":", 2)[2].count("@") > 1:  # what follows the first one would be shown
             raise InputError("the address of the ledger has several @: write those of its password as %40, and its / as %2F.")
         return _text(found.set(drivername="postgresql+psycopg"))
     if not found.database or found.database == ":memory:":
         raise InputError("a ledger in memory forgets what was spent: name a file, such as sqlite:///privacy.db.")
+    if unlocked := [option for option in _UNLOCKED if option in found.query]:
+        raise InputError(
+            f"with {unlocked[0]} in its address SQLite may keep no locks, and two trainings could spend one budget: leave it out."
+        )
     if not found.database.startswith("file:"):
         found = found.set(database=str(Path(found.database).absolute()))
     return _text(found.set(drivername="sqlite"))
@@ -139,7 +145,11 @@ def upgrade(url: str) -> None:
 @cache
 def _engine(url: str) -> Engine:
     sqlite = make_url(url).get_backend_name() == "sqlite"
-    limits: dict[str, Any] = {"timeout": PATIENCE} if sqlite else {"connect_timeout": 10, "client_encoding": "utf8"}
+    # What an address says of these does not count: without transactions no writer would wait for another.
+    if sqlite:
+        limits: dict[str, Any] = {"timeout": PATIENCE}
+    else:
+        limits = {"connect_timeout": 10, "client_encoding": "utf8", "autocommit": False}
     with explained():  # The driver is imported here.
         engine = create_engine(url, poolclass=NullPool, connect_args=limits)
     if sqlite:
