@@ -105,7 +105,7 @@ def written_again(ledger, number, **fields):
         entry = replace(entry, digest=entry.computed())
     with sqlite3.connect(ledger.url.removeprefix("sqlite:///")) as connection:
         connection.execute("DROP TRIGGER ledger_entries_no_update")
-        names = ("account", "kind", "reservation", "body", "digest")
+        names = ("account", "who", "kind", "reservation", "body", "digest")
         sets = ", ".join(f"{name} = ?" for name in names)
         connection.execute(
             f"UPDATE ledger_entries SET {sets} WHERE number = ?", (*(getattr(entry, name) for name in names), number)
@@ -123,6 +123,7 @@ def another_run(entry: Entry) -> str:
         (3, lambda entry: {"body": another_run(entry)}),
         (3, lambda entry: {"body": "[]"}),
         (3, lambda entry: {"body": "{"}),
+        (3, lambda entry: {"who": b"north", "digest": entry.digest}),
         (3, lambda entry: {"account": "visits"}),
         (6, lambda entry: {"reservation": 7}),
         (6, lambda entry: {"reservation": 77}),

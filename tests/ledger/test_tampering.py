@@ -83,6 +83,7 @@ TERMS = {"adjacency": "add-remove", "budget": 1.0, "delta": 1e-6, "epsilon": 2.0
         *(("body", f"'{value}'", 4) for value in ("", "[]", "null", "3", '{"places":3}', '{"places":[1]}', '{"run":Infinity}')),
         *(("body", f"'{value}'", 2) for value in ("", "[]", "null", "3", '{"run":{"n":Infinity}}')),
         ("body", "-5.0", 2),
+        *(("body", f"'{'[' * 100_000}'", number) for number in (1, 2, 4)),
         *(
             ("body", f"'{json.dumps({**TERMS, 'order': 8.0, 'unit': 'row', **change})}'", 1)
             for change in (
@@ -90,6 +91,9 @@ TERMS = {"adjacency": "add-remove", "budget": 1.0, "delta": 1e-6, "epsilon": 2.0
                 {"budget": math.nan},
                 {"budget": math.inf},
                 {"budget": -1.0},
+                {"budget": 0.0},
+                {"budget": 10**400},
+                {"order": 10**400},
                 {"n": "k"},
                 {"order": "a"},
             )

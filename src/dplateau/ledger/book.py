@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -52,7 +53,7 @@ class Terms:
         texts = self.n_is, self.unit, self.adjacency, self.notion
         return (
             isinstance(self.n, int)
-            and all(isinstance(one, int | float) and 0 <= one < math.inf for one in numbers)
+            and all(isinstance(one, int | float) and 0 < one <= sys.float_info.max for one in numbers)
             and all(isinstance(one, str) for one in texts)
             and (self.order is None) == (self.notion == "gaussian")
         )

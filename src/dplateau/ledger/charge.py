@@ -72,5 +72,5 @@ def _agree(reserved: Entry, committed: Entry, digest: str, certificate: Certific
     return (
         (reserved.kind, reserved.account, named) == ("reserved", committed.account, digest)
         and run.digest == certificate.run.digest
-        and all(one.digest == one.computed() for one in (reserved, committed))
+        and all(one.typed and one.digest == one.computed() for one in (reserved, committed))
     )

@@ -116,7 +116,7 @@ def canonical(data: Any) -> str:
 
 def data_of(body: Any, what: str) -> dict[str, Any]:
     """A body, read; raises ``LedgerError`` where it is no object of JSON."""
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, RecursionError):
         if isinstance(found := json.loads(body), dict):
             return found
     raise changed(what)
