@@ -76,6 +76,12 @@ def test_certified_is_a_truth_value(trained, value, format_1):
     refused(json.dumps({**json.loads(text), "certified": value}), ContradictionError)
 
 
+@pytest.mark.parametrize("value", ["", 0, False, []])
+@pytest.mark.parametrize("key", ["weights_sha256", "schema_sha256"])
+def test_a_digest_is_a_digest_or_nothing(trained, key, value):
+    refused(of(trained, lambda data: data["model"].update({key: value})))
+
+
 @pytest.mark.parametrize("format_1", [True, False])
 @pytest.mark.parametrize("version", [True, 1.5, "2", None, 4, -1])
 def test_no_other_format(trained, format_1, version):

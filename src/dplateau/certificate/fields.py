@@ -66,7 +66,9 @@ def _facts(data: dict[str, Any]) -> dict[str, Any]:
     """The fields of a certificate that say how it was trained."""
     generator = keys("generator", data["generator"], {"algorithm", "key"})
     model = keys("model", data["model"], {"estimator", "weights_sha256", "schema_sha256"})
-    digests = {key: model[key] and digest_of(f"model: {key}", model[key]) for key in ("weights_sha256", "schema_sha256")}
+    digests = {
+        key: None if model[key] is None else digest_of(f"model: {key}", model[key]) for key in ("weights_sha256", "schema_sha256")
+    }
     return {
         "training": member("training", Training, data["training"]),
         "assumptions": tuple(map(assumption_from_dict, list_of("assumptions", data["assumptions"]))),
