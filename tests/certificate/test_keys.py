@@ -46,6 +46,12 @@ def test_a_key_is_made_and_found(folder, passphrase):
     assert len(known.fingerprint) == 39
 
 
+def test_a_passphrase_can_be_written_as_bytes(folder):
+    with pytest.raises(InputError, match="not UTF-8 text"):
+        create_key("anna", "half a \udcff")
+    assert not (folder / "anna.pem").exists()
+
+
 def test_a_passphrase_is_needed_and_must_be_right():
     create_key("anna", "right")
     for passphrase, message in ((None, "give its passphrase"), ("", "give its passphrase"), ("wrong", "passphrase is wrong")):

@@ -29,6 +29,7 @@ FOLDER: Final = "DPLATEAU_KEYS"
 """The environment variable that names another folder."""
 FINGERPRINT: Final = re.compile(r"[0-9a-f]{32}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9@+._-]{0,63}")
+ENCRYPTED: Final = b"ENCRYPTED"
 OTHERS: Final = 0o077
 EVERYBODY_WRITES: Final = 0o002
 LARGEST: Final = 1_000_000
@@ -88,10 +89,14 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
     path = private_path(name)
     if passphrase is not None and not (isinstance(passphrase, str) and passphrase):
         raise InputError("the passphrase is empty, or no text: give one, or make the key without.")
+    try:
+        secret = (passphrase or "").encode()
+    except UnicodeEncodeError:  # half a character, as an environment variable may hold
+        raise InputError("the passphrase is not UTF-8 text: give another one.") from None
     with explained():
         from cryptography.hazmat.primitives import serialization as as_
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    lock = as_.NoEncryption() if passphrase is None else as_.BestAvailableEncryption(passphrase.encode())
+    lock = as_.NoEncryption() if passphrase is None else as_.BestAvailableEncryption(secret)
     key = Ed25519PrivateKey.generate()
     with _changing() as others:
         if os.path.lexists(path):
@@ -108,7 +113,7 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
 
 def is_locked(name: str) -> bool:
     """Whether the key of this name needs a passphrase; raises ``InputError`` where there is none."""
-    return b"ENCRYPTED" in _pem(name)
+    return ENCRYPTED in _pem(name)
 
 
 def signing_key(name: str, passphrase: str | None = None) -> Ed25519PrivateKey:
@@ -119,17 +124,18 @@ def signing_key(name: str, passphrase: str | None = None) -> Ed25519PrivateKey:
     InputError
         There is none, other people may read its file, it is damaged, or the passphrase is missing or wrong.
     """
-    pem, locked = _pem(name), is_locked(name)
-    if locked and not passphrase:
+    pem = _pem(name)
+    encrypted = ENCRYPTED in pem
+    if encrypted and not passphrase:
         raise InputError(f"the key {name} is encrypted: give its passphrase.")
     with explained():
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     try:
-        key = load_pem_private_key(pem, passphrase.encode() if locked and passphrase else None)
+        key = load_pem_private_key(pem, passphrase.encode() if encrypted and passphrase else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        what = "the passphrase is wrong, or the file is damaged" if locked else "the file is damaged"
+        what = "the passphrase is wrong, or the file is damaged" if encrypted else "the file is damaged"
         raise InputError(f"the key {name} cannot be read from {private_path(name)}: {what}.") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"{private_path(name)} holds a key of another kind: expected Ed25519, as 'dplateau keys create' makes.")
