@@ -126,3 +126,15 @@ def test_a_network_is_bound_to_its_parameters():
     again = Certificate.from_json(certificate.to_json())
     assert again == certificate
     assert verify(again).certifies
+
+
+@pytest.mark.parametrize("keys", [(np.int64(1), "1"), (1.5, "1.5")])
+def test_no_two_arrays_change_places(keys):
+    with pytest.raises(InputError, match="two keys of the weights are the same text"):
+        weights_digest(dict(zip(keys, (np.ones(1), np.zeros(1)), strict=True)))
+
+
+@pytest.mark.parametrize("fields", [[("a", "f4"), ("b", "i4")], [("a", ">f4")], "V4"])
+def test_bytes_without_a_meaning_are_no_numbers(fields):
+    with pytest.raises(InputError, match="expected arrays of numbers"):
+        weights_digest(np.zeros(2, fields))

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def weights_digest(weights: Any) -> str:
     Raises
     ------
     InputError
-        There is no array, or something that is not an array of numbers.
+        There is no array, something that is not an array of numbers, or two keys that are the same text.
     """
     return digest_of(arrays_of(weights))
 
@@ -52,8 +53,10 @@ def arrays_of(weights: Any) -> list[Entry]:
 
 def digest_of(arrays: Iterable[Entry]) -> str:
     """The digest of what ``arrays_of`` found, in any order."""
-    digest = hashlib.sha256(HEAD)
-    for path, dtype, array in sorted(arrays, key=itemgetter(0)):
+    digest, found = hashlib.sha256(HEAD), sorted(arrays, key=itemgetter(0))
+    if any(one[0] == other[0] for one, other in pairwise(found)):
+        raise InputError("two keys of the weights are the same text: which array is which would not be certified.")
+    for path, dtype, array in found:
         big = array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big")
         digest.update(f"{path} {dtype} {json.dumps(array.shape)}\n".encode())
         digest.update((array.byteswap() if big else array).tobytes())
@@ -114,7 +117,7 @@ def _arrays(tree: Any, path: Keys) -> Iterator[tuple[Keys, str, NDArray[Any]]]:
         return
     elif hasattr(tree, "__array__") or isinstance(tree, int | float):
         array = np.asarray(tree)
-        if array.dtype.hasobject:
+        if array.dtype.hasobject or issubclass(array.dtype.type, np.void):  # whose fields the name of the dtype does not tell
             raise InputError("the weights hold objects: expected arrays of numbers.")
         yield path, array.dtype.name, array
         return
