@@ -157,16 +157,12 @@ class Account:
                 body["places"] = _places(connection, self.name, where, run.n, terms)
             before = book.sums(connection, self.name, where)
             after = before.after(cost, whole=where is None)
-            if covers(terms.budget, after):
-                numbers = {} if where is None else {"partition_spent": after.partition, "part_spent": after.part, **where._asdict()}
-                what = {"account": self.name, "who": self.who, "cost": cost, "spent": after.total, **numbers}
-                entry = book.append(connection, kind="reserved", body=body, **what)
-                number: int | None = entry.number
-            else:
-                number = None
-        if number is None:
+            numbers = {} if where is None else {"partition_spent": after.partition, "part_spent": after.part, **where._asdict()}
+            what = {"account": self.name, "who": self.who, "cost": cost, "spent": after.total, **numbers}
+            entry = book.append(connection, kind="reserved", body=body, **what) if covers(terms.budget, after) else None
+        if entry is None:  # What would fit is looked for when others can go on.
             raise BudgetError(refusal(self.name, rest, where, cost, before, terms, done=done))
-        return Reservation(self, number, run, cost, where, done)
+        return Reservation(self, entry.number, run, cost, where, done)
 
     def state(self) -> State:
         """What is spent, and what is left.
@@ -270,23 +266,19 @@ class Reservation:
             raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
         if certificate is not None and certificate.run.digest != self.run.digest:
             raise InputError(f"the certificate is about another run than reservation {self.number}: commit the one of its release.")
-        body = {} if certificate is None else _digests(certificate)
-        account = self.account
+        account, body = self.account, {}
+        if certificate is not None:
+            body = {
+                "certificate_sha256": digest_of(certificate),
+                "weights_sha256": certificate.weights_sha256,
+                "certifies": certificate.certifies,
+            }
         with connected(account.url, write=True) as connection:
             if not book.is_reservation(connection, account.name, self.number):
                 raise InputError(f"the account {account.name!r} has no reservation {self.number}: check the ledger's address.")
             if book.is_committed(connection, self.number):
                 raise InputError(f"reservation {self.number} is committed already: reserve again to train again.")
-            what = {"account": account.name, "who": account.who, "reservation": self.number}
-            book.append(connection, kind="committed", body=body, **what)
-
-
-def _digests(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "certificate_sha256": digest_of(certificate),
-        "weights_sha256": certificate.weights_sha256,
-        "certifies": certificate.certifies,
-    }
+            book.append(connection, kind="committed", account=account.name, who=account.who, reservation=self.number, body=body)
 
 
 def _places(connection: Connection, name: str, part: Part, n: int, terms: Terms) -> list[int]:

@@ -40,18 +40,18 @@ class Forecast:
 
 def forecast(run: Run | Runs, part: Part | None, before: Sums, terms: Terms, *, closed: bool) -> Forecast:
     """What a run that was checked would cost and leave."""
-    whole, budget = part is None, terms.budget
-    cost, left = cost_of(run, terms.order), before.left(budget)
-    # A part may cost what another part of its partition has spent more.
-    room = left if whole else Sums(before.total - before.partition + before.part).left(budget)
-    if closed:
-        return Forecast(cost / budget, room, left, left, False, "The account is closed.")
-    if not math.isfinite(cost):
-        return Forecast(math.inf, room, left, left, False, _sentence(no_cost(run, terms.order)))
+    whole, budget, cost = part is None, terms.budget, cost_of(run, terms.order)
     after = before.after(cost, whole=whole)
-    if covers(budget, after):
-        return Forecast(cost / budget, room, left, after.left(budget), True)
-    return Forecast(cost / budget, room, left, left, False, _hint(run, before, terms, whole))
+    fits, says = not closed and covers(budget, after), ""
+    if closed:
+        says = "The account is closed."
+    elif not math.isfinite(cost):
+        why = no_cost(run, terms.order)
+        says = why[:1].upper() + why[1:]
+    elif not fits:
+        says = _hint(run, before, terms, whole)
+    left = before.left(budget)
+    return Forecast(cost / budget, before.room(budget), left, after.left(budget) if fits else left, fits, says)
 
 
 def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
@@ -79,7 +79,7 @@ def check(run: Run | Runs, part: Part | None, terms: Terms) -> None:
 def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: Sums, terms: Terms, *, done: int = 0) -> str:
     """What is left, and what would fit; ``run`` is what comes after ``done`` steps."""
     whole = part is None
-    room = max(before.room(terms.budget, whole=whole), 0.0) / terms.budget
+    room = before.room(terms.budget)
     where = "" if part is None else f" for part {part.part!r} of {part.partition!r}"
     what = f"the run, from step {done + 1:,} on," if done else "the run"
     said = f"{what} costs {cost / terms.budget:.3g} of the budget of {name!r}, and {room:.3g} of it is left{where}"
@@ -89,10 +89,6 @@ def refusal(name: str, run: Run | Runs, part: Part | None, cost: float, before: 
 
 def _hint(run: Run | Runs, before: Sums, terms: Terms, whole: bool, *, own: bool = False) -> str:
     def fits(cost: float) -> bool:
-        return math.isfinite(cost) and covers(terms.budget, before.after(cost, whole=whole))
+        return covers(terms.budget, before.after(cost, whole=whole))
 
     return what_fits(run, terms.order, fits, own=own) if isinstance(run, Run) else ""
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

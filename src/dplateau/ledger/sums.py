@@ -35,14 +35,13 @@ class Sums:
             return Sums(self.total, self.partition, part)
         return Sums(added(self.total, added(part, -self.partition)), part, part)
 
-    def room(self, budget: float, *, whole: bool) -> float:
-        """About what one more run may cost; ``covers`` decides."""
-        free = budget / (1 + ROOM) - self.total
-        return free if whole else free + self.partition - self.part
-
     def left(self, budget: float) -> float:
         """The share of a budget that is left, from 1 to 0."""
         return max(1 - self.total * (1 + ROOM) / budget, 0.0)
+
+    def room(self, budget: float) -> float:
+        """About the share that the run may cost: one on a part also what another part of its partition has spent more."""
+        return Sums(self.total - self.partition + self.part).left(budget)
 
 
 @dataclass(frozen=True)
