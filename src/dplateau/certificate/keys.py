@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dplateau.certificate.parts import keys, list_of, text_of
-from dplateau.certificate.signature import fingerprint, public_key_of
+from dplateau.certificate.parts import keys, list_of, text_of, utf8
+from dplateau.certificate.signature import fingerprint, public_half, public_key_of
 from dplateau.files import locked, read_small, write_file
 from dplateau.spec import InputError
 from dplateau.spec.missing import explained
@@ -101,7 +101,7 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
     with _changing() as others:
         if os.path.lexists(path):
             raise InputError(f"{path} exists already: choose another name.")
-        known = _checked(name, key.public_key().public_bytes_raw().hex(), others)
+        known = _checked(name, public_half(key), others)
         write_file(path, key.private_bytes(as_.Encoding.PEM, as_.PrivateFormat.PKCS8, lock), mode=0o600)
         try:
             _write((*others, known))
@@ -157,11 +157,9 @@ def known_keys() -> tuple[KnownKey, ...]:
     path = keys_folder() / "known.json"
     try:
         content, mode = read_small(path, "the list of known keys", LARGEST)
-        text = content.decode("utf-8")
     except FileNotFoundError:
         return ()
-    except UnicodeDecodeError:
-        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
+    text = utf8(path, content)
     if os.name == "posix" and mode & EVERYBODY_WRITES:
         raise InputError(f"{path} can be written by everybody: look whether its keys are yours, and call 'chmod o-w' on it.")
     try:
@@ -198,7 +196,7 @@ def trust(public_key: str, name: str, passphrase: str | None = None) -> KnownKey
     _checked(name, public_key, ())
     with _changing() as others:
         known = _checked(name, public_key, others)
-        if os.path.lexists(private_path(name)) and not _is_half_of(name, public_key, passphrase):
+        if os.path.lexists(private_path(name)) and public_half(signing_key(name, passphrase)) != public_key:
             raise InputError(
                 f"{private_path(name)} is a private key, and not the other half of this one: choose another name, or"
                 " move that file away."
@@ -259,10 +257,10 @@ def _named(text: str) -> KnownKey:
     """The key with this fingerprint, or else of this name: a name that looks like a fingerprint must not hide one."""
     if not isinstance(text, str):
         raise InputError(f"signed_by holds {type(text).__name__}: expected names of known keys.")
-    digits = "".join(text.split()).lower()
-    if found := next((one for one in known_keys() if one.fingerprint.replace(" ", "") == digits), None):
+    known, digits = known_keys(), "".join(text.split()).lower()
+    if found := next((one for one in known if one.fingerprint.replace(" ", "") == digits), None):
         return found
-    if FINGERPRINT.fullmatch(digits) and text not in {one.name for one in known_keys()}:
+    if FINGERPRINT.fullmatch(digits) and text not in {one.name for one in known}:
         raise InputError("no known key has this fingerprint: ask its owner for the key, and declare it with 'dplateau keys trust'.")
     return known_key(text)
 
@@ -295,8 +293,12 @@ def _checked(name: str, public_key: str, others: tuple[KnownKey, ...], since: st
 def _changing() -> Iterator[tuple[KnownKey, ...]]:
     """The keys that are known, while no other process changes them."""
     known_keys()  # where the list is damaged nothing is made
-    _make_folder()
-    with locked(keys_folder() / ".lock"):
+    folder = keys_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be created: {error.strerror or 'input/output error'}. Set {FOLDER}.") from None
+    with locked(folder / ".lock"):
         yield known_keys()
 
 
@@ -304,18 +306,6 @@ def _write(known: Iterable[KnownKey]) -> None:
     """Write the list; where it is a link, what that leads to."""
     data = {"kind": KIND, "format": FORMAT, "keys": [asdict(one) for one in known]}
     write_file(os.path.realpath(keys_folder() / "known.json"), json.dumps(data, indent=1) + "\n", mode=0o600)
-
-
-def _is_half_of(name: str, public_key: str, passphrase: str | None) -> bool:
-    """Whether the private key of this name is the other half."""
-    return signing_key(name, passphrase).public_key().public_bytes_raw().hex() == public_key
-
-
-def _make_folder() -> None:
-    try:
-        keys_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{keys_folder()} cannot be created: {error.strerror or 'input/output error'}. Set {FOLDER}.") from None
 
 
 def _name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Set
+from pathlib import Path
 from typing import Any, Final
 
 from dplateau.accounting import Enclosure
@@ -14,6 +15,8 @@ from dplateau.spec.arguments import real
 
 PRECISIONS: Final = ("bfloat16", "float16", "float32", "float64")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+LONGEST: Final = 600
+"""Characters of an error about a file."""
 
 
 def keys(what: str, value: object, wanted: Set[str]) -> dict[str, Any]:
@@ -38,6 +41,14 @@ def list_of(what: str, value: object) -> list[Any]:
     if not isinstance(value, list):
         raise InputError(f"{what} is not a JSON list.")
     return value
+
+
+def utf8(path: Path, content: bytes) -> str:
+    """The text in a file with this content."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
 
 
 def text_of(what: str, value: object) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from dplateau.certificate.beside import check_beside
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
+from dplateau.certificate.parts import LONGEST, utf8
 from dplateau.certificate.signed import Signed, who_signed
 from dplateau.files import as_path, read_whole
 from dplateau.spec import ContradictionError, InputError, Run, Runs
@@ -18,8 +19,6 @@ from dplateau.spec.selection import run_from_dict
 from dplateau.spec.strict_json import strict_json
 
 T = TypeVar("T")
-LONGEST: Final = 600
-"""Characters of an error about a file."""
 
 
 def certificate_schema() -> dict[str, Any]:
@@ -78,13 +77,13 @@ def certificate_at(path: Path, content: bytes | None = None) -> tuple[Certificat
 
 def certificate_in(path: Path, content: bytes) -> Certificate:
     """The certificate that these bytes of a file are."""
-    return _in_file(path, Certificate.from_json, _text(path, content))
+    return _in_file(path, Certificate.from_json, utf8(path, content))
 
 
 def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None = None) -> Run | Runs | Certificate:
     """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does; ``signed_by`` allows no run."""
     path = certificate_file(path)
-    data = _in_file(path, strict_json, _text(path, read_whole(path)))
+    data = _in_file(path, strict_json, utf8(path, read_whole(path)))
     if is_certificate(data):
         return read_certificate(path, signed_by=signed_by)
     if signed_by is not None:
@@ -97,13 +96,6 @@ def certificate_file(path: str | Path) -> Path:
     path = as_path(path, "certificate")
     inside = path / "certificate.json"
     return inside if inside.is_file() else path
-
-
-def _text(path: Path, content: bytes) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
 
 
 def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:

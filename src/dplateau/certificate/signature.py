@@ -62,8 +62,7 @@ class Signature:
     def of(cls, content: bytes, key: Ed25519PrivateKey) -> Signature:
         """Sign the bytes of a certificate file now."""
         signed_at = datetime.now(UTC).strftime(TIME)
-        signature = key.sign(_signed_text(content, signed_at)).hex()
-        return cls(key.public_key().public_bytes_raw().hex(), signed_at, signature)
+        return cls(public_half(key), signed_at, key.sign(_signed_text(content, signed_at)).hex())
 
     def matches(self, content: bytes) -> bool:
         """Whether the key has signed these very bytes, at the time that stands here."""
@@ -97,6 +96,11 @@ class Signature:
         if not SIGNATURE.fullmatch(text_of("signature", data["signature"])):
             raise InputError("signature is not 128 lower-case hexadecimal digits.")
         return cls(public_key_of(text_of("public_key", data["public_key"])), signed_at, data["signature"])
+
+
+def public_half(key: Ed25519PrivateKey) -> str:
+    """The public key of a private one, in hexadecimal."""
+    return key.public_key().public_bytes_raw().hex()
 
 
 def public_key_of(text: str) -> str:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from dplateau.certificate.keys import KnownKey, known_keys
+from dplateau.certificate.parts import LONGEST, utf8
 from dplateau.certificate.signature import TIME, Signature, fingerprint
 from dplateau.files import read_small
 from dplateau.spec import ContradictionError, InputError
 
 LARGEST: Final = 4096
 """Bytes of a signature file; one has some 400."""
-LONGEST: Final = 600
-"""Characters of an error about a file."""
 AHEAD: Final = timedelta(hours=1)
 """What clocks may differ by."""
 
@@ -120,11 +119,10 @@ def who_signed(path: Path, content: bytes) -> Signed:
     try:
         found, _ = read_small(beside, "a signature", LARGEST)
     except FileNotFoundError:
-        return Signed()
+        return UNSIGNED
+    text = utf8(beside, found)
     try:
-        signature = Signature.from_json(found.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{beside} cannot be read: it is not UTF-8 text.") from None
+        signature = Signature.from_json(text)
     except InputError as error:
         raise InputError(f"{beside}: {str(error)[:LONGEST]}") from None
     if not signature.matches(content):

@@ -108,7 +108,8 @@ def verify(certificate: Certificate, report: Report | None = None) -> Verdict:
     claimed, recomputed = ({key: data[key] for key in FOLLOWS} for data in map(Certificate.to_dict, both))
     if certificate.format == 1:
         _drop_what_versions_word(claimed, recomputed)
-    differences = [*_differences("", claimed, recomputed, Reading(certificate.format, report.delta)), *_impossible(certificate)]
+    differences = list(_differences("", claimed, recomputed, Reading(certificate.format, report.delta)))
+    differences += [Difference("assumptions", wrong, "what such a training rests on") for wrong in certificate.problems]
     certifies = not differences and certificate.certifies
     return Verdict(certificate.epsilon, report.epsilon, certificate.delta, tuple(differences), certifies)
 
@@ -120,12 +121,6 @@ def _drop_what_versions_word(claimed: dict[str, Any], recomputed: dict[str, Any]
         del entries["source"]
         rows = [{key: row[key] for key in ("name", "status", "epsilon", "enclosure")} for row in entries["bounds"]]
         entries["bounds"] = [row for row in rows if row["name"] in names[0] & names[1]]
-
-
-def _impossible(certificate: Certificate) -> Iterator[Difference]:
-    """Assumptions that such a training cannot have."""
-    for wrong in certificate.problems:
-        yield Difference("assumptions", wrong, "what such a training rests on")
 
 
 class Reading(NamedTuple):
