@@ -255,7 +255,7 @@ def _others(certificate: Certificate, claim: Proof, known: _Known) -> Iterator[P
         else:
             proved[key] = _proved(certificate.run, bound, epsilon, delta, known)
             yield proved[key]
-    yield from _attacks(_quietly(certificate, certificate.delta), known)
+    yield from prove_attacks(_quietly(certificate, certificate.delta), known)
 
 
 def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]]:
@@ -268,12 +268,9 @@ def _other_claims(certificate: Certificate) -> Iterator[tuple[str, float, float]
             yield row.name, row.epsilon.upper, certificate.delta
 
 
-def prove_attacks(report: Report) -> Iterator[Proof]:
+def prove_attacks(report: Report, known: _Known | None = None) -> Iterator[Proof]:
     """What a page says of attackers on the report's run: each claim follows from an epsilon with its delta, which are proved."""
-    return _attacks(report, _Known())
-
-
-def _attacks(report: Report, known: _Known) -> Iterator[Proof]:
+    known = known or _Known()
     with explained():
         from dplateau.verifier.balls import room_for_delta
     verified: set[str | None] = {None}

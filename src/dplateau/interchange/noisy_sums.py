@@ -68,22 +68,23 @@ def batch_size(rate: float, n: int) -> float:
     return next(size for size in (near, math.nextafter(near, math.inf)) if size / n >= rate)
 
 
+def written(values: list[float], counts: list[int]) -> float | tuple[float, ...]:
+    """A constant, or a schedule with each value as often as its count says."""
+    return values[0] if len(set(values)) == 1 else tuple(np.repeat(values, counts).tolist())
+
+
 def _run(blocks: list[Block], n: int, adjacency: str) -> Run:
     """One run of blocks of one kind."""
     scheme, source = blocks[0][0].kind
     if source is not None and source != n:
         raise InputError(f"a sample is drawn from {source} records, but n is {n}: a run is on one data set.")
     counts = [count for _, count in blocks]
-
-    def written(values: list[float]) -> float | tuple[float, ...]:
-        return values[0] if len(set(values)) == 1 else tuple(np.repeat(values, counts).tolist())
-
     sampling: Sampling = FullBatch()
     if scheme is Poisson:
-        sampling = Poisson(written([batch_size(one.rate or 1.0, n) for one, _ in blocks]))
+        sampling = Poisson(written([batch_size(one.rate or 1.0, n) for one, _ in blocks], counts))
     elif scheme is FixedSize:
-        sampling = FixedSize(written([float(one.drawn[0]) for one, _ in blocks if one.drawn]))
-    noise = written([one.noise for one, _ in blocks])
+        sampling = FixedSize(written([float(one.drawn[0]) for one, _ in blocks if one.drawn], counts))
+    noise = written([one.noise for one, _ in blocks], counts)
     return Run(n=n, sampling=sampling, steps=sum(counts), noise_multiplier=noise, adjacency=adjacency)
 
 

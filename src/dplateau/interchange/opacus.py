@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from dplateau.interchange.batch_sizes import BatchSizes
-from dplateau.interchange.noisy_sums import Block, NoisySum, merged, spent_delta, spent_epsilon, to_runs
+from dplateau.interchange.noisy_sums import Block, NoisySum, merged, spent_delta, spent_epsilon, to_runs, written
 from dplateau.spec import Cyclic, FullBatch, InputError, PrivacyWarning, Run, Runs, Sampling, Shuffled
 from dplateau.spec.arguments import integer, real
 from dplateau.spec.missing import explained
@@ -228,8 +229,7 @@ def from_opacus(
     noises, counts = [noise for noise, _, _ in entries], [count for _, _, count in entries]
     if 0.0 in noises:
         raise InputError("a step had no noise: no run has that, because its privacy loss is infinite.")
-    noise = noises[0] if len(set(noises)) == 1 else tuple(np.repeat(noises, counts).tolist())
-    return Run(n=n, sampling=sampling, steps=sum(counts), noise_multiplier=noise, adjacency=adjacency)
+    return Run(n=n, sampling=sampling, steps=sum(counts), noise_multiplier=written(noises, counts), adjacency=adjacency)
 
 
 def is_adaptive(optimizer: Any) -> bool:
@@ -278,10 +278,10 @@ def _poisson(entries: Sequence[tuple[float, float, int]]) -> list[Block]:
     return merged((NoisySum(noise, rate=drawn_rate(rate)), steps) for noise, rate, steps in entries if rate and steps)
 
 
-def _counts(history: Any) -> dict[NoisySum, int]:
-    counts: dict[NoisySum, int] = {}
+def _counts(history: Any) -> Counter[NoisySum]:
+    counts: Counter[NoisySum] = Counter()
     for one, steps in _poisson(_entries(history)):
-        counts[one] = counts.get(one, 0) + steps
+        counts[one] += steps
     return counts
 
 

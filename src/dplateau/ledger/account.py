@@ -274,9 +274,9 @@ class Reservation:
                 "certifies": certificate.certifies,
             }
         with connected(account.url, write=True) as connection:
-            if not book.is_reservation(connection, account.name, self.number):
+            if not book.exists(connection, account.name, "reserved", number=self.number):
                 raise InputError(f"the account {account.name!r} has no reservation {self.number}: check the ledger's address.")
-            if book.is_committed(connection, self.number):
+            if book.exists(connection, account.name, "committed", reservation=self.number):
                 raise InputError(f"reservation {self.number} is committed already: reserve again to train again.")
             book.append(connection, kind="committed", account=account.name, who=account.who, reservation=self.number, body=body)
 

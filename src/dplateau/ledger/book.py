@@ -84,6 +84,11 @@ def read(connection: Connection, account: str | None = None) -> Iterator[Entry]:
     wanted = select(entries).order_by(entries.c.number)
     if account is not None:
         wanted = wanted.where(entries.c.account == account)
+    return selected(connection, wanted)
+
+
+def selected(connection: Connection, wanted: Select[Any]) -> Iterator[Entry]:
+    """The entries that a query selects, some at a time."""
     for row in connection.execution_options(yield_per=_BLOCK).execute(wanted):
         yield Entry(**row._mapping)  # type: ignore[arg-type]
 
@@ -107,20 +112,10 @@ def terms(connection: Connection, account: str) -> Terms:
     raise changed(what)
 
 
-def exists(connection: Connection, account: str, kind: str) -> bool:
-    """Whether the account has an entry of this kind."""
-    return connection.execute(_of(account, kind).with_only_columns(entries.c.number).limit(1)).first() is not None
-
-
-def is_reservation(connection: Connection, account: str, number: int) -> bool:
-    """Whether the account reserved something by this entry."""
-    wanted = _of(account, "reserved").with_only_columns(entries.c.number).where(entries.c.number == number)
-    return connection.execute(wanted).first() is not None
-
-
-def is_committed(connection: Connection, reservation: int) -> bool:
-    """Whether a reservation has been committed."""
-    return connection.execute(select(entries.c.number).where(entries.c.reservation == reservation)).first() is not None
+def exists(connection: Connection, account: str, kind: str, **fields: int) -> bool:
+    """Whether the account has an entry of this kind, with these fields."""
+    wanted = _of(account, kind).where(*(entries.c[name] == value for name, value in fields.items()))
+    return connection.execute(wanted.with_only_columns(entries.c.number).limit(1)).first() is not None
 
 
 def has_run(connection: Connection, account: str, part: Part | None, run: dict[str, Any]) -> bool:

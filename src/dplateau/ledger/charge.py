@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from dplateau.certificate import Certificate
 from dplateau.certificate.fields import run_from_dict
+from dplateau.ledger.book import selected
 from dplateau.ledger.entry import Entry
 from dplateau.ledger.schema import entries
 from dplateau.spec import ContradictionError, InputError
@@ -50,10 +51,8 @@ def charges(connection: Connection, certificate: Certificate) -> Iterator[Charge
     """
     digest = digest_of(certificate)
     named = select(entries).where(entries.c.kind == "committed", entries.c.body.contains(digest, autoescape=True))
-    for row in connection.execute(named.order_by(entries.c.number)).all():
-        committed = Entry(**row._mapping)  # type: ignore[arg-type]
-        found = connection.execute(select(entries).where(entries.c.number == committed.reservation)).first()
-        reserved = None if found is None else Entry(**found._mapping)  # type: ignore[arg-type]
+    for committed in list(selected(connection, named.order_by(entries.c.number))):
+        reserved = next(selected(connection, select(entries).where(entries.c.number == committed.reservation)), None)
         if reserved is None or not _agree(reserved, committed, digest, certificate):
             raise ContradictionError(
                 f"entry {committed.number} of the ledger names this certificate, but it or its reservation is not what was written:"
