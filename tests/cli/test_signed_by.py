@@ -108,7 +108,7 @@ def test_forget(dplateau, folder):
     assert out.endswith(f"To trust it again:\ndplateau keys trust {STRANGER} --name ben\n")
     code, out, err = dplateau("keys", "forget", "anna")
     assert (code, err) == (0, "")
-    assert "and can still sign" in out
+    assert "and can still sign" in " ".join(out.split())  # where the line breaks depends on the folder's name
     assert (folder / "anna.pem").exists()
     assert dplateau("keys", "forget", "anna") == (
         *(2, "", "dplateau: no key is known as anna: no key is known at all, see 'dplateau keys trust'.\n"),
