@@ -311,3 +311,12 @@ def test_a_run_that_is_none_is_found_when_costs_are_asked(busy, run, says):
     one = entries[number - 1]
     entries[number - 1] = replace(one, body=canonical({"run": run, "purpose": ""}))
     assert any(says in problem for problem in problems(entries, None, costs=True))
+
+
+@pytest.mark.parametrize("head", [(0, "x"), (0, "1" * 64), (-1, NOTHING), (True,), ("1", NOTHING)])
+def test_a_head_that_no_entry_can_have_is_refused(tmp_path, head):
+    ledger = dp.Ledger(f"sqlite:///{tmp_path}/privacy.db")
+    ledger.create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    assert ledger.verify((0, NOTHING)) == ledger.verify(ledger.head()) == []
+    with pytest.raises(dp.InputError, match="head is not a pair"):
+        ledger.verify(head)

@@ -10,7 +10,7 @@ from dplateau.ledger import book
 from dplateau.ledger.account import Account, State, state_of
 from dplateau.ledger.charge import Charge, charges
 from dplateau.ledger.database import connected, normal, shown, upgrade
-from dplateau.ledger.entry import Entry, Head
+from dplateau.ledger.entry import NOTHING, Entry, Head
 from dplateau.ledger.proof import unproved
 from dplateau.ledger.verify import problems
 from dplateau.ledger.words import line, purpose_line, user
@@ -247,5 +247,7 @@ class Ledger:
 
 def _checked(head: object) -> Head:
     if isinstance(head, tuple) and len(head) == 2 and isinstance(head[0], int) and isinstance(head[1], str):
-        return Head(*head)
+        known = Head(*head)
+        if known.number > 0 or known == (0, NOTHING):  # another one would be compared with no entry
+            return known
     raise InputError("head is not a pair of a number and a digest: give what Ledger.head() said.")
