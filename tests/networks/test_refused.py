@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -16,12 +17,12 @@ import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.extend.core import Primitive
+from jax.extend.core import primitives as extended
 from jax.interpreters import batching
 
-from dplateau.networks import clipped_sums, probes, train_network
+from dplateau.networks import clipped_sums, primitives, probes, train_network
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.lattice import lattice_of
-from dplateau.networks.primitives import check_primitives
 from dplateau.networks.recorded import record
 from dplateau.spec import FullBatch, InputError, Poisson
 from dplateau.training import TrainingDiverged
@@ -178,7 +179,30 @@ def test_operations_that_jax_numpy_makes_for_itself_are_allowed_and_those_of_oth
         primitive = Primitive("call_hi_primitive")
         equation = SimpleNamespace(primitive=primitive, effects=(), params={"_prim": made}, invars=(), outvars=())
         with nullcontext() if allowed else pytest.raises(InputError, match="call_hi_primitive"):
-            check_primitives(SimpleNamespace(eqns=[equation]))
+            primitives.check_primitives(SimpleNamespace(eqns=[equation]))
+
+
+REFUSED = """
+    all_gather all_to_all axis_index get pmax pmin ppermute psum ragged_all_to_all regularized_incomplete_beta rng_bit_generator
+    rng_uniform sharding_constraint swap xla_pmap
+"""
+"""What may mix examples, or keeps a state, of the operations that JAX has in public."""
+
+
+def test_operations_that_a_later_jax_adds_are_refused_until_somebody_has_looked_at_them(monkeypatch):
+    monkeypatch.setattr(lax, "later_p", Primitive("later"), raising=False)
+    spec = importlib.util.spec_from_file_location("primitives_of_a_later_jax", primitives.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    equation = SimpleNamespace(primitive=lax.later_p, effects=(), params={}, invars=(), outvars=())
+    with pytest.raises(InputError, match="the loss uses later"):
+        module.check_primitives(SimpleNamespace(eqns=[equation]))
+
+
+def test_somebody_has_looked_at_every_operation_of_this_jax():
+    public = {name: one for of in (extended, lax) for name, one in vars(of).items() if name.endswith("_p")}
+    unknown = {name.removesuffix("_p") for name, one in public.items() if one not in primitives._ALLOWED}
+    assert unknown <= set(REFUSED.split())
 
 
 RUNNING = """

@@ -22,22 +22,27 @@ from dplateau.networks.patches import CONVOLUTION
 from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated
 
-# fmt: off
-_MIXING: Final = frozenset({
-    "addupdate", "all_gather", "all_to_all", "axis_index", "get", "infeed", "outfeed", "pbroadcast", "pgather", "pmax", "pmin",
-    "ppermute", "psum", "psum_invariant", "pvary", "ragged_all_to_all", "reduce_scatter",
-    "regularized_incomplete_beta", "rng_bit_generator", "rng_uniform", "sharding_constraint", "swap",
-})
-# fmt: on
+_KNOWN: Final = """
+    abs acos acosh add add_jaxvals after_all and approx_top_k argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+    bitcast_convert_type broadcast_in_dim call cbrt ceil cholesky clamp closed_call clz complex concatenate cond conj
+    conv_general_dilated convert_element_type copy cos cosh create_token cumlogsumexp cummax cummin cumprod cumsum
+    custom_jvp_call custom_lin custom_vjp_call dce_sink device_put digamma div dot_general dynamic_slice dynamic_update_slice
+    eig eigh empty2 eq eq_to erf erf_inv erfc exp exp2 expm1 fft floor gather ge gt hessenberg householder_product igamma
+    igamma_grad_a igammac imag integer_pow iota is_finite jit le le_to lgamma linear_solve log log1p log2 logistic lt lt_to lu
+    max min mul mulhi name ne neg nextafter not one_minus_square optimization_barrier or pad polygamma polynomial
+    population_count pow qr random_bits random_fold_in random_gamma random_seed random_split real reduce reduce_and reduce_max
+    reduce_min reduce_or reduce_precision reduce_prod reduce_sum reduce_window reduce_window_max reduce_window_min
+    reduce_window_sum reduce_xor rem remat reshape rev round rsqrt scan scatter scatter_add scatter_max scatter_min scatter_mul
+    scatter_sub schur select_and_gather_add select_and_scatter select_and_scatter_add select_n shift_left shift_right_arithmetic
+    shift_right_logical sign sin sinh slice sort split sqrt square squeeze stack stage stop_gradient sub svd tan tanh
+    threefry2x32 tile top_k transpose triangular_solve tridiagonal tridiagonal_solve unstack while xor zeta
+"""
+"""Those of ``jax.lax`` and ``jax.extend.core.primitives`` in JAX 0.8 to 0.12; not all versions have all of them."""
 _ALLOWED: Final = frozenset(
-    value
-    for module in (primitives, lax)
-    for name, value in vars(module).items()
-    if name.endswith("_p") and value.name not in _MIXING
+    getattr(module, f"{name}_p") for module in (primitives, lax) for name in _KNOWN.split() if hasattr(module, f"{name}_p")
 )
 _ALSO: Final = frozenset({"platform_index", "random_clone", "random_wrap", "random_unwrap"})
 """Part of ``lax.platform_dependent``; copies of keys, and keys from their bits and back, number by number; in no public module."""
-
 
 _REDUCING: Final = frozenset({lax.pmax_p, lax.pmin_p, lax.psum_p})
 """Collectives that are sums and maxima of an array once a ``vmap`` in the loss has put the array's axes in place of a name."""
