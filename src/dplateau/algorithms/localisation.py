@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dplateau.algorithms.problem import Budget, Problem
-from dplateau.spec import InputError, OnePass, Run
+from dplateau.spec import InputError
 from dplateau.spec.arguments import integer
 from dplateau.utility.halving import halving_sizes
 
@@ -51,33 +50,3 @@ def equal_phases(n: int, step_size: float, count: int | None = None) -> PhaseSch
 def convex_step(n: int, noise_multiplier: float, weights: int, distance: float, lipschitz: float) -> float:
     """Theorem 4.4's eta for a start at most ``distance`` from the minimiser."""
     return distance / lipschitz * min(4 / math.sqrt(n), 1 / (noise_multiplier * math.sqrt(weights)))
-
-
-def phased_run(
-    problem: Problem,
-    budget: Budget,
-    schedule: PhaseSchedule,
-    *,
-    update: str,
-    clip_norm: float,
-    smoothness: float | None,
-    diameter: float | None,
-) -> Run:
-    """The run of these phases, with the least noise for the budget."""
-    run = Run(
-        n=problem.n,
-        sampling=OnePass(schedule.sizes),
-        steps=len(schedule.sizes),
-        noise_multiplier=1.0,
-        clip_norm=clip_norm,
-        step_size=schedule.step_sizes,
-        smoothness=smoothness,
-        strong_convexity=problem.largest_l2,
-        l2=problem.largest_l2,
-        diameter=diameter,
-        adjacency=budget.adjacency,
-        unit=problem.unit,
-        released="last",
-        update=update,
-    )
-    return budget.calibrated(run)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.localisation import convex_step, halving_phases, phased_run
-from dplateau.algorithms.problem import ROOM, Budget, Problem
+from dplateau.algorithms.localisation import convex_step, halving_phases
+from dplateau.algorithms.problem import ROOM, Budget, Problem, one_pass_run
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
@@ -109,7 +109,7 @@ def plan_phased_erm(
     lipschitz, far = lipschitz_of(problem), problem.distance if distance is None else real("distance", distance)
     eta = convex_step(problem.n, budget.least_multiplier, problem.weights, far, lipschitz)
     schedule = halving_phases(problem.n, eta if step_size is None else real("step_size", step_size), phases)
-    run = phased_run(problem, budget, schedule, update="phased-erm", clip_norm=lipschitz, smoothness=None, diameter=diameter)
+    run = one_pass_run(problem, budget, *schedule, update="phased-erm", clip_norm=lipschitz, smoothness=None, diameter=diameter)
     return PhasedERM(run, problem.loss, real("accuracy", accuracy, high=1.0))
 
 

@@ -13,9 +13,9 @@ from typing import ClassVar, Final, Unpack
 from numpy.typing import ArrayLike
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.localisation import convex_step, equal_count, equal_phases, halving_phases, phased_run
+from dplateau.algorithms.localisation import convex_step, equal_count, equal_phases, halving_phases
 from dplateau.algorithms.pnsgd import MOST_STEPS
-from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.problem import Budget, Problem, one_pass_run
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
@@ -131,7 +131,7 @@ def plan_phased_sgd(
         b = batch_of(problem, batch_size, halving_sizes(n, phases)[-1])
         eta = min(b * convex_step(n, budget.least_multiplier, problem.weights, size, clip), 2 / smoothness)
         schedule = halving_phases(n, eta if step_size is None else real("step_size", step_size), phases)
-    run = phased_run(problem, budget, schedule, update="phased-sgd", clip_norm=clip, smoothness=smoothness, diameter=size)
+    run = one_pass_run(problem, budget, *schedule, update="phased-sgd", clip_norm=clip, smoothness=smoothness, diameter=size)
     return PhasedSGD(run, problem.loss, batch_size=b, weighting="growing" if l2 else "uniform")
 
 

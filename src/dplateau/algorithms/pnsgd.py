@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.problem import Budget, Problem, moved
+from dplateau.algorithms.problem import Budget, Problem, moved, one_pass_run
 from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.algorithms.step_schedules import LONGEST
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import InputError, OnePass, Run, Schedule
+from dplateau.spec import InputError, Run, Schedule
 from dplateau.spec.arguments import integer, real
 from dplateau.training import Cluster, TrainResult, train
 from dplateau.training.loop import arithmetic_of
@@ -156,22 +156,14 @@ def planned_pass(
 ) -> PNSGD:
     """The plan with these batches and steps, and with this noise times the factor that the budget needs."""
     clip, smoothness = problem.contraction()
-    run = Run(
-        n=problem.n,
-        sampling=OnePass(sizes),
-        steps=len(sizes),
-        noise_multiplier=noise,
+    run = one_pass_run(
+        *(problem, budget, sizes, tuple(step_sizes.tolist())),
+        noise=noise,
         clip_norm=clip,
-        step_size=tuple(step_sizes.tolist()),
         smoothness=smoothness,
-        strong_convexity=problem.largest_l2,
-        l2=problem.largest_l2,
         diameter=diameter,
-        adjacency=budget.adjacency,
-        unit=problem.unit,
-        released="last",
     )
-    return PNSGD(budget.calibrated(run), problem.loss, problem.largest_l2)
+    return PNSGD(run, problem.loss, problem.largest_l2)
 
 
 def best_time(n: int, mu: float, *, distance: float, lipschitz: float, weights: int, adjacency: str) -> float:

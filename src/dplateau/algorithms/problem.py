@@ -10,7 +10,7 @@ from typing import Final
 
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
-from dplateau.spec import FullBatch, InputError, Run
+from dplateau.spec import FullBatch, InputError, OnePass, Run, Schedule
 from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import ADJACENCIES, UNITS
 
@@ -181,6 +181,38 @@ class Budget:
     def mu(self) -> float:
         """The largest mu such that mu-GDP is within the budget, whatever the adjacency."""
         return moved(self.adjacency) / self.least_multiplier
+
+
+def one_pass_run(
+    problem: Problem,
+    budget: Budget,
+    sizes: tuple[int, ...],
+    step_sizes: tuple[float, ...],
+    *,
+    noise: Schedule = 1.0,
+    clip_norm: float,
+    smoothness: float | None,
+    diameter: float | None,
+    update: str = "sgd",
+) -> Run:
+    """One pass in batches, or phases, of these sizes, with this noise times the factor that the budget needs."""
+    run = Run(
+        n=problem.n,
+        sampling=OnePass(sizes),
+        steps=len(sizes),
+        noise_multiplier=noise,
+        clip_norm=clip_norm,
+        step_size=step_sizes,
+        smoothness=smoothness,
+        strong_convexity=problem.largest_l2,
+        l2=problem.largest_l2,
+        diameter=diameter,
+        adjacency=budget.adjacency,
+        unit=problem.unit,
+        released="last",
+        update=update,
+    )
+    return budget.calibrated(run)
 
 
 def moved(adjacency: str) -> float:

@@ -7,16 +7,13 @@ runs together are one pass: their phases, one after the other, are the phases of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import add
 from typing import Final
 
 from dplateau.algorithms.deprecated import also_by_keywords
-from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases, phased_run
+from dplateau.algorithms.localisation import PhaseSchedule, convex_step, halving_phases
 from dplateau.algorithms.phased_erm import PhasedERM, lipschitz_of
 from dplateau.algorithms.phased_sgd import MARGIN, PhasedSGD, batch_of, diameter_of
-from dplateau.algorithms.problem import Budget, Problem
+from dplateau.algorithms.problem import Budget, Problem, one_pass_run
 from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.run import PHASED
 from dplateau.utility.halving import halving_sizes
@@ -78,15 +75,14 @@ def plan_reduction(
     lipschitz, smoothness = problem.contraction(MARGIN) if by_steps else (lipschitz_of(problem), None)
     smallest = min(halving_sizes(records)[-1] for records in part_sizes(n))
     b = batch_of(problem, batch_size, smallest) if by_steps else 1
-    steepest = lipschitz + strength * size / 2
-
-    def step(records: int, distance: float) -> float:
+    steepest, distance = lipschitz + strength * size / 2, min(size, lipschitz / strength)
+    schedule = PhaseSchedule((), ())
+    for records in part_sizes(n):
         eta = convex_step(records, z, weights, distance, steepest)
-        return eta if smoothness is None else min(b * eta, 2 / smoothness)
-
-    runs = _runs(n, min(size, lipschitz / strength), steepest / strength, z * math.sqrt(weights), step)
-    schedule: PhaseSchedule = reduce(add, runs)
-    run = phased_run(problem, budget, schedule, update=method, clip_norm=lipschitz, smoothness=smoothness, diameter=size)
+        schedule += halving_phases(records, eta if smoothness is None else min(b * eta, 2 / smoothness))
+        risk = _FACTOR * (steepest / strength) * distance * (1 / math.sqrt(records) + z * math.sqrt(weights) / records)
+        distance = min(distance, math.sqrt(2 * risk))
+    run = one_pass_run(problem, budget, *schedule, update=method, clip_norm=lipschitz, smoothness=smoothness, diameter=size)
     if by_steps:
         return PhasedSGD(run, problem.loss, batch_size=b)
     return PhasedERM(run, problem.loss, real("accuracy", accuracy, high=1.0))
@@ -97,11 +93,3 @@ def part_sizes(n: int) -> list[int]:
     logarithm = math.log2(n)
     sizes = [math.floor(2.0 ** (i - 2) * n / logarithm) for i in range(1, math.ceil(math.log2(logarithm)) + 1)]
     return [*sizes[:-1], n - sum(sizes[:-1])]
-
-
-def _runs(n: int, distance: float, curvature: float, noise: float, step: Callable[[int, float], float]) -> Iterator[PhaseSchedule]:
-    """The phases of each run; ``curvature`` is the Lipschitz constant over the strong convexity, ``noise`` is ``z sqrt(d)``."""
-    for records in part_sizes(n):
-        yield halving_phases(records, step(records, distance))
-        risk = _FACTOR * curvature * distance * (1 / math.sqrt(records) + noise / records)
-        distance = min(distance, math.sqrt(2 * risk))
