@@ -177,6 +177,8 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match="not smooth"):
         plan(Absolute())
     rows, target = records()
+    with pytest.raises(InputError, match="generator is str"):
+        plan().fit(rows, target, generator="insecure")
     with pytest.raises(InputError, match="too long"):
         plan(step_size=0.5).fit(3 * rows, target)
     rows[3, 2] = math.nan

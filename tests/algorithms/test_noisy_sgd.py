@@ -171,6 +171,8 @@ def test_a_plan_can_be_written_by_hand():
         ),
         *({name: value} for name in ("momentum", "l2") for value in (-1.0, math.nan, math.inf)),
         {"momentum": 1.0},
+        {"average": 1.5},
+        {"average": "0.5"},
         {"steps": 0},
         {"delta": 1.0},
         {"batch_size": 10_001},

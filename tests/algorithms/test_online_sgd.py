@@ -68,6 +68,7 @@ def test_a_refused_batch_leaves_the_stream_where_it_was():
         (np.zeros((3, 5)), np.full(3, 2), "other than 0 and 1"),
         (np.zeros((0, 5)), np.zeros(0), "no records"),
         (np.zeros((3, 4)), np.zeros(3), "shape"),
+        (np.zeros((3, 5)), 1.0, "shape"),
     ):
         with pytest.raises(InputError, match=message):
             state.step(rows, target)

@@ -78,6 +78,11 @@ def test_an_argument_that_0_1_asked_for_is_asked_for_still():
         plan_snowball_sgd(9_000, Logistic(), **OLD)
 
 
+def test_an_argument_of_0_1_without_a_name_is_not_lost():
+    with pytest.raises(TypeError, match="takes 2 arguments"), pytest.warns(DeprecationWarning, match="Problem"):
+        plan_noisy_sgd(500, Logistic(), 20, **OLD)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -122,6 +122,8 @@ def test_a_training_hands_every_optimizer_the_noisy_mean_gradients(name):
         (lambda: noisy_adam(float("nan")), "learning_rate"),
         (lambda: noisy_adam(0.1, b1=1.0), "b1 is 1.0"),
         (lambda: noisy_adam(0.1, b2=-0.5), "b2 is -0.5"),
+        (lambda: noisy_adam(0.1, b1="0.9"), "b1 is '0.9'"),
+        (lambda: noisy_adam(0.1, m0=float("nan")), "m0 is nan"),
         (lambda: noisy_adam(0.1, xi=0.0), "xi is 0"),
         (lambda: noisy_adam(0.1, u0=-1.0), "u0 is -1"),
         (lambda: adagrad_norm(-1.0), "learning_rate is -1"),

@@ -207,6 +207,7 @@ SECRET = 7.7e12
         (run_of(sampling=OnePass(1), update="phased-erm", strong_convexity=0.0), {}, "gradient steps"),
         (run_of(noise_multiplier=1e7), {}, "4 bits are left .* rounding 20 weights"),
         (run_of(), {"params": {}}, "params hold nothing"),
+        (run_of(), {"params": {"none": np.zeros((0, 3), np.float32)}}, "params have no entries"),
         (run_of(), {"params": {**start(), "n": np.int32(3)}}, "params hold float32, int32"),
         (run_of(), {"params": {**start(), "v": np.zeros(4, np.float16)}}, "float16"),
         (run_of(), {"params": {**start(), "v": [1.0, 2.0]}}, "params hold float, float32"),

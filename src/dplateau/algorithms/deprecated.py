@@ -37,6 +37,8 @@ def also_by_keywords(*positional: str, **defaults: Any) -> Callable[[Callable[P,
                 DeprecationWarning,
                 stacklevel=2,
             )
+            if len(args) > len(positional):
+                raise TypeError(f"{make.__name__} takes {len(positional)} arguments without a name: name the others.")
             options = {**defaults, **dict(zip(positional, args, strict=False)), **options}
             if options.get("d", 1) is None:
                 options["d"] = len(options["l2"]) if isinstance(options.get("l2"), Sequence) else 1

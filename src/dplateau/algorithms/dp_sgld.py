@@ -25,6 +25,7 @@ from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_s
 from dplateau.spec.arguments import integer, of_type, real
 from dplateau.spec.schedule import Schedule, check_length, entries, is_constant, largest, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
+from dplateau.training.checks import check_helpers
 from dplateau.training.loop import arithmetic_of
 from dplateau.utility.dp_sgld_settings import (
     langevin_noise,
@@ -78,6 +79,7 @@ class DPSGLD:
 
     def fit(self, features: ArrayLike, target: ArrayLike, **options: Unpack[FitOptions]) -> TrainResult:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
+        check_helpers(options.get("generator"), options.get("progress"))
         generator = options["generator"] = options.get("generator") or SecureGenerator()
         rows = np.asarray(features)
         shape = rows.shape[1:] if self.loss.outputs == 1 else (*rows.shape[1:], self.loss.outputs)

@@ -34,16 +34,22 @@ def halving_phases(n: int, step_size: float, count: int | None = None) -> PhaseS
     return PhaseSchedule((n - sum(sizes[1:]), *sizes[1:]), steps)
 
 
-def equal_count(n: int) -> int:
-    """Theorem 5.3's ``ln ln n``, rounded up; more phases have a smaller bound only where n is large and rho small."""
-    return max(1, math.ceil(math.log(max(math.log(n), 1.0)))) if n > 1 else 1
+def equal_count(n: int, count: int | None = None) -> int:
+    """How many equal phases there are, by default Theorem 5.3's ``ln ln n``, rounded up.
+
+    More phases have a smaller bound only where n is large and rho small.
+    """
+    if count is None:
+        return max(1, math.ceil(math.log(max(math.log(n), 1.0)))) if n > 1 else 1
+    k = integer("phases", count)
+    if k > min(n, 8):
+        raise InputError(f"{k} phases whose steps shrink doubly exponentially: expected at most {min(n, 8)}.")
+    return k
 
 
 def equal_phases(n: int, step_size: float, count: int | None = None) -> PhaseSchedule:
-    """PhaseSchedule of equal size with steps ``step_size / 2^(2^i)``; what is left over goes to the first phase."""
-    k = equal_count(n) if count is None else integer("phases", count)
-    if k > min(n, 8):
-        raise InputError(f"{k} phases whose steps shrink doubly exponentially: expected at most {min(n, 8)}.")
+    """Phases of equal size with steps ``step_size / 2^(2^i)``; what is left over goes to the first phase."""
+    k = equal_count(n, count)
     return PhaseSchedule((n - (k - 1) * (n // k), *(n // k,) * (k - 1)), tuple(step_size / 2.0 ** (2**i) for i in range(1, k + 1)))
 
 

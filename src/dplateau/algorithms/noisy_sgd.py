@@ -173,6 +173,7 @@ def plan_noisy_sgd(
     """
     n, loss = problem.n, problem.loss
     momentum = real("momentum", momentum, inclusive=True, high=0.999)
+    average = real("average", average, inclusive=True, high=1.0)
     if sampling is None:
         usual = stream_batch(n, integer("steps", steps)) if boolean("stream", stream) else usual_batch(n)
         batch = usual if batch_size is None else real("batch_size", batch_size)

@@ -116,8 +116,7 @@ class OnlineSGD:
             )
         name = self.name if ledger is None else self.name or f"stream {secrets.token_hex(8)}"
         charged = None if ledger is None else OnPart(ledger, (name, f"batch {len(self.sizes) + 1}"))
-        size = len(np.asarray(target))
-        if not size:
+        if not (size := np.asarray(target).size):
             raise InputError("the batch has no records: expected at least one.")
         sizes = (*self.sizes, size)
         z, clip = float(self.step_run.noise_multiplier), self.step_run.clip_norm  # type: ignore[arg-type]

@@ -119,14 +119,14 @@ def plan_phased_sgd(
     n, l2, size = problem.n, problem.largest_l2, diameter_of(problem, diameter)
     clip, smoothness = problem.contraction(MARGIN)
     if l2:
-        count = phases or equal_count(n)
+        count = equal_count(n, phases)
         b = batch_of(problem, batch_size, n // count)
         eta = (
             min(8 * b * count * math.log(integer("n", n, low=2)) / (l2 * n), 2 / smoothness)
             if step_size is None
             else real("step_size", step_size)
         )
-        schedule = equal_phases(n, eta, phases)
+        schedule = equal_phases(n, eta, count)
     else:
         b = batch_of(problem, batch_size, halving_sizes(n, phases)[-1])
         eta = min(b * convex_step(n, budget.least_multiplier, problem.weights, size, clip), 2 / smoothness)

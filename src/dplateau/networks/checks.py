@@ -146,6 +146,8 @@ def checked_params(params: Tree) -> tuple[list[Any], str]:
         )
     if types == {"float64"} and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise InputError("params hold float64 but jax_enable_x64 is off: turn it on, or convert them to float32.")
+    if not any(leaf.size for leaf in leaves):
+        raise InputError("params have no entries: there is nothing to train.")
     if not all(np.isfinite(leaf).all() for leaf in leaves):
         raise InputError("params have values that are not finite: start from finite ones.")
     return leaves, types.pop()

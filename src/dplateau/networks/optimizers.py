@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -34,6 +35,13 @@ def _rate(learning_rate: Rate) -> Rate:
     return learning_rate if callable(learning_rate) else real("learning_rate", learning_rate)
 
 
+def _below_one(name: str, value: float) -> float:
+    value = real(name, value, inclusive=True)
+    if value >= 1:
+        raise InputError(f"{name} is {value!r}: expected a number >= 0 and < 1.")
+    return value
+
+
 @_kept
 def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTransformation:
     """NoisySGD: steps along the noisy gradient, with heavy-ball momentum if wanted.
@@ -47,10 +55,7 @@ def noisy_sgd(learning_rate: Rate, *, momentum: float = 0.0) -> optax.GradientTr
     momentum : float, default 0.0
         At least 0, below 1.
     """
-    momentum = real("momentum", momentum, inclusive=True)
-    if momentum >= 1:
-        raise InputError(f"momentum is {momentum:g}: expected a number >= 0 and < 1.")
-    return optax.sgd(_rate(learning_rate), momentum=momentum or None)
+    return optax.sgd(_rate(learning_rate), momentum=_below_one("momentum", momentum) or None)
 
 
 class AdamState(NamedTuple):
@@ -84,10 +89,8 @@ def noisy_adam(
         The first m and u, the same for all weights; u0 >= 0.
     """
     rate = _rate(learning_rate)
-    for name, value in (("b1", b1), ("b2", b2)):
-        if not 0 <= value < 1:
-            raise InputError(f"{name} is {value!r}: expected a number >= 0 and < 1.")
-    xi, u0 = real("xi", xi), real("u0", u0, inclusive=True)
+    b1, b2 = _below_one("b1", b1), _below_one("b2", b2)
+    xi, m0, u0 = real("xi", xi), real("m0", m0, low=-math.inf), real("u0", u0, inclusive=True)
 
     def init(params: Tree) -> AdamState:
         return AdamState(
