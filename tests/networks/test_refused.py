@@ -455,3 +455,14 @@ def test_what_jax_compiles_anew_is_tested_anew(monkeypatch):
             train_network(run_of(steps=1), own, start(), data(), microbatch=8, workers=2)
         tested.append(bool(calls))
     assert tested == [True, True, False, False]
+
+
+def test_threads_without_a_setting_of_jax_are_tested_apart_from_the_thread_that_has_it():
+    x, y = data()
+    run, recorded = run_of(), record(loss, start(), (x[0], y[0]))
+    one, two = (clipped_sums.ClippedSums(run, recorded, start(), (x, y), lattice_of(run, 20), 8, workers) for workers in (1, 2))
+    try:
+        with jax.numpy_rank_promotion("warn"):
+            assert one.compiled != two.compiled
+    finally:
+        two.close()

@@ -87,8 +87,8 @@ class ClippedSums:
     @property
     def compiled(self) -> tuple[Any, ...]:
         """What distinguishes the compiled functions for one loss: JAX compiles anew where one of its settings is another."""
-        settings = (repr(getattr(jax.config, name, None)) for name in sorted(jax.config.values))
-        return self.micro, self.x64, self.lattice, self.way, *settings
+        of_threads = self._pool and self._pool.submit(_settings).result()  # They may have others than the one that asks.
+        return self.micro, self.x64, self._precision, self.lattice, self.way, _settings(), of_threads
 
     def __call__(self, params: Tree, batch: NDArray[np.int32], keys: NDArray[np.uint32] | None = None) -> NDArray[np.float64]:
         """In units of the lattice; every record of the batch is in it, with its key where the loss takes one."""
@@ -165,6 +165,11 @@ class ClippedSums:
         """End the threads."""
         if self._pool:
             self._pool.shutdown()
+
+
+def _settings() -> tuple[str, ...]:
+    """JAX's settings, as this thread has them."""
+    return tuple(repr(getattr(jax.config, name, None)) for name in sorted(jax.config.values))
 
 
 def _gradients(params: Tree, rows: Tree, frozen: Sequence[Array], *, recorded: RecordedLoss) -> list[Gradient]:
