@@ -161,10 +161,10 @@ def test_removing_any_record_moves_the_sum_of_the_compiled_loop_by_at_most_the_c
             moved = whole - loop.sums_of(state, examples, order, N - 1)
             lengths.append(sum(int(entry) ** 2 for entry in moved))  # Exact: Python's integers.
             np.testing.assert_array_equal(moved, loop.sums_of(state, examples, np.roll(order, 1), 1))
-        assert max(lengths) <= 4**loop.lattice.bits
-        assert max(lengths) > 0.99 * 4**loop.lattice.bits
+        assert max(lengths) <= 4**loop.summed.lattice.bits
+        assert max(lengths) > 0.99 * 4**loop.summed.lattice.bits
         assert lengths[5] == lengths[6] == 0  # Not finite.
-        assert lengths[7] >= loop.lattice.tally**2  # Zeros: finite, and counted.
+        assert lengths[7] >= loop.summed.lattice.tally**2  # Zeros: finite, and counted.
 
 
 @pytest.mark.usefixtures("quiet")

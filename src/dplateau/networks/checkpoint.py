@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,11 +129,7 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         "kind": KIND,
         "format": FORMAT,
         "run": run.digest,
-        "done": saved.ledger.done,
-        "reserved": saved.ledger.reserved,
-        "lost": saved.ledger.lost,
-        "processes": saved.ledger.processes,
-        "charged": saved.ledger.charged,
+        **asdict(saved.ledger),
         "notes": saved.notes,
         "insecure": saved.insecure,
         "drawn": saved.drawn if saved.insecure else 0,

@@ -134,8 +134,8 @@ def check_shares(microbatch: int | None, workers: int | None) -> None:
             integer(name, value)
 
 
-def checked_params(params: Tree) -> tuple[list[Any], str]:
-    """The leaves, and their precision."""
+def check_params(params: Tree) -> None:
+    """Raise ``InputError`` unless the leaves are finite numbers of one precision."""
     leaves = jax.tree.leaves(params)
     types = {str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves}
     if len(types) != 1 or not types <= set(_PRECISIONS):
@@ -150,7 +150,6 @@ def checked_params(params: Tree) -> tuple[list[Any], str]:
         raise InputError("params have no entries: there is nothing to train.")
     if not all(np.isfinite(leaf).all() for leaf in leaves):
         raise InputError("params have values that are not finite: start from finite ones.")
-    return leaves, types.pop()
 
 
 def check_used(params: Tree, recorded: RecordedLoss) -> None:

@@ -64,7 +64,7 @@ class ClippedSums:
         likely = min(own, run.sampling.largest_likely(expected))
         cpu = not accelerated()
         footprint = max(1, recorded.footprint)
-        weights = sum(leaf.size for leaf in jax.tree.leaves(params))
+        self.weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         self.small = workers in (None, 1) and likely * footprint <= _SMALL
         threads = cpu and not self.small
         self._workers = workers or (min(os.cpu_count() or 1, 1 + likely * footprint // _SHARED) if threads else 1)
@@ -72,7 +72,7 @@ class ClippedSums:
         share = -(-self.usual // self._workers)
         if cpu:
             fits = min(1 << max(3, (_CACHED // footprint).bit_length() - 1), _MOST)
-            fits = max(fits, _ENOUGH // footprint, _BESIDE * weights // footprint)
+            fits = max(fits, _ENOUGH // footprint, _BESIDE * self.weights // footprint)
         else:
             fits = largest_microbatch(footprint)
         # As equal as they can be. Kernels treat what is left over of a block in another way: by default nothing is.
@@ -134,14 +134,12 @@ class ClippedSums:
         """As many as a microbatch has, with zeros at the end."""
         return np.concatenate([some, np.zeros((self.micro - len(some), *some.shape[1:]), some.dtype)])
 
-    def contributions(
-        self, params: Tree, rows: Tree, used: NDArray[np.bool] | None = None
-    ) -> tuple[list[Gradient], Array, list[Multipliers]]:
+    def contributions(self, params: Tree, rows: Tree) -> tuple[list[Gradient], Array, list[Multipliers]]:
         """The gradients of a microbatch, which of them are finite, and what each is multiplied by: each example for itself.
 
         A thread may have other settings of JAX than the one that asks, so it is a thread that always computes, if there are some.
         """
-        work = partial(self._contributions, params, rows, np.ones(self.micro, bool) if used is None else used)
+        work = partial(self._contributions, params, rows, np.ones(self.micro, bool))
         return self._pool.submit(work).result() if self._pool else work()
 
     def _contributions(self, params: Tree, rows: Tree, used: NDArray[np.bool]) -> tuple[list[Gradient], Array, list[Multipliers]]:

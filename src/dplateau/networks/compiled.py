@@ -193,7 +193,7 @@ class CompiledLoop(Loop):
     @cached_property
     def room(self) -> int:
         every, (numbers, size) = self.checkpoint and interval(self.run, self.checkpoint.every), room_of_a_chunk()
-        most = chunk_length(self.run, self.weights, numbers=int(numbers))
+        most = chunk_length(self.run, self.summed.weights, numbers=int(numbers))
         if self.held is None:
             row = sum(column[:1].nbytes for column in jax.tree.leaves(self.summed.examples))
             most = max(1, min(most, int(size / max(1, row * max(self.summed.micro, self.summed.usual)))))
@@ -203,7 +203,7 @@ class CompiledLoop(Loop):
     def kind(self) -> Kind:
         """That of the compiled loop."""
         summed = self.summed
-        return Kind(summed.recorded, self.optimizer, self.lattice, summed.dtype, summed.x64, None)
+        return Kind(summed.recorded, self.optimizer, summed.lattice, summed.dtype, summed.x64, None)
 
     def compiled(self, state: State) -> tuple[Any, ...]:
         """What distinguishes the compiled loop from others, beside ``summed.compiled``: all that its shapes follow from."""
@@ -235,7 +235,7 @@ class CompiledLoop(Loop):
         """The sums of the last step of a plan with made-up examples, and without noise."""
         examples = examples[0] if self.keyed else examples
         examples, plan = self._gathered(examples, plan) if self.held is None else (self._repeated(examples), plan)
-        each, ones = np.full(self.room, self.lattice.unit / self.summed.micro), np.ones(self.room, self.summed.dtype)
+        each, ones = np.full(self.room, self.summed.lattice.unit / self.summed.micro), np.ones(self.room, self.summed.dtype)
         schedule = Schedule(each, each, each, ones / 10, ones)
         with jax.enable_x64(True):
             return self._flat(self._compiled(self.divided(state), examples, plan, schedule, self._silence())[1])
@@ -245,7 +245,7 @@ class CompiledLoop(Loop):
 
     def _silence(self) -> Halves:
         """Noise of zero."""
-        nothing = jnp.zeros((self.room, -(-(self.weights + 1) // 2)))
+        nothing = jnp.zeros((self.room, -(-(self.summed.weights + 1) // 2)))
         return nothing, nothing
 
     def _noise(self, deviations: NDArray[np.float64]) -> Halves:
@@ -276,7 +276,7 @@ class CompiledLoop(Loop):
             with jax.enable_x64(True):
                 state, _, found = self._compiled(reached.state, examples, plan, schedule, noise)
         self.ahead.extend(one.result() for one in ahead)
-        each = self.lattice.tally
+        each = self.summed.lattice.tally
         self.finite.add(float(found) / each, math.sqrt((how.deviations**2).sum()) / each, float(how.sizes.sum()))
         self.check(state, end)
         return Progress(state, reached.best, reached.scores, replace(reached.ledger, done=end), drawn)

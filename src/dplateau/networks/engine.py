@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 from dplateau.networks.checkpoint import Checkpoint, locked
 from dplateau.networks.checks import (
     check_loss,
+    check_params,
     check_parts,
     check_run,
     check_shares,
     check_used,
     checked_examples,
-    checked_params,
     checked_start,
 )
 from dplateau.networks.clipped_sums import ClippedSums
@@ -194,7 +194,7 @@ def train_network(
         with shared.watched():  # All processes are there: their devices are tried together.
             loop = _tried(loop, state)
         if not isinstance(loop, CompiledLoop):
-            shared.together(partial(_check_calls, loop, state))
+            shared.together(partial(check_gradients, loop, state))
     with ExitStack() as stack:
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
@@ -240,12 +240,11 @@ def _prepared(
     check_groups(run, groups, shared=cluster is not None)
     check_loss(loss, rng)
     parts = parts_of(params, trainable)
-    leaves, _ = checked_params(parts.start)
+    check_params(parts.start)
     records = checked_examples(run, examples, part=cluster is not None)
     own = len(jax.tree.leaves(records)[0])
     generator = SecureGenerator() if generator is None else generator
-    weights = sum(leaf.size for leaf in leaves)
-    lattice = lattice_of(run, weights)
+    lattice = lattice_of(run, sum(leaf.size for leaf in jax.tree.leaves(parts.start)))
     example = jax.tree.map(lambda column: column[0], records)
     recorded = record(Keyed(loss), parts.start, (example, NO_KEY), parts) if rng else record(loss, parts.start, example, parts)
     check_used(parts.start, recorded)
@@ -259,15 +258,14 @@ def _prepared(
         check_cluster(cluster, checkpoint, generator)
         shared = SharedCompiledLoop if kind is CompiledLoop else SharedLoop
         kind, generator = partial(shared, cluster=cluster), generator.for_process(cluster.index)
-    given = run, own, parts, summed, rng, optimizer, average, lattice, weights, generator, checkpoint, validation, progress
-    loop = kind(*given)
+    loop = kind(run, own, parts, summed, rng, optimizer, average, generator, checkpoint, validation, progress)
     if isinstance(loop, SharedCompiledLoop):
         check_products(summed.products(start, rng))
         return loop, state
     if isinstance(loop, CompiledLoop):
         loop = _tried(loop, state)
     if not isinstance(loop, CompiledLoop):
-        _check_calls(loop, state)
+        check_gradients(loop, state)
     return loop, state
 
 
@@ -281,10 +279,6 @@ def _tried(loop: CompiledLoop, state: State) -> Loop:
         kind = SharedLoop if isinstance(loop, SharedLoop) else Loop
         return kind(**{one.name: getattr(loop, one.name) for one in fields(kind)})
     return loop
-
-
-def _check_calls(loop: Loop, state: State) -> None:
-    check_gradients(loop.summed, state.params, loop.summed.examples, loop.keyed)
 
 
 def _check_start(loop: Loop, state: State, first: Progress, ledger: Budgeted | None) -> None:

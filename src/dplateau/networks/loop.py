@@ -18,7 +18,6 @@ from dplateau.networks.checkpoint import Checkpoint, Ledger, Saved, content_of, 
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.finite import NoisyCount
 from dplateau.networks.keys import draw_keys
-from dplateau.networks.lattice import Lattice
 from dplateau.networks.memory import kept_memory
 from dplateau.networks.noise import Halves, Noise
 from dplateau.networks.trainable import Parts
@@ -104,8 +103,6 @@ class Loop:
     keyed: bool
     optimizer: optax.GradientTransformation | None
     average: float
-    lattice: Lattice
-    weights: int
     generator: SecureGenerator
     checkpoint: Checkpoint | None
     validation: Validation | None
@@ -115,12 +112,12 @@ class Loop:
     @cached_property
     def noise(self) -> Noise:
         """Where the noise of the steps comes from."""
-        return Noise(self.generator, self.weights + 1)
+        return Noise(self.generator, self.summed.weights + 1)
 
     @cached_property
     def room(self) -> int:
         """The most steps of a chunk."""
-        return chunk_length(self.run, self.weights)
+        return chunk_length(self.run, self.summed.weights)
 
     @property
     def processes(self) -> int:
@@ -240,9 +237,9 @@ class Loop:
         run, dtype = self.run, self.summed.dtype
         first = run.steps - math.ceil(self.average * run.steps)  # of the iterates that are averaged
         return Schedule(
-            deviations=self.lattice.deviations(window(run.noise_multiplier, begin, end)),
+            deviations=self.summed.lattice.deviations(window(run.noise_multiplier, begin, end)),
             sizes=run.sampling.batch_sizes(run.n, begin, end),
-            scales=self.lattice.unit / window(run.sampling.divisors(run.n), begin, end),
+            scales=self.summed.lattice.unit / window(run.sampling.divisors(run.n), begin, end),
             step_sizes=window(run.step_size or 0.0, begin, end).astype(dtype),
             weights=(1 / np.maximum(1, np.arange(begin, end) - first + 1)).astype(dtype),
         )
@@ -255,7 +252,7 @@ class Loop:
         else:
             plan = next(plans)
             records = np.split(plan.records, np.cumsum(plan.counts)[:-1])
-        how, each = self.schedule(begin, end), self.lattice.tally
+        how, each = self.schedule(begin, end), self.summed.lattice.tally
         noise = self.noise.steps(how.deviations)
         for k in range(end - begin):
             drawn = next(noise)

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.compiled import CompiledLoop
 from dplateau.networks.device import ways
-from dplateau.networks.loop import State
+from dplateau.networks.loop import Loop, State
 from dplateau.networks.memory import give_back
+from dplateau.networks.rounded import across
 from dplateau.spec import InputError
 from dplateau.training.exact_products import accelerated, check_products
 
@@ -45,23 +46,14 @@ _KINDS: Final[tuple[Kind, ...]] = (
 )
 
 
-def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bool = False) -> None:
+def check_gradients(loop: Loop, state: State) -> None:
     """Raise ``InputError`` unless some made-up example has a finite gradient, and none depends on its place or its neighbours.
 
-    Parameters
-    ----------
-    summed : ClippedSums
-        The compiled functions.
-    params : tree of arrays
-        The first parameters, and others near them, are tried.
-    examples : tree of arrays
-        Only their shapes and types are used.
-    keyed : bool
-        Whether each has a random key.
+    The first parameters, and others near them, are tried.
     """
-    rng = np.random.default_rng(0)
+    rng, summed, keyed = np.random.default_rng(0), loop.summed, loop.keyed
     count = lambda where, rows: int(np.sum(summed.contributions(where, rows)[1]))  # noqa: E731
-    where, sets, others = _made(count, params, examples, summed.micro, keyed, rng)
+    where, sets, others = _made(count, state.params, summed, summed.micro, keyed, rng)
     orders = _orders(np.arange(summed.micro), rng)
     halves = [(order, order % 2 == k % 2) for k, order in enumerate(orders)]
     tried = [*((order, np.ones(len(order), bool)) for order in orders), *halves]
@@ -71,14 +63,14 @@ def check_gradients(summed: ClippedSums, params: Tree, examples: Tree, keyed: bo
         alone = _bits(summed, where, rows)
         for k, (order, kept) in enumerate(tried):
             beside = others[k % len(others)]
-            mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(_like(kept, a), a[order], b), rows, beside)
+            mixed = jax.tree.map(lambda a, b, order=order, kept=kept: np.where(across(kept, a), a[order], b), rows, beside)
             if any((a[order][kept] != b[kept]).any() for a, b in zip(alone, _bits(summed, where, mixed), strict=True)):
                 return False
         return True
 
     def same() -> bool:
         """Whether examples contribute the same everywhere."""
-        check_products(summed.products(params, keyed) if accelerated() else ())
+        check_products(summed.products(state.params, keyed) if accelerated() else ())
         return alike(sets[0], tried) and all(alike(rows, tried[_AGAIN]) for rows in sets[1:])
 
     _find_way(summed, (), same)
@@ -97,8 +89,8 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
     def sums(where: Tree, rows: Tree, index: NDArray[np.int32], used: int) -> NDArray[np.float64]:
         return loop.sums_of(state._replace(params=where), rows, index, used)
 
-    count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // loop.lattice.tally)  # noqa: E731
-    where, sets, others = _made(count, state.params, summed.examples, number, loop.keyed, rng)
+    count = lambda where, rows: int(sums(where, rows, places, len(places))[-1] // summed.lattice.tally)  # noqa: E731
+    where, sets, others = _made(count, state.params, summed, number, loop.keyed, rng)
     orders, half = _orders(places, rng), len(places) // 2
 
     def alike(rows: Tree, orders: list[NDArray[Any]]) -> bool:
@@ -106,7 +98,7 @@ def check_loop(loop: CompiledLoop, state: State) -> None:
         everybody = sums(where, rows, places, len(places))
         for k, order in enumerate(orders):
             kept = np.isin(np.arange(number), order[:half])
-            mixed = jax.tree.map(lambda a, b, kept=kept: np.where(_like(kept, a), a, b), rows, others[k % len(others)])
+            mixed = jax.tree.map(lambda a, b, kept=kept: np.where(across(kept, a), a, b), rows, others[k % len(others)])
             one, other = sums(where, rows, order, half), sums(where, rows, np.roll(order, -half), len(places) - half)
             found = (
                 sums(where, rows, order, len(places)) - everybody,
@@ -150,7 +142,7 @@ def _find_way(summed: ClippedSums, more: tuple[Any, ...], same: Callable[[], boo
 
 
 def _made(
-    count: Callable[[Tree, Tree], int], params: Tree, examples: Tree, number: int, keyed: bool, rng: np.random.Generator
+    count: Callable[[Tree, Tree], int], params: Tree, summed: ClippedSums, number: int, keyed: bool, rng: np.random.Generator
 ) -> tuple[Tree, list[Tree], list[Tree]]:
     """Parameters, sets of ``number`` made-up examples of which most have a finite gradient, by ``count``, and others, of four
     kinds.
@@ -158,7 +150,7 @@ def _made(
     near = jax.tree.map(lambda leaf: (np.asarray(leaf) + 0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype), params)
 
     def one(kind: Kind, scale: float = 1.0) -> Tree:
-        rows = _rows(rng, lambda *given: scale * kind(*given), examples, number)
+        rows = _rows(rng, lambda *given: scale * kind(*given), summed.examples, number)
         return (rows, rng.integers(0, 1 << 32, (number, 2), dtype=np.uint32)) if keyed else rows
 
     made = [one(kind) for kind in _KINDS]
@@ -170,7 +162,7 @@ def _made(
             "have none at all, and then noise alone would be released. Make it finite there, for example by clipping its inputs."
         )
     others = made[kind - 1]
-    numbers = number * max(1, sum(leaf.size for leaf in jax.tree.leaves(params)))
+    numbers = number * summed.weights
     more = min(_MOST_SETS, max(_NUMBERS // numbers, min(_EXAMPLES // number, _ENOUGH // numbers), 1)) - 1
     sets = [made[kind], *(one(_KINDS[kind], _SCALES[k % len(_SCALES)]) for k in range(more))]
     return (near, params)[at], sets, [others, *(_filled(others, value) for value in ("nan", "inf", "max"))]
@@ -205,7 +197,3 @@ def _bits(summed: ClippedSums, params: Tree, rows: Tree) -> list[NDArray[Any]]:
     gradients, valid, found = jax.device_get(summed.contributions(params, rows))
     arrays = jax.tree.leaves((gradients, valid, found))
     return [np.where(np.isnan(array), 0.5, array) if array.dtype.kind == "f" else array for array in arrays]
-
-
-def _like(kept: NDArray[np.bool], column: NDArray[Any]) -> NDArray[np.bool]:
-    return kept.reshape(-1, *(1 for _ in column.shape[1:]))

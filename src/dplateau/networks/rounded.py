@@ -158,7 +158,7 @@ def _one_by_one(gradients: Formed, how: Multipliers, before: Array) -> Array:
 
 def _integers(gradient: Gradient, how: Multipliers) -> Array:
     values, valid = _values(gradient, how), how.values > 0
-    return jnp.where(_across(valid, values), jnp.rint(values * _across(how.values, values)), 0.0)
+    return jnp.where(across(valid, values), jnp.rint(values * across(how.values, values)), 0.0)
 
 
 def _normalised(gradient: Gradient, bits: int) -> tuple[Multipliers, Array]:
@@ -190,7 +190,7 @@ def _inverse(values: Array) -> tuple[Array, Array]:
 
 def _values(gradient: Gradient, how: Multipliers) -> Array:
     values = gradient.values.astype(jnp.float64)
-    return values if how.power is None else values * _across(how.power, values)
+    return values if how.power is None else values * across(how.power, values)
 
 
 def _squares(values: Array) -> Array:
@@ -201,6 +201,6 @@ def _flat(values: Array) -> Array:
     return values.reshape(len(values), -1)
 
 
-def _across(each: Array, values: Array) -> Array:
+def across(each: Array, values: Array) -> Array:
     """One number for each example, in the shape that multiplies ``values``."""
     return each.reshape(-1, *(1 for _ in values.shape[1:]))

@@ -66,7 +66,7 @@ def prepared_together(
     loop, state = cluster.together(prepared)
     checks, sizes = loop.validation, loop.sizes if isinstance(loop, SharedLoop) else ()
     settings = (
-        *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.weights), str(loop.generator.source)),
+        *(loop.keyed, loop.average, str(loop.summed.dtype), chunk_length(run, loop.summed.weights), str(loop.generator.source)),
         *(sizes, loop.checkpoint and loop.checkpoint.every, checks and (checks.every, checks.patience, checks.keep_best)),
     )
     update = loop.optimizer and loop.optimizer.update
