@@ -106,13 +106,14 @@ class _Search:
 
     def __init__(self, run: Run, weights: Array, epsilon: float, delta: float) -> None:
         rates = run.table.written().rate
-        self._rates = np.unique(rates)
-        if self._rates.size > RATES:
+        different = np.unique(rates)
+        if different.size > RATES:
             raise InputError(
-                f"batch_size has {self._rates.size} different values: an allocation is sought for at most {RATES}. Round them."
+                f"batch_size has {different.size} different values: an allocation is sought for at most {RATES}. Round them."
             )
         self._pairs, place, counts = np.unique(np.stack([rates, np.log(weights)]), axis=1, return_inverse=True, return_counts=True)
         self._counts: Array = counts.astype(float)
+        self.rates: list[float] = different.tolist()
         self._run, self._place, self._epsilon, self._delta = run, place.ravel(), epsilon, delta
         # Of the two directions of add-remove the removal, which mostly costs more; epsilon is that of both.
         self._kind, self._shift = step_kinds(run)[0][0], step_kinds(run)[1]
@@ -169,14 +170,10 @@ class _Search:
             log_lambda -= min(max(value / slope, -2.0), 2.0)
         raise ValueError("the secants did not find the target")
 
-    @property
-    def groups(self) -> list[tuple[float, NDArray[np.bool_]]]:
-        """The rates, and which pairs have them."""
-        return [(float(q), self._pairs[0] == q) for q in self._rates]
-
-    def weights(self, here: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Logs of some of the weights, and their counts."""
-        return self._pairs[1, here], self._counts[here]
+    def pairs(self, q: float) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Which pairs of rate and weight have the rate; the logs of their weights, and their counts."""
+        here = self._pairs[0] == q
+        return here, self._pairs[1, here], self._counts[here]
 
     def exponent(self, q: float, s: float, z: float) -> float:
         """K(s; z) of a step, well enough for a search; infinite where it cannot be computed."""
@@ -194,7 +191,7 @@ class _Allocation:
     """The noise with ``w_t = -lambda dK(s; z_t)/d(z_t^2)``, for one s and any lambda."""
 
     def __init__(self, search: _Search, s: float) -> None:
-        self._parts = [(here, *search.weights(here), _table(search, q, s)) for q, here in search.groups]
+        self._parts = [(*search.pairs(q), _table(search, q, s)) for q in search.rates]
         self._size = sum(counts.size for _, _, counts, _ in self._parts)
 
     def noise(self, log_lambda: float) -> Array:
