@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gc
 import json
@@ -580,6 +581,22 @@ def test_two_at_one_checkpoint(tmp_path):
     assert go(run, path).run == run  # The lock died with its owner.
     with open(f"{path}.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_lock_leaves_a_file_of_its_name_as_it_is(tmp_path):
+    lock = tmp_path / "poetry.lock"
+    lock.write_text("versions")
+    go(run_with_optimizer(steps=2), tmp_path / "poetry")
+    assert lock.read_text() == "versions"
+
+
+def test_a_file_system_without_locks_is_one_line(tmp_path, monkeypatch):
+    def without(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without)
+    with pytest.raises(InputError, match=r"cannot be locked \(No locks available\): choose another path\.$"):
+        go(run_with_optimizer(steps=2), tmp_path / "c")
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_leaves_the_old_one(tmp_path, monkeypatch):

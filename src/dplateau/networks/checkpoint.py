@@ -217,14 +217,14 @@ def locked(path: Path) -> Iterator[None]:
     Raises
     ------
     InputError
-        Another process is at it, the folder does not exist, or the system has no such locks (Windows).
+        Another process is at it, the folder does not exist, or the system (Windows) or the file system has no such locks.
     """
     try:
         import fcntl
     except ImportError:
         raise InputError("checkpoints need file locks of POSIX, which this system lacks: train without a checkpoint.") from None
     try:
-        lock = open(path.with_name(f"{path.name}.lock"), "w")  # noqa: SIM115
+        lock = open(path.with_name(f"{path.name}.lock"), "a")  # noqa: SIM115 (what is in it stays)
     except OSError as error:
         raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
     with lock:
@@ -232,4 +232,6 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"another process is at work on the checkpoint {path}: wait for it, or choose another path.") from None
+        except OSError as error:  # a file system without locks
+            raise InputError(f"the checkpoint {path} cannot be locked ({error.strerror}): choose another path.") from None
         yield
