@@ -104,6 +104,9 @@ def test_what_is_wrong():
     for groups, most, says in ((GROUPS[:5], 2, "one label"), (GROUPS, 0, "most"), ([None] * 6, 2, "6 of 6 rows")):
         with pytest.raises(dp.InputError, match=says):
             by_person(rows, groups, most=most)
+    x, y = rows
+    with pytest.raises(dp.InputError, match="masked entries, which are missing"):
+        by_person((np.ma.masked_equal(x, x[1, 0]), y), GROUPS, most=2)
     with pytest.raises(dp.InputError, match="arrays of several lengths"):
         by_person((np.zeros(3), np.zeros(4)), GROUPS, most=2)
 

@@ -12,7 +12,7 @@ import optax
 
 from dplateau.networks.checkpoint import Checkpoint
 from dplateau.networks.jaxprs import equations, zero_outputs
-from dplateau.networks.persons import InterleavedPersons, PersonExamples
+from dplateau.networks.persons import InterleavedPersons, PersonExamples, columns_of
 from dplateau.networks.recorded import RecordedLoss
 from dplateau.networks.trainable import is_key
 from dplateau.networks.validation import Validation
@@ -168,15 +168,14 @@ def _paths(params: Tree) -> list[str]:
 
 def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
     """The examples as arrays; ``part`` of the run's, where other processes have the others."""
-    leaves = jax.tree.leaves(examples)
     parts = jax.tree.leaves(examples, is_leaf=lambda one: isinstance(one, PersonExamples))
     if run.unit != "person" and any(isinstance(one, PersonExamples) for one in parts):
         raise InputError("the examples are persons, and a record of the run is a row: use a run with unit='person'.")
     if run.sampling.ordered and any(isinstance(one, InterleavedPersons) for one in parts):
         raise InputError(INTERLEAVED)
-    if any(map(is_key, leaves)):
+    if any(map(is_key, jax.tree.leaves(examples))):
         raise InputError("examples hold random keys: leave them out; with rng=True the loss gets one for each example and step.")
-    columns = [np.asarray(column) for column in leaves]
+    columns = columns_of(examples)
     own = len(columns[0]) if part and columns and columns[0].ndim else run.n
     if not columns or not own or any(column.ndim == 0 or len(column) != own for column in columns):
         found, wanted = ", ".join(str(column.shape) for column in columns[:4]) or "nothing", f"the run's n = {run.n}"

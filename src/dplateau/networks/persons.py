@@ -58,10 +58,10 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
     Raises
     ------
     InputError
-        There is not one label a row, or one is missing or of another type than the others.
+        There is not one label a row, or one is missing or of another type than the others; or entries are masked.
     """
     most = integer("most", most)
-    columns = [np.asarray(column) for column in jax.tree.leaves(examples)]
+    columns = columns_of(examples)
     if not columns or any(column.ndim == 0 or len(column) != len(columns[0]) for column in columns):
         raise InputError("examples have no rows, or arrays of several lengths: expected one row a label in each.")
     codes = codes_of(groups, len(columns[0]))
@@ -73,6 +73,14 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
     held = [column[rows] for column in columns]
     kind = InterleavedPersons if interleaved(codes) else PersonExamples
     return kind(jax.tree.unflatten(jax.tree.structure(examples), held), weight)
+
+
+def columns_of(examples: Tree) -> list[NDArray[Any]]:
+    """The arrays of a tree; raises ``InputError`` where entries are masked: NumPy would use what stands below the mask."""
+    leaves = jax.tree.leaves(examples)
+    if any(isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf) for leaf in leaves):
+        raise InputError("examples have masked entries, which are missing: repair or drop these rows.")
+    return [np.asarray(leaf) for leaf in leaves]
 
 
 def loss_of_person(loss: Callable[[Tree, Tree], Any]) -> Callable[[Tree, PersonExamples], Any]:
