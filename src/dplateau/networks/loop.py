@@ -84,12 +84,10 @@ def stepped(
     else:
         steps, inner = optimizer.update(gradient, state.optimizer, state.params)
         params = optax.apply_updates(state.params, steps)
-    mean = state.mean if not jax.tree.leaves(state.mean) else jax.tree.map(_towards(weight), state.mean, params)
+    mean = state.mean
+    if jax.tree.leaves(mean):
+        mean = jax.tree.map(lambda old, new: (1 - weight) * old + weight * new, mean, params)
     return State(params, inner, mean)
-
-
-def _towards(weight: Array) -> Callable[[Array, Array], Array]:
-    return lambda mean, new: (1 - weight) * mean + weight * new
 
 
 @dataclass(frozen=True, eq=False)

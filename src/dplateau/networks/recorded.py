@@ -221,7 +221,8 @@ def _traced(
     # Custom derivatives are functions that only differentiation calls.
     gradient = _without_traces(lambda: jax.make_jaxpr(jax.grad(flat, tuple(range(count))))(*values), shown)
     check_primitives(gradient.jaxpr)
-    jaxpr = replaced_in_loops(jaxpr, convolved) if _convolves(jaxpr) else jaxpr
+    if any(equation.primitive is CONVOLUTION for equation in equations(jaxpr.jaxpr)):
+        jaxpr = replaced_in_loops(jaxpr, convolved)
     jaxpr = reassociated(jaxpr, count, leaves)
     uses: Counter[int] = Counter()
     sites: dict[int, Site] = {}
@@ -250,10 +251,6 @@ def _traced(
     check_primitives(several.jaxpr)
     check_convolutions(several.jaxpr, _PRIME)
     return found
-
-
-def _convolves(closed: Any) -> bool:
-    return any(equation.primitive is CONVOLUTION for equation in equations(closed.jaxpr))
 
 
 def _shown(shapes: tuple[tuple[tuple[int, ...], Any], ...]) -> str:

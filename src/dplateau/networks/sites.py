@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,30 +15,6 @@ from dplateau.networks.rounded import Factors, Formed, Gradient, Rows
 from dplateau.training.exact_products import accelerated
 
 Array: TypeAlias = Any
-
-
-class Site(Protocol):
-    """The one use of a leaf of the parameters."""
-
-    def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
-        """The result at one example, shape (P, O) and type ``dtype``, and what is kept of the other operand, with P in front."""
-        ...
-
-    def result(self, product: Array) -> Array:
-        """The result of the equation, from shape (P, O)."""
-        ...
-
-    def footprint(self, places: int, outputs: int) -> int:
-        """Numbers that one example adds to memory, roughly, for a result of shape (P, O)."""
-        ...
-
-    def gradients(self, kept: Array, derivatives: Array) -> Gradient:
-        """The gradients at B examples, as small as they can be written; ``derivatives`` are those by the results, (B, P, O)."""
-        ...
-
-    def arranged(self, total: Array) -> Array:
-        """A sum of such gradients, as one row in the order of the weight's entries."""
-        ...
 
 
 def site_of(equation: Any, position: int) -> Site | None:
@@ -86,11 +62,13 @@ class Product:
     patches: Patches | None = None
 
     def forward(self, weight: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
+        """The result at one example, shape (P, O) and type ``dtype``, and what is kept of the other operand, with P in front."""
         k = math.prod(self.shape[axis] for axis in self.weight_axes[: self.summed])
         rows = self.patches(other) if self.patches else other.transpose(self.rows_axes).reshape(math.prod(self.places), k)
         return jnp.matmul(rows, weight.transpose(self.weight_axes).reshape(k, -1), preferred_element_type=dtype), rows
 
     def result(self, product: Array) -> Array:
+        """The result of the equation, from shape (P, O)."""
         if self.patches:
             return self.patches.result(product)
         product = product.reshape(self.places + tuple(self.shape[axis] for axis in self.weight_axes[self.summed :]))
@@ -98,16 +76,21 @@ class Product:
         return product.transpose([*range(first, product.ndim), *range(first)])
 
     def footprint(self, places: int, outputs: int) -> int:
+        """Numbers that one example adds to memory, roughly, for a result of shape (P, O)."""
         size = math.prod(self.shape)
         return places * (size // outputs + 2 * outputs) + (size if places > 1 else 0)
 
     def gradients(self, kept: Array, derivatives: Array) -> Gradient:
-        """X and G at one place; at several their product, because anything less suffers cancellation in its norm."""
+        """The gradients at B examples; ``derivatives`` are those by the results, (B, P, O).
+
+        X and G at one place; at several their product, because anything less suffers cancellation in its norm.
+        """
         if kept.shape[1] == 1:
             return Factors(kept[:, 0], derivatives[:, 0])
         return Formed(jnp.matmul(derivatives.swapaxes(1, 2), kept))  # transposed: processors multiply faster in this order
 
     def arranged(self, total: Array) -> Array:
+        """A sum of such gradients, as one row in the order of the weight's entries."""
         axes = [self.shape[axis] for axis in self.weight_axes]
         if math.prod(self.patches.places if self.patches else self.places) != 1:
             total = total.reshape(math.prod(axes[self.summed :]), -1).T
@@ -116,7 +99,7 @@ class Product:
 
 @dataclass(frozen=True)
 class LookUp:
-    """Rows of a table, such as an embedding, by number.
+    """Rows of a table, such as an embedding, by number; with the methods of ``Product``.
 
     Attributes
     ----------
@@ -152,6 +135,10 @@ class LookUp:
 
     def arranged(self, total: Array) -> Array:
         return total
+
+
+Site: TypeAlias = Product | LookUp
+"""The one use of a leaf of the parameters."""
 
 
 def _added_up(numbers: Array, derivatives: Array) -> tuple[Array, Array]:
