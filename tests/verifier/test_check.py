@@ -39,6 +39,16 @@ def test_published_runs(size, n, noise, steps, delta, printed):
     assert check([Part(run, "exact-composition")], lowered, delta).outcome is Outcome.REFUTED
 
 
+@pytest.mark.parametrize("epsilon", [-1.0, -1e-300, math.nan])
+@pytest.mark.parametrize("noise", [2.0, 1e6])
+def test_no_claim_below_zero_is_verified(epsilon, noise):
+    """delta rises above the total variation there: at epsilon -1 it is at least 0.63 for every run. A NaN is no claim."""
+    run = dp.Run(n=1000, sampling=dp.Poisson(10), steps=3, noise_multiplier=noise)
+    found = check([Part(run, "exact-composition")], epsilon, 0.05)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert "must be at least 0" in found.why
+
+
 def test_fixed_order_to_the_ninth_digit():
     run = dp.Run(
         n=4000, sampling=dp.Cyclic(100), steps=2000, noise_multiplier=3.0, step_size=1.0, smoothness=1.0, strong_convexity=1e-4,

@@ -79,6 +79,18 @@ def test_a_path_that_turns_too_far_bounds_nothing():
     assert not gain < 0
 
 
+def test_without_a_path_only_the_moment_bounds_what_is_beyond_the_line():
+    """Of so little noise no path may be found, and the moment is e^50; 1e9 was taken for it."""
+    law = laws.Remove(Fraction(1, 1000), Fraction(8))
+    with precision():
+        line = Line(one_law(laws.Remove(Fraction(1, 10), Fraction(1)), 100), exact(5.0), 1e-3)
+        line.c, line.step = exact(1), exact(0.01)
+        points = nodes(law, line.c, line.step, exact(1e-20))
+        there = points.transform(line.c, line.step, 2)[1]
+        # Of many laws paths are looked at in fewer cells: in all of them this one would have a path.
+        assert line._beyond_end(1, [(law, 1, points)] * 9) >= (abs(there) ** 9 / (arb.pi() * line.step)).log()
+
+
 def test_a_law_that_only_the_lattice_knows():
     with precision(), pytest.raises(TooHardError):
         Line(Composition((), exact(1)), exact(1.0), 1e-3)

@@ -188,6 +188,8 @@ def check(
     def found(outcome: Outcome, why: str | None = None, lower: float = 0.0, upper: float = math.inf) -> Checked:
         return Checked(outcome, why, lower, upper, time.perf_counter() - start)
 
+    if not epsilon >= 0:  # Nothing below says anything there, and a NaN must not pass.
+        return found(Outcome.NOT_DECIDED, f"the claim is epsilon {epsilon:g}: it must be at least 0")
     with precision():
         try:
             said = together(parts, chosen_for or delta)

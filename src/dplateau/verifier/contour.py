@@ -271,7 +271,7 @@ class Line:
                 found = [_modulus(branch, self.c, end, path, _FEWER if many else _CELLS) for path in paths]
                 if place == len(taken):
                     taken.append(min(range(len(found)), key=lambda i: _order(found[i][1])))
-                size += min((x.upper() for x, _ in found if x.is_finite()), default=arb(1e9))
+                size += min((x.upper() for x, _ in found if x.is_finite()), default=arb.pos_inf())
                 gain += min((x.upper() for _, x in found if x < 0), default=arb(0))
             log_tail += count * size.min(gain).upper().log()
         return log_tail
