@@ -17,7 +17,7 @@ from dplateau.verifier.contour import Line
 from dplateau.verifier.lattice import Lattice, _Sum
 from dplateau.verifier.mechanism import composed
 from dplateau.verifier.quadrature import TooHardError, nodes
-from dplateau.verifier.statement import Composition, Statement
+from dplateau.verifier.statement import Composition, Law, Statement
 
 
 def one_law(law, steps, square=0.0):
@@ -94,6 +94,21 @@ def test_without_a_path_only_the_moment_bounds_what_is_beyond_the_line():
 def test_a_law_that_only_the_lattice_knows():
     with precision(), pytest.raises(TooHardError):
         Line(Composition((), exact(1)), exact(1.0), 1e-3)
+
+
+def test_bounds_that_no_law_has_are_not_composed():
+    """A bound that is looser at epsilon 0 than beside it: its chords would have a negative mass there."""
+
+    class Loose(Law):
+        def profile(self, epsilon):
+            return gaussian_delta(exact(1), epsilon) + (exact(1e-2) if epsilon == 0 else 0)
+
+        @property
+        def reverse(self):
+            return self
+
+    with precision(), pytest.raises(ArithmeticError, match="chords"):
+        Lattice(one_law(Loose(), 3), exact(1.0), 1e-3, 1024)
 
 
 def test_the_lattice_is_above_brute_force():

@@ -66,7 +66,10 @@ def _masses(law: Law, first: int, last: int, h: arb) -> tuple[list[arb], arb]:
     slopes = [(delta[0] - 1) / y[0]]
     slopes += [(delta[i + 1] - delta[i]) / (y[i + 1] - y[i]) for i in range(len(y) - 1)]
     slopes.append(exact(0))
-    return [x * (after - before) for x, before, after in zip(y, slopes[:-1], slopes[1:], strict=True)], delta[-1]
+    masses = [x * (after - before) for x, before, after in zip(y, slopes[:-1], slopes[1:], strict=True)]
+    if any(mass < 0 for mass in masses):  # Bounds from above need not lie on a convex line where both directions meet.
+        raise ArithmeticError("the chords of a law's bounds are not those of a law")
+    return masses, delta[-1]
 
 
 class _Sum:
