@@ -10,6 +10,7 @@ from typing import Final
 
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer, real
+from dplateau.utility.dp_sgld_settings import curvatures
 
 _ROUNDED: Final = 2.0**-51
 """A rate is a product of two numbers that are near 1 where it is: this bounds its rounding."""
@@ -95,17 +96,14 @@ def arguments(
     steps: int, step_size: float, noise: float, d: int, distance: float, smoothness: float, strong_convexity: float
 ) -> tuple[int, float, float, int, float, float, float]:
     """The arguments of ``langevin_risk``, checked."""
-    smooth, convex = real("smoothness", smoothness), real("strong_convexity", strong_convexity)
-    if convex > smooth:
-        raise InputError(f"strong_convexity {convex:g} exceeds smoothness {smooth:g}: no function has both. Check both constants.")
+    constants = curvatures(smoothness, strong_convexity)
     return (
         integer("steps", steps, low=0),
         real("step_size", step_size),
         real("noise", noise, inclusive=True),
         integer("d", d),
         real("distance", distance, inclusive=True),
-        smooth,
-        convex,
+        *constants,
     )
 
 

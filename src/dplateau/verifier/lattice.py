@@ -116,11 +116,8 @@ class Lattice:
         Number of points of one step's law, about.
     """
 
+    @precision(_BITS)
     def __init__(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
-        with precision(_BITS):
-            self._build(composition, epsilon, delta, points)
-
-    def _build(self, composition: Composition, epsilon: arb, delta: float, points: int) -> None:
         laws = self.laws = [*composition.parts, *([(Gaussian(composition.square), 1)] if composition.square > 0 else [])]
         steps = sum(count for _, count in laws)
         allowed = delta * _LEFT_OUT / steps

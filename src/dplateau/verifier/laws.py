@@ -30,7 +30,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from flint import arb, ctx
 
@@ -202,16 +202,16 @@ class Sampled(Law):
     def profile(self, epsilon: arb) -> arb:
         return self.branches[0].delta(epsilon)
 
+    @property
+    def reverse(self) -> Law:
+        return _REVERSE[type(self)](self.q, self.mu, self.shift)
+
 
 class Remove(Sampled):
     """Poisson sampling, the data set with the record against that without."""
 
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
         return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b)),)
-
-    @property
-    def reverse(self) -> Law:
-        return Add(self.q, self.mu, self.shift)
 
 
 class Add(Sampled):
@@ -230,20 +230,12 @@ class Add(Sampled):
             return super().profile(epsilon)
         return exact(0) if epsilon > self.greatest else exact(0).union(exact(self.q))
 
-    @property
-    def reverse(self) -> Law:
-        return Remove(self.q, self.mu, self.shift)
-
 
 class Replace(Sampled):
     """Poisson sampling, one record's value against another one: symmetric."""
 
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
         return (Branch(Mixture(q, exact(0), mu), Mixture(q, -b, -mu), ratio=-1.0),)
-
-    @property
-    def reverse(self) -> Law:
-        return self
 
 
 class _Told(Sampled):
@@ -277,10 +269,6 @@ class Amplified(_Told):
         with_it, without = Mixture(q, exact(0), mu), Mixture(q, -b)
         return Branch(with_it, without, mu / 2), Branch(without, with_it, mu / 2), *self.told(q, mu, b)
 
-    @property
-    def reverse(self) -> Law:
-        return self
-
 
 class Present(_Told):
     """Batches of fixed size, a record against its empty place; mu is what presence moves the batch by."""
@@ -293,10 +281,6 @@ class Present(_Told):
     def _branches(self, q: arb, mu: arb, b: arb) -> tuple[Branch, ...]:
         far = Branch(Mixture(q, exact(0), 2 * mu), Mixture(q, -b, mu), b + 3 * mu / 2, ratio=2.0)
         return far, Branch(Mixture(q, -b), Mixture(q, exact(0), mu), mu / 2), *self.told(q, mu, b)
-
-    @property
-    def reverse(self) -> Law:
-        return Empty(self.q, self.mu, self.shift)
 
 
 class Empty(_Told):
@@ -311,6 +295,12 @@ class Empty(_Told):
         far = Branch(Mixture(q, -b, mu), Mixture(q, exact(0), 2 * mu), b + 3 * mu / 2)
         return Branch(Mixture(q, exact(0), mu), Mixture(q, -b), mu / 2), far, *self.told(q, mu, b)
 
-    @property
-    def reverse(self) -> Law:
-        return Present(self.q, self.mu, self.shift)
+
+_REVERSE: Final[dict[type[Sampled], type[Sampled]]] = {
+    Remove: Add,
+    Add: Remove,
+    Replace: Replace,
+    Amplified: Amplified,
+    Present: Empty,
+    Empty: Present,
+}
