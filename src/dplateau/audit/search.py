@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -46,8 +47,7 @@ def worst_instance(run: Run, delta: float, *, tries: int = 12, seed: int = 0, be
     value = -1.0 if best is None else _value(run, best, delta)
     if best is None:
         best, value = _best(run, delta, known_cases(run))
-        pushed, reached = _best(run, delta, _pushed(run, best))
-        best, value = (pushed, reached) if reached > value else (best, value)
+        best, value = max((best, value), _best(run, delta, _pushed(run, best)), key=itemgetter(1))
     random = np.random.default_rng([seed, 1])
     for attempt in range(tries):
         candidate = _moved(random, run, best, _SPREADS[len(_SPREADS) * attempt // tries])
@@ -59,7 +59,7 @@ def worst_instance(run: Run, delta: float, *, tries: int = 12, seed: int = 0, be
 
 def _best(run: Run, delta: float, candidates: Iterator[Instance]) -> tuple[Instance, float]:
     values = [(candidate, _value(run, candidate, delta)) for candidate in candidates]
-    return max(values, key=lambda pair: pair[1])
+    return max(values, key=itemgetter(1))
 
 
 def _value(run: Run, instance: Instance, delta: float) -> float:

@@ -147,7 +147,8 @@ def examine(
         releases = _releases(case, trainings, generator, progress)
     except InputError as error_:
         return Finding(*common, None, str(error_))
-    learn, choose, confirm = (releases.part(part) for part in _parts(trainings))
+    learnt, chosen = int(LEARN * trainings), int(CHOOSE * trainings)
+    learn, choose, confirm = map(releases.part, (slice(0, learnt), slice(learnt, chosen), slice(chosen, trainings)))
     known = {"record's direction": along(case.neighbours.direction), **case.scores}
     first, second = scored(learn, [choose, confirm], known)
     best = report.best.bound if report.best is not None else None
@@ -155,11 +156,6 @@ def examine(
         raise InputError(f"{case.name} has no finite certificate: there is nothing to compare with.")
     curve = curve_of(best.guarantee)
     return Finding(*common, separate(first, second, delta=delta, curve=curve, error=error))
-
-
-def _parts(trainings: int) -> tuple[slice, slice, slice]:
-    learnt, chosen = int(LEARN * trainings), int(CHOOSE * trainings)
-    return slice(0, learnt), slice(learnt, chosen), slice(chosen, trainings)
 
 
 def _releases(case: Case, trainings: int, generator: SecureGenerator, progress: Callable[[int, int], None] | None) -> Releases:

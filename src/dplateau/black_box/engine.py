@@ -52,11 +52,11 @@ def _all_iterates(sampling: Sampling, adjacency: str, rows: int = 0) -> Case:
     neighbours = one_record(N, target=FAR, adjacency=adjacency)
     run = _run(sampling, N, MIDDLE, steps=_STEPS, step_size=1.0, adjacency=adjacency, unit="person" if rows else "row")
     ratio = log_likelihood_ratio(run, -neighbours.direction)  # the target is far above every score
-    train = partial(_iterates, run, Squared())
+    groups = None
     if rows:
-        train = partial(_iterates_of_persons, run, np.repeat(np.arange(N), np.r_[rows, np.full(N - 1, 2)]))
+        groups = np.repeat(np.arange(N), np.r_[rows, np.full(N - 1, 2)])
         neighbours = replace(neighbours, name=f"{neighbours.name}: a person with {rows} rows")
-    return Case(f"train, {sampling.kind}", neighbours, run, train, {"likelihood ratio": ratio})
+    return Case(f"train, {sampling.kind}", neighbours, run, partial(_iterates, run, groups), {"likelihood ratio": ratio})
 
 
 def _one_step(
@@ -67,13 +67,10 @@ def _one_step(
     return Case(f"train, {sampling.kind}", neighbours, run, partial(_weights, run, loss, neighbours.start), scores)
 
 
-def _iterates(run: Run, loss: GeneralisedLinearLoss, features: Any, target: Any, generator: SecureGenerator) -> Any:
-    return train(run, loss, features, target, generator=generator, keep_iterates=True).iterates
-
-
-def _iterates_of_persons(run: Run, groups: Any, features: Any, target: Any, generator: SecureGenerator) -> Any:
-    rows, targets = features[groups], target[groups]
-    return train(run, Squared(), rows, targets, groups=groups, generator=generator, keep_iterates=True).iterates
+def _iterates(run: Run, groups: Any, features: Any, target: Any, generator: SecureGenerator) -> Any:
+    if groups is not None:
+        features, target = features[groups], target[groups]
+    return train(run, Squared(), features, target, groups=groups, generator=generator, keep_iterates=True).iterates
 
 
 def _weights(run: Run, loss: GeneralisedLinearLoss, start: Any, features: Any, target: Any, generator: SecureGenerator) -> Any:
