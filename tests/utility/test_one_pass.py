@@ -64,6 +64,8 @@ def test_batches_have_the_privacy_that_they_are_for(T: int, d: int, rho: float, 
 def test_too_few_records_for_a_batch() -> None:
     with pytest.raises(InputError, match="fewer than the last batch needs"):
         snowball_steps(10, 10_000, 0.1)
+    with pytest.raises(InputError, match="least is 0"):
+        snowball_steps(100, 3, 1.0, least=0)
 
 
 def test_a_step_in_the_proof_of_theorem_5_4_is_false() -> None:

@@ -57,7 +57,7 @@ def snowball_batch_sizes(steps: int, d: int, rho: float, factor: float = FIXED_S
 
 def snowball_steps(n: int, d: int, rho: float, factor: float = FIXED_STEPS, least: int = 1) -> int:
     """The largest T whose batches need at most ``n`` records; raises ``InputError`` if even one step needs more."""
-    n = integer("n", n)
+    n, least = integer("n", n), integer("least", least)
     steps = int(np.searchsorted(np.cumsum(_backwards(n // least + 1, d, rho, factor, least)), n, side="right"))
     if not steps:
         raise InputError(
