@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -166,7 +167,8 @@ def _epsilon(power: float, level: float, delta: float) -> float:
 
 def _best_events(choose: Sequence[Scores], delta: float, curve: Curve, error: float) -> tuple[Event, Event]:
     """The event of the largest epsilon, and the one that is farthest beyond the curve, as far as this half can tell."""
-    best: list[tuple[float, Event]] = []
+    of_epsilon: list[tuple[float, Event]] = []
+    of_curve: list[tuple[float, Event]] = []
     sizes = len(choose[0].present), len(choose[0].absent)
     bounds = [clopper_pearson(np.arange(size + 1), size, error) for size in sizes]
     allowed = [ndtri(np.clip(1 - curve(upper), 0.0, 1.0)) for _, upper in bounds]
@@ -181,14 +183,10 @@ def _best_events(choose: Sequence[Scores], delta: float, curve: Curve, error: fl
                 with np.errstate(divide="ignore", invalid="ignore"):
                     epsilon = np.log(np.maximum(power - delta, 0.0) / level)
                     beyond = np.clip(ndtri(power), -_FAR, _FAR) - np.clip(allowed[other][hits[other]], -_FAR, _FAR)
-                for value, goal in ((epsilon, 0), (beyond, 1)):
+                for value, found in ((epsilon, of_epsilon), (beyond, of_curve)):
                     at = int(np.argmax(value))
-                    found = float(value[at]), Event(number, float(thresholds[at]), at_least, present)
-                    if len(best) <= goal:
-                        best.append(found)
-                    elif found[0] > best[goal][0]:
-                        best[goal] = found
-    return best[0][1], best[1][1]
+                    found.append((float(value[at]), Event(number, float(thresholds[at]), at_least, present)))
+    return max(of_epsilon, key=itemgetter(0))[1], max(of_curve, key=itemgetter(0))[1]
 
 
 def _thresholds(scores: Scores) -> Array:

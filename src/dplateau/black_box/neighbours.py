@@ -6,7 +6,7 @@ nothing to any sum ("add-remove" leaves the number of records public), or the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -78,7 +78,7 @@ def erasing(n: int, step_size: float) -> Neighbours:
     """The record is the last; each row before it pulls the weights to zero in one step, so no earlier noise is left to hide it."""
     made = one_record(n, target=FAR, record=n - 1)
     made.features[:-1, 0] = min(1.0, step_size**-0.5)
-    return Neighbours("earlier noise erased", made.features, made.target, made.other, n - 1)
+    return replace(made, name="earlier noise erased")
 
 
 def float32_order(n: int) -> Neighbours:
@@ -129,8 +129,7 @@ def huge(dtype: str) -> Neighbours:
 
 
 def _outlier(name: str, row: float, target: float) -> Neighbours:
-    made = one_record(64, target=target, norm=row)
-    return Neighbours(name, made.features, made.target, made.other)
+    return replace(one_record(64, target=target, norm=row), name=name)
 
 
 def saturated_softmax() -> Neighbours:
@@ -141,4 +140,4 @@ def saturated_softmax() -> Neighbours:
     made = one_record(64, target=0.0, norm=1e38)
     start = np.zeros((2, 3))
     start[0, 0] = 53 / 1e38
-    return Neighbours("saturated softmax", made.features, made.target, made.other, start=start)
+    return replace(made, name="saturated softmax", start=start)

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -111,14 +111,12 @@ class _Candidate:
         return found
 
 
-@dataclass
 class _Selection:
     """The divergence of the theorem."""
 
-    candidates: Counter[tuple[Part, ...]]
-    probability: float
-    order: float
-    known: dict[tuple[Part, ...], _Candidate] = field(default_factory=dict[tuple[Part, ...], _Candidate])
+    def __init__(self, candidates: Sequence[Sequence[Part]], probability: float, order: float) -> None:
+        self.candidates, self.probability, self.order = Counter(map(tuple, candidates)), probability, order
+        self.known: dict[tuple[Part, ...], _Candidate] = {}
 
     def divergence(self, points: int) -> arb:
         """With so many points of a lattice for each candidate that needs one."""
@@ -157,13 +155,9 @@ def check_selection(
     epsilon, delta : float
         The claim, as exact numbers.
     """
-    return _selection(candidates, probability, order).check(lambda found: converted(found, order, delta), epsilon)
+    return _Selection(candidates, probability, order).check(lambda found: converted(found, order, delta), epsilon)
 
 
 def check_selection_cost(candidates: Sequence[Sequence[Part]], probability: float, order: float, cost: float) -> Checked:
     """Whether telling the best of several candidates has a Renyi divergence of at most ``cost``."""
-    return _selection(candidates, probability, order).check(lambda found: found, cost)
-
-
-def _selection(candidates: Sequence[Sequence[Part]], probability: float, order: float) -> _Selection:
-    return _Selection(Counter(tuple(parts) for parts in candidates), probability, order)
+    return _Selection(candidates, probability, order).check(lambda found: found, cost)
