@@ -100,6 +100,7 @@ def test_verify(dplateau, ledger):
     assert dplateau("ledger", "verify", "--costs")[0] == 0
     assert dplateau("ledger", "verify", "--head", "5:" + 64 * "a")[0] == 1
     assert dplateau("ledger", "verify", "--head", "5:aa")[0] == 2  # cut off by who copied it, and no sign of a change
+    assert dplateau("ledger", "verify", "--head", f"{'9' * 5000}:{'a' * 64}")[0] == 2
     assert dplateau("ledger", "verify", "--head", "5")[::2] == (
         2,
         "dplateau: --head is '5': expected NUMBER:DIGEST, as dplateau ledger verify prints it.\n",
@@ -114,6 +115,30 @@ def test_verify(dplateau, ledger):
     code, out, _ = dplateau("ledger", "verify", "--json")
     assert code == 1
     assert json.loads(out)["agrees"] is False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "who = x'ff'",
+        "cost = 1e308",
+        "spent = 1e308",
+        "spent = 1.7e308",
+        f"body = '{'[' * 100_000}'",
+        "body = '{\"purpose\": Infinity}'",
+    ],
+)
+def test_entries_that_were_changed_are_no_crash(dplateau, ledger, change):
+    ledger.account("patients").reserve(RUN)
+    with sqlite3.connect("privacy.db") as connection:
+        connection.execute("DROP TRIGGER ledger_entries_no_update")
+        connection.execute(f"UPDATE ledger_entries SET {change} WHERE kind = 'reserved'")
+    for command in (["show"], ["show", "patients"], ["export"], ["export", "--csv"], ["verify"]):
+        code, out, err = dplateau("ledger", *command)
+        assert "a bug" not in err
+        assert code == {"verify": 1}.get(command[0], code)
+        if command == ["export"] and code == 0:
+            json.loads(out, parse_constant=pytest.fail)
 
 
 def test_export(dplateau, ledger, tmp_path):

@@ -183,7 +183,7 @@ def _show_account(found: Ledger, name: str, json: bool) -> None:
 def _head(text: str) -> Head:
     from dplateau.ledger.entry import Head
 
-    number, _, digest = text.partition(":")
-    if not (number.isdecimal() and re.fullmatch("[0-9a-f]{64}", digest)):
+    found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{64})", text)
+    if found is None:
         raise InputError(f"--head is {text!r:.40}: expected NUMBER:DIGEST, as dplateau ledger verify prints it.")
-    return Head(int(number), digest)
+    return Head(int(found[1]), found[2])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry
-from dplateau.report.ledger_words import body, changed, cost, steps
+from dplateau.report.ledger_words import body, changed, cost, share, steps
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def story(state: State, entries: Sequence[Entry]) -> Story:
     for entry in entries:
         if entry.kind != "reserved":
             continue
-        share = cost(entry, state)
-        if share is None or not isinstance(entry.spent, int | float) or not math.isfinite(entry.spent):
+        own = cost(entry, state)
+        if own is None or not isinstance(entry.spent, int | float):
             raise changed(entry)
         trainings.append(
             Training(
@@ -118,8 +118,8 @@ def story(state: State, entries: Sequence[Entry]) -> Story:
                 purpose=str(body(entry).get("purpose") or ""),
                 steps=steps(entry),
                 part=None if entry.partition is None or entry.part is None else (entry.partition, entry.part),
-                cost=share,
-                took=max(entry.spent - spent, 0.0) / state.budget,
+                cost=own,
+                took=share(entry, max(entry.spent - spent, 0.0), state),
                 end=ends.get(entry.number),
             )
         )

@@ -30,7 +30,8 @@ def percent_down(share: float) -> str:
 
 def percent_up(share: float) -> str:
     """A share of a budget that is spent: never smaller than it is."""
-    return f"{math.ceil(share * 1000) / 10:.15g} %"
+    thousandths = share * 1000
+    return f"{math.ceil(thousandths) / 10 if thousandths < math.inf else thousandths:.15g} %"
 
 
 def minute(time: str) -> str:
@@ -70,12 +71,9 @@ def body(entry: Entry) -> dict[str, Any]:
         It was changed, and cannot be read.
     """
     try:
-        found = entry.data
-    except (ValueError, TypeError):
+        return entry.data
+    except LedgerError:
         raise changed(entry) from None
-    if not isinstance(found, dict):
-        raise changed(entry)
-    return found
 
 
 def cost(entry: Entry, state: State) -> float | None:
@@ -86,11 +84,20 @@ def cost(entry: Entry, state: State) -> float | None:
     LedgerError
         It was changed, and is not a number.
     """
-    if entry.cost is None:
-        return None
-    if not isinstance(entry.cost, int | float) or not math.isfinite(entry.cost):
-        raise changed(entry)
-    return entry.cost / state.budget
+    return None if entry.cost is None else share(entry, entry.cost, state)
+
+
+def share(entry: Entry, value: object, state: State) -> float:
+    """A sum in an entry as a share of the budget.
+
+    Raises
+    ------
+    LedgerError
+        The entry was changed: it is no number, or far from what fits into a budget.
+    """
+    if isinstance(value, int | float) and math.isfinite(found := value / state.budget):
+        return found
+    raise changed(entry)
 
 
 def steps(entry: Entry) -> str:
@@ -141,8 +148,23 @@ def foreseen(found: Forecast, part: tuple[str, str] | None = None) -> tuple[str,
 
 
 def to_json(entries: Sequence[Entry]) -> str:
-    """Entries as ``dplateau ledger export`` writes them."""
-    return json.dumps({"entries": [vars(entry) | {"body": body(entry)} for entry in entries]}, indent=1) + "\n"
+    """Entries as ``dplateau ledger export`` writes them.
+
+    Raises
+    ------
+    LedgerError
+        One was changed, and holds what JSON has no word for: bytes, or an infinite number.
+    """
+    return json.dumps({"entries": [_plain(entry) for entry in entries]}, indent=1) + "\n"
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    data = vars(entry) | {"body": body(entry)}
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError):
+        raise changed(entry) from None
+    return data
 
 
 def to_csv(entries: Sequence[Entry]) -> str:
