@@ -105,6 +105,7 @@ def test_only_proved_bounds_certify() -> None:
         (SGD.replace(sampling=dp.OnePass(4)), None, 1, 250, 1),
         (SGD.replace(noise_multiplier=(4.0,) * 100), None, 1, 100, 1),
         (SGD.replace(steps=1), 1, 1, 1, 1),
+        (SGD.replace(steps=2**63), None, 1, 2**65, 1),
     ],
 )
 def test_numbers_of_steps(run: dp.Run, to: int | None, first: int, last: int, unit: int) -> None:

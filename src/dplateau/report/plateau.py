@@ -177,7 +177,7 @@ def step_numbers(run: Run, to: int | None = None) -> tuple[int, ...]:
         most = int(min(4 * run.steps, run.sampling.most_steps(run.n)))
     unit = run.sampling.epoch_length(run.n)
     unit = unit if unit <= most else 1
-    numbers = {unit * round(count) for count in np.geomspace(1, most // unit, POINTS)}
+    numbers = {unit * round(count) for count in np.geomspace(1, float(most // unit), POINTS)}
     return tuple(sorted(numbers | ({run.steps} if run.steps <= most and run.steps % unit == 0 else set())))
 
 
