@@ -81,8 +81,8 @@ def test_json(sgd) -> None:
 
 
 def test_percent_is_rounded_up() -> None:
-    assert [percent(value) for value in (0.0, 0.0401, 0.04, 0.9999, 1.0, 1e-9)] == [
-        *("0.0 %", "4.1 %", "4.0 %", "100.0 %", "100.0 %", "0.1 %")
+    assert [percent(value) for value in (0.0, 0.0401, 0.04, 0.9999, 1.0, 1e-9, 1e-13, 5e-324)] == [
+        *("0.0 %", "4.1 %", "4.0 %", "100.0 %", "100.0 %", "0.1 %", "0.1 %", "0.1 %")
     ]
 
 
@@ -169,8 +169,13 @@ def test_epsilons_are_what_account_says() -> None:
     assert json.loads(json.dumps(by_steps.to_dict(), allow_nan=False))["places"] == [50.0, 100.0]
     with pytest.raises(InputError, match="deltas is empty"):
         against_delta(SGD, [])
-    with pytest.raises(InputError, match="delta is 2"):
-        against_delta(SGD, [2.0])
+    for deltas in ([2.0], [1e-5, 2.0]):
+        with pytest.raises(InputError, match="delta is 2"):
+            against_delta(SGD, deltas)
+    with pytest.raises(InputError, match="delta is '0"):
+        against_delta(SGD, [1e-5, "0.1"])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="runs is empty"):
+        against_runs("steps", {})
 
 
 def test_the_picture_of_epsilons() -> None:

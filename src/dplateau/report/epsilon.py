@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from dplateau.analyses import GaussianCLT, MomentsAccountantBound
 from dplateau.report.plateau import Line
 from dplateau.report.trade_off import CERTIFIED
 from dplateau.spec import InputError, Run, Runs
-from dplateau.spec.arguments import sequence
+from dplateau.spec.arguments import real, sequence
 from dplateau.spec.promise import usual_delta
 
 DELTAS: Final = tuple(float(delta) for delta in np.geomspace(1e-10, 1e-2, 33))
@@ -64,9 +64,12 @@ def against_delta(run: Run | Runs, deltas: Sequence[float] = DELTAS) -> EpsilonC
     >>> [round(epsilon, 3) for epsilon in against_delta(run, [1e-8, 1e-5]).lines[0].epsilons]
     [1.227, 0.865]
     """
-    places = _rising("deltas", deltas)
+    for delta in (given := sequence("deltas", deltas)):
+        if real("delta", delta) >= 1:
+            raise InputError(f"delta is {delta:g}: expected a number in (0, 1).")
+    places = _rising("deltas", given)
     report = account(run, places[0])
-    return _curves("delta", places, [report] * len(places))
+    return _curves("delta", places, [(report, delta) for delta in places])
 
 
 def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float | None = None) -> EpsilonCurves:
@@ -82,33 +85,24 @@ def against_runs(against: str, runs: Mapping[float, Run | Runs], delta: float | 
         In (0, 1), as for ``account``.
     """
     places = _rising("runs", tuple(runs))
-    delta = usual_delta(max(run.n for run in runs.values())) if delta is None and runs else delta
-    return _curves(against, places, [account(runs[place], delta) for place in places])
+    delta = usual_delta(max(run.n for run in runs.values())) if delta is None else delta
+    reports = [account(runs[place], delta) for place in places]
+    return _curves(against, places, [(report, report.delta) for report in reports])
 
 
-def _rising(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    places = tuple(sorted({float(value) for value in sequence(name, values)}))
+def _rising(name: str, values: Iterable[float]) -> tuple[float, ...]:
+    places = tuple(sorted({float(value) for value in values}))
     if not places:
         raise InputError(f"{name} is empty: expected at least one.")
     return places
 
 
-def _curves(against: str, places: tuple[float, ...], reports: list[Report]) -> EpsilonCurves:
-    """At the places' deltas, if they are deltas; else at the reports' own."""
-    at = list(zip(reports, places if against == "delta" else (report.delta for report in reports), strict=True))
-    read: dict[str, Callable[[Report, float], float]] = {CERTIFIED: lambda report, delta: report.profile([delta])[0].upper}
-    status = {CERTIFIED: "Proved"}
+def _curves(against: str, places: tuple[float, ...], read: Sequence[tuple[Report, float]]) -> EpsilonCurves:
+    """The lines of what was accounted for at each place, and the delta to read it at."""
+    lines = [Line(CERTIFIED, "Proved", tuple(report.profile([delta])[0].upper for report, delta in read))]
     for analysis in (GaussianCLT, MomentsAccountantBound):
-        if all(_row(report, analysis.name).bound for report in reports):
-            read[analysis.name] = lambda report, delta, name=analysis.name: _upper(report, name, delta)
-            status[analysis.name] = analysis.status.__name__
-    lines = (Line(name, status[name], tuple(value(report, delta) for report, delta in at)) for name, value in read.items())
+        bounds = [(row.bound, delta) for report, delta in read for row in report.bounds if row.name == analysis.name]
+        epsilons = tuple(bound.guarantee.epsilon(delta).upper for bound, delta in bounds if bound is not None)
+        if len(epsilons) == len(places):
+            lines.append(Line(analysis.name, analysis.status.__name__, epsilons))
     return EpsilonCurves(against, places, tuple(lines))
-
-
-def _row(report: Report, name: str) -> Any:
-    return next(row for row in report.bounds if row.name == name)
-
-
-def _upper(report: Report, name: str, delta: float) -> float:
-    return _row(report, name).bound.guarantee.epsilon(delta).upper

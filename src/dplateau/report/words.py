@@ -15,8 +15,9 @@ OTHER_SAMPLING = re.compile(r"it is for sampling (.+), the run's is (\w+)\.")
 def percent(value: float, digits: int = 1) -> str:
     """A probability in per cent, never smaller than it is."""
     unit = 10.0**-digits
-    # What a computer adds by rounding is not a reason for a further digit.
-    return f"{min(math.ceil(100 * value / unit - 1e-9) * unit, 100.0):.{digits}f} %"
+    units = 100 * value / unit
+    # What a computer adds by rounding is not a reason for a further digit; being above 0 is one.
+    return f"{min(math.ceil(units - 1e-9 * min(units, 1.0)) * unit, 100.0):.{digits}f} %"
 
 
 def declined(report: Report) -> list[tuple[str, list[str]]]:
