@@ -62,6 +62,7 @@ def report(
 
     from dplateau.certificate import prove, read_proof, read_signed
     from dplateau.certificate.keys import named_keys
+    from dplateau.certificate.read import certificate_file
     from dplateau.files import read_whole
     from dplateau.report.page import check_page, write_page
     from dplateau.report.text import headline, other_numbers, proof_line, signature_line, verdict_line
@@ -69,9 +70,9 @@ def report(
     if every and not verify:
         raise InputError("--all says how much --verify proves: give both.")
     wanted = named_keys(signed_by) if signed_by else None
-    read, signed = read_signed(certificate)
-    if certificate.is_dir():
-        certificate /= "certificate.json"
+    certificate = certificate_file(certificate)
+    content = read_whole(certificate)
+    read, signed = read_signed(certificate, content)
     if wanted is not None:
         signed.check(certificate, wanted)
     charges = None if ledger is None else _charges(read, certificate, ledger)
@@ -79,7 +80,7 @@ def report(
     if path.exists() and path.samefile(certificate):
         raise InputError(f"{path} is the certificate itself, which the page would replace: choose another file with --output.")
     with busy("recomputing the certificate"):
-        proof = prove(read, every=every) if verify else read_proof(certificate, read_whole(certificate))
+        proof = prove(read, every=every) if verify else read_proof(certificate, content)
         verdict = write_page(read, path, signed, proof, recorded=not verify)
     certifies = verdict.certifies and signed.matches and (proof is None or proof.worst != "refuted")
     if json:
