@@ -6,10 +6,11 @@ from itertools import combinations, pairwise
 import pytest
 
 import dplateau as dp
+from dplateau.accounting.attack import RATES
 from dplateau.report import page_figures as figures
 from dplateau.report.labels import Box, Wanted, labels
 from dplateau.report.svg import HEIGHT, WIDTH
-from dplateau.report.trade_off import read_attack
+from dplateau.report.trade_off import detected, read_attack
 
 LETTER = 7.0
 
@@ -28,7 +29,7 @@ def boxes(svg):
 def test_labels_of_the_attackers_figure_are_apart(epsilon):
     run = dp.Run(n=30_000, sampling=dp.FullBatch(), steps=400, noise_multiplier=50.0)
     report = dp.account(dp.calibrate(run, epsilon=epsilon, delta=1e-6), 1e-6)
-    drawn = str(figures.attack_figure(report.trade_off, read_attack(report.trade_off), figures.detection_rates(report.trade_off)))
+    drawn = str(figures.attack_figure(report.trade_off, read_attack(report.trade_off), detected(report.trade_off, RATES)))
     found = list(boxes(drawn))
     assert len(found) == 6
     assert all(one.left >= 55 and one.top >= 0 and one.right <= WIDTH and one.bottom <= HEIGHT - 48 for one in found)
@@ -39,7 +40,7 @@ def test_labels_of_the_attackers_figure_are_apart(epsilon):
 def test_no_label_lies_on_the_curve(mu):
     run = dp.Run(n=30_000, sampling=dp.FullBatch(), steps=1, noise_multiplier=1 / mu)
     report = dp.account(run, 1e-6)
-    drawn = str(figures.attack_figure(report.trade_off, read_attack(report.trade_off), figures.detection_rates(report.trade_off)))
+    drawn = str(figures.attack_figure(report.trade_off, read_attack(report.trade_off), detected(report.trade_off, RATES)))
     (path,) = re.findall(r'<path class="main-line" d="M?([^"]+)"', drawn)
     corners = [tuple(map(float, pair)) for pair in re.findall(r"(-?[\d.]+)[ ,](-?[\d.]+)", path)]
     assert len(corners) > 10

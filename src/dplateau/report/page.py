@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dplateau._account import Report, account
-from dplateau.accounting.attack import ALARM
+from dplateau.accounting.attack import ALARM, RATES
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate import Certificate, Proof, Signed, Verdict, verify
 from dplateau.certificate.signature import fingerprint
@@ -17,7 +17,7 @@ from dplateau.files import as_path, check_file, write_file
 from dplateau.report import page_figures as figures
 from dplateau.report import page_words as words
 from dplateau.report.pages import render
-from dplateau.report.trade_off import PRIOR, Attack, read_attack
+from dplateau.report.trade_off import PRIOR, Attack, detected, read_attack
 from dplateau.report.words import PROVED, declined, percent
 from dplateau.spec import InputError
 from dplateau.spec.arguments import of_type
@@ -249,7 +249,7 @@ def _attack(report: Report, attack: Attack) -> dict[str, Any]:
 
 def _curves(report: Report, attack: Attack) -> dict[str, Any]:
     """The figures, and the tables that hold their numbers."""
-    curve, rates = figures.epsilon_curve(report), figures.detection_rates(report.trade_off)
+    curve, rates = figures.epsilon_curve(report), detected(report.trade_off, RATES)
     return {
         "epsilon": figures.epsilon_figure(report, curve),
         "epsilon_table": figures.epsilon_table(report, curve),

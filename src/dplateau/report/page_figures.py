@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, Final
@@ -10,13 +11,13 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from dplateau._account import Report
-from dplateau.accounting.attack import ALARM, RATES, ROWS, accuracy_chain, detection_chain, true_positive_rate
+from dplateau.accounting.attack import ALARM, ROWS, accuracy_chain, detection_chain
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import TradeOff
 from dplateau.certificate.make import DELTAS
 from dplateau.report.page_words import one_in
 from dplateau.report.svg import Axis, Dot, Line, chart
-from dplateau.report.trade_off import ALPHAS, Attack
+from dplateau.report.trade_off import ALPHAS, Attack, detected
 from dplateau.report.words import percent
 from dplateau.spec.promise import WEAK
 
@@ -28,8 +29,6 @@ _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ENDS: Final = 0.05, 50.0
 STRONG: Final = 1.0
 """Up to here an epsilon counts as strong: Ponomareva and others, "How to DP-fy ML" (2023), who say "weak" above 10, as we do."""
-NONE: Final = "none"
-"""In place of an infinite epsilon."""
 
 
 def epsilon_curve(report: Report) -> list[tuple[float, float]]:
@@ -91,15 +90,10 @@ def _power(exponent: int) -> str:
     return f"10{str(exponent).translate(_RAISED)}"
 
 
-def detection_rates(f: TradeOff) -> list[tuple[float, float]]:
-    """False alarms, and the most that is detected, for the figure and its table."""
-    return [(rate, true_positive_rate(f, rate)) for rate in RATES]
-
-
-def attack_figure(f: TradeOff, attack: Attack, rates: list[tuple[float, float]]) -> Markup:
+def attack_figure(f: TradeOff, attack: Attack, rates: Sequence[tuple[float, float]]) -> Markup:
     """The most that an attacker detects, against the false alarms that it accepts; both axes logarithmic."""
     alphas = [_LEAST, *(float(alpha) for alpha in ALPHAS if alpha > _LEAST)]
-    most = [(alpha, true_positive_rate(f, alpha)) for alpha in alphas]
+    most = detected(f, alphas)
     ticks = [(share, _rate(share)) for share in (0.001, 0.01, 0.1, 1.0)]
     readings = [(at, _detects(*at)) for at in rates]
     return chart(
@@ -114,16 +108,16 @@ def attack_figure(f: TradeOff, attack: Attack, rates: list[tuple[float, float]])
     )
 
 
-def attack_table(rates: list[tuple[float, float]]) -> list[tuple[str, str]]:
+def attack_table(rates: Sequence[tuple[float, float]]) -> list[tuple[str, str]]:
     """False alarms, and the most that is detected, in words."""
     return [(_rate(rate), percent(true, 2 if rate < ALARM else 1)) for rate, true in rates]
 
 
 def group_table(f: TradeOff) -> list[dict[str, str]]:
     """What an attacker finds out at most about somebody with several rows, who is told from somebody without any."""
-    detected = detection_chain(f, Fraction(str(ALARM)), max(ROWS))
+    chain = detection_chain(f, Fraction(str(ALARM)), max(ROWS))
     return [
-        {"rows": str(rows), "detected": percent(float(detected[rows])), "accuracy": percent(float(accuracy_chain(f, rows)[-1]))}
+        {"rows": str(rows), "detected": percent(float(chain[rows])), "accuracy": percent(float(accuracy_chain(f, rows)[-1]))}
         for rows in ROWS
     ]
 
@@ -159,4 +153,4 @@ def _rate(rate: float) -> str:
 
 def shown(value: float) -> str:
     """An epsilon in words."""
-    return rounded_up(value) if math.isfinite(value) else NONE
+    return rounded_up(value) if math.isfinite(value) else "none"

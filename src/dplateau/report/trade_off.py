@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,10 +52,14 @@ class Attack:
         return {"detects": rates, "advantage": self.advantage, "accuracy": self.accuracy, "after_an_alarm": after}
 
 
+def detected(f: TradeOff, rates: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """False alarms, and the most that is detected with so many."""
+    return tuple((rate, true_positive_rate(f, rate)) for rate in rates)
+
+
 def read_attack(f: TradeOff) -> Attack:
     """Read a trade-off function at usual false-positive rates."""
-    detects = tuple((rate, true_positive_rate(f, rate)) for rate in FALSE_ALARMS)
-    return Attack(detects, min(advantage(f), 1.0), min(accuracy(f), 1.0), posterior(f, ALARM, PRIOR))
+    return Attack(detected(f, FALSE_ALARMS), advantage(f), accuracy(f), posterior(f, ALARM, PRIOR))
 
 
 @dataclass(frozen=True)

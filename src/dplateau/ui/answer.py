@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,10 +9,10 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final
 
-from dplateau.accounting.attack import advantage
 from dplateau.accounting.enclosure import rounded_up
 from dplateau.accounting.trade_offs import epsilon_delta
 from dplateau.certificate.words import RELEASED, batches_of, counted, protects
+from dplateau.report.trade_off import read_attack
 from dplateau.spec import InputError, Poisson, PrivacyWarning, Run
 from dplateau.ui import curves
 from dplateau.ui.commands import command, python, train_command
@@ -23,8 +22,6 @@ from dplateau.ui.settings import MOST_COST, MOST_DRAWN, MOST_RARE, NUMBERS, RISK
 
 MOST_WEIGHTS: Final = 10_000
 """As ``dplateau.planning.MOST_WEIGHTS``, which cannot be read without JAX."""
-_KEPT: Final = {-3: 2**25, -1: 2**28}
-"""M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of mallopt(3), in bytes."""
 _BOUNDS: Final = {
     "exact-composition": "composition of all steps",
     "fixed-order": "the last-iterate bound for full and ordered batches",
@@ -252,15 +249,15 @@ def _plateau_words(settings: Settings, ends: bool, steps: int | None, epochs: fl
 
 
 def _trade_off(settings: Settings, piece: int) -> dict[str, Any]:
-    f, mu = curves.trade_off(settings, piece), found(settings).best.guarantee.mu
-    alarms = curves.false_alarms()
+    f, alarms = curves.trade_off(settings, piece), curves.false_alarms()
+    attack = read_attack(f)
     return {
         "false_alarms": alarms.tolist(),
         "misses": f(alarms).tolist(),
         "one_point": epsilon_delta(settings.epsilon, settings.delta)(alarms).tolist(),
-        "readings": curves.readings(f),
-        "advantage": min(advantage(f), 1.0),
-        "mu": mu,
+        "readings": attack.detects,
+        "advantage": attack.advantage,
+        "mu": found(settings).best.guarantee.mu,
     }
 
 
@@ -308,19 +305,8 @@ PARTS: Final[dict[str, tuple[int | Callable[[Settings], int], Callable[[Settings
 """How many pieces a part has, and how a piece is made."""
 
 
-def _keep_memory() -> None:
-    """Let this process keep the memory that arrays free, as far as the GNU C library is asked for it.
-
-    It would hand arrays of more than 128 kB back to the system, which clears the pages of the next one: a fifth of an answer.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        for parameter, size in _KEPT.items():
-            ctypes.CDLL(None).mallopt(parameter, size)
-
-
 def warm_up() -> None:
-    """Prepare this process: the first answer is as fast as the others, and none waits for memory."""
-    _keep_memory()
+    """Prepare this process: the first answer is as fast as the others."""
     for sampling in ("full", "poisson"):
         settings = Settings(sampling=sampling, epochs=10)
         for part in PARTS:

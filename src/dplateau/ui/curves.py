@@ -7,14 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.attack import true_positive_rate
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs import Gaussian, TradeOff
 from dplateau.accounting.trade_offs.piecewise import of_table
 from dplateau.analyses import ExactCompositionBound
 from dplateau.report.plateau import plateau as of_steps
 from dplateau.report.plateau import step_numbers as all_steps
-from dplateau.report.trade_off import FALSE_ALARMS
 from dplateau.spec import Cyclic, Run, Sampling
 from dplateau.ui.noise import found, spent_by
 from dplateau.ui.settings import MOST_DRAWN, MOST_STEPS, Settings
@@ -107,8 +105,3 @@ def _rows(settings: Settings, piece: int) -> list[tuple[float, float]]:
 def false_alarms() -> Array:
     """Where the curve is drawn."""
     return np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 12, endpoint=False), np.linspace(0.05, 1.0, 39)])
-
-
-def readings(f: TradeOff) -> list[tuple[float, float]]:
-    """False alarms, and the most that an attack with so many detects."""
-    return [(rate, true_positive_rate(f, rate)) for rate in FALSE_ALARMS]
