@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,6 +61,7 @@ def audit(
 
     dplateau audit --black-box --solver pnsgd
     """
+    from dplateau.audit import audit as search
     from dplateau.audit.journal import append, header, read, summaries
     from dplateau.progress import progress_bar
     from dplateau.spec.arguments import integer
@@ -82,10 +83,10 @@ def audit(
     try:
         with progress_bar("audit", "settings") as done:
             done(len(findings), count)
-            for finding in _rest(chosen, count, seed, len(findings)):
-                findings.append(finding)
+            for found in search(chosen, count - len(findings), seed=seed, first=len(findings)):
+                findings.append(found.to_dict())
                 if output is not None:
-                    append(output, finding)
+                    append(output, findings[-1])
                 done(len(findings), count)
     except KeyboardInterrupt:
         if findings and not json:
@@ -110,12 +111,6 @@ def _chosen(names: Sequence[str] | None) -> list[Analysis]:
     for name in names or ():
         one_of("--analysis", name, known)
     return [analysis for analysis in ANALYSES if not names or analysis.name in names]
-
-
-def _rest(analyses: Sequence[Analysis], count: int, seed: int, first: int) -> Iterator[dict[str, Any]]:
-    from dplateau.audit import audit
-
-    return (finding.to_dict() for finding in audit(analyses, count - first, seed=seed, first=first))
 
 
 def _page(rows: Sequence[Summary], findings: Sequence[dict[str, Any]], seed: int) -> RenderableType:

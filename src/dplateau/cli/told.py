@@ -41,16 +41,11 @@ def _crashed(error: Exception) -> int:
     return failed(f"{type(error).__name__}, a bug in dplateau: please report the lines above.", CHECK_FAILED)
 
 
-def _drop_output() -> None:
-    """Let Python's own flush at the end go nowhere, instead of failing once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def failed(message: str, code: int = BAD_INPUT) -> int:
     """Say what went wrong, in one line; the exit status."""
     print(f"dplateau: {printable(without_keys(' '.join(message.split())))}", file=sys.stderr)
     try:
         sys.stdout.flush()
-    except OSError:
-        _drop_output()
+    except OSError:  # Python's own flush at the end is to go nowhere, instead of failing once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -37,16 +37,12 @@ def accounts_text(states: Sequence[State]) -> RenderableType:
 def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     """What ``dplateau ledger show NAME`` shows."""
     left = Text.assemble((words.percent_down(state.left), "bold green" if state.left > 0 else "bold red"), words.left(state))
-    rows: list[tuple[str, RenderableType]] = [
-        *words.facts(state),
-        *_parts(state),
-    ]
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
         cost = "" if (share := words.cost(entry, state)) is None else words.percent_up(share)
         table.add_row(str(entry.number), printable(words.minute(entry.time)), printable(entry.who), words.what(entry), cost)
     more = [] if len(entries) <= SHOWN else [Text(f"and {len(entries) - SHOWN:,} earlier entries", "dim")]
-    return Group(Text(printable(state.name), "bold"), left, "", facts(*rows), "", table, *more)
+    return Group(Text(printable(state.name), "bold"), left, "", facts(*words.facts(state), *_parts(state)), "", table, *more)
 
 
 def verified_text(problems: Sequence[str], last: Head, known: Head | None, unproved: Sequence[str] | None = None) -> RenderableType:

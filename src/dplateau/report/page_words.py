@@ -167,15 +167,9 @@ def training_facts(run: Run | Runs) -> list[tuple[str, str]]:
 
 def _numbers(run: Run) -> list[tuple[str, str]]:
     """The constants of the loss and of the steps; a schedule as its range."""
-    names = {
-        "clip_norm": "clip norm",
-        "step_size": "step size",
-        "smoothness": "smoothness",
-        "strong_convexity": "strong convexity",
-        "diameter": "diameter",
-    }
-    given = {name: getattr(run, field) for field, name in names.items() if getattr(run, field) is not None}
-    return [(name, spread(value)) for name, value in given.items()]
+    fields = ("clip_norm", "step_size", "smoothness", "strong_convexity", "diameter")
+    given = [(field.replace("_", " "), getattr(run, field)) for field in fields]
+    return [(name, spread(value)) for name, value in given if value is not None]
 
 
 def run_in_brief(run: Run | Runs) -> str:

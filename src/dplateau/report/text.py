@@ -128,24 +128,19 @@ def certificate_text(certificate: Certificate) -> RenderableType:
         headline(certificate.epsilon, certificate.delta, certificate.run.n, certificate.standing, good=certificate.certifies),
         "",
         certificate.statement,
-        *_weak(certificate),
+        *_warnings(certificate.weak),
         "",
         facts(*certificate.facts),
-        *_gaps(certificate),
+        *_warnings(*certificate.gaps),
         "",
         Text("It rests on", "bold"),
         *_assumptions(certificate),
     )
 
 
-def _weak(certificate: Certificate) -> list[RenderableType]:
-    """That it promises little, where it does."""
-    return [Padding(Text(certificate.weak, "yellow"), (1, 0, 0, 0))] if certificate.weak else []
-
-
-def _gaps(certificate: Certificate) -> list[RenderableType]:
-    """What it cannot know."""
-    return [Padding(Text(gap, "yellow"), (1, 0, 0, 0)) for gap in certificate.gaps]
+def _warnings(*sentences: str | None) -> list[RenderableType]:
+    """That a certificate promises little, where it does, or what it cannot know: each in a paragraph of its own."""
+    return [Padding(Text(one, "yellow"), (1, 0, 0, 0)) for one in sentences if one]
 
 
 def _assumptions(certificate: Certificate) -> Iterator[RenderableType]:
@@ -195,8 +190,8 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
         if len(verdict.differences) > SHOWN:
             lines.append(f"  and {len(verdict.differences) - SHOWN} more entries")
     else:
-        lines += ["", certificate.statement, *_weak(certificate)]
-    return Group(*lines, *_gaps(certificate))
+        lines += ["", certificate.statement, *_warnings(certificate.weak)]
+    return Group(*lines, *_warnings(*certificate.gaps))
 
 
 def proof_line(proof: Proof, *, recorded: bool = False, good: bool = True) -> Text:
@@ -229,8 +224,7 @@ def proof_text(proof: Proof, certificate: Certificate | None = None, signed: Sig
         ("bound", proof.bound),
         ("proved with", ", ".join(f"{name} {number}" for name, number in proof.versions)),
     )
-    said = weakness(proof.epsilon)
-    weak = [Padding(Text(said, "yellow"), (1, 0, 0, 0))] if said and proof.verified and not first else []
+    weak = _warnings(weakness(proof.epsilon)) if proof.verified and not first else []
     return Group(*first, proof_line(proof, good=not first), *other_numbers(proof), "", both, *weak)
 
 

@@ -136,7 +136,6 @@ def address(name: str) -> str:
 
 def _page(template: str, status: int = 200, **context: Any) -> Response:
     page = render(template, FOLDER, words=words, address=address, budget=budget, **context)
-    page = page.replace(" %", "\N{NO-BREAK SPACE}%")
     # What somebody else wrote into a database may hold halves of characters.
     return HTMLResponse(page.encode("utf-8", "replace"), status_code=status, headers=NEVER_STORED)
 

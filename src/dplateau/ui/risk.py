@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -112,11 +111,7 @@ def excess_risk(settings: Settings, run: Run) -> Risk:
             else "the step is longer than 1/smoothness, and no theorem of this library covers it here: shorten it."
         )
         return Risk(None, of, why_not=why)
-    return Risk(_up(bound), of, "all" if free else "radius", theorem)
-
-
-def _up(value: float) -> float:
-    return value * (1 + 1e-9)
+    return Risk(bound * (1 + 1e-9), of, "all" if free else "radius", theorem)
 
 
 def _steps_of(settings: Settings, run: Run) -> _Steps:
@@ -192,7 +187,6 @@ def _equal_steps(count: int, eta: float, second: float, distance: float, slope: 
     return float(total.min()) / 2
 
 
-@lru_cache(maxsize=256)
 def drift(steps: int, step_size: float, sigma: float, strong_convexity: float) -> float:
     """Standard deviation of a coordinate, and of the score of a row of norm 1, if nothing but noise and the l2 term moved it."""
     keep = (1 - step_size * strong_convexity) ** 2
