@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -127,85 +126,68 @@ def train(
     """
     if not several and not (coordinator is None and processes is None and process_id is None):
         raise InputError("--coordinator, --processes and --process-id are for --distributed: give it, or leave them out.")
-    work = partial(
-        _train,
-        file=file,
-        schema=schema,
-        target=target,
-        test=test,
-        ledger=(ledger, dataset, purpose),
-        output=output,
-        sign=sign,
-        json=json,
-        epsilon=epsilon,
-        delta=delta,
-        model=model,
-        loss=loss,
-        l2=l2,
-        class_weight=o.numbers_by_class("--class-weight", class_weight),
-        solver=solver,
-        max_iter=steps,
-        stream=stream,
-        n=rows,
-        person=person,
-        private_test=private_test,
-        adjacency=adjacency or "add-remove",
-        insecure_seed=insecure_seed,
-    )
+    class_weights = o.numbers_by_class("--class-weight", class_weight)
+    name = Path(without_keys(file).rstrip("/")).name.removesuffix(".gz")
+    folder = output or Path(f"{Path(name).stem.replace(PLACE, '0')}-model")
+
+    def work(cluster: Cluster | None) -> None:
+        """Train, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
+        first, agreed = cluster is None or cluster.first, at_once if cluster is None else cluster.together
+
+        def check() -> tuple[Any, Account | None, Schema]:
+            """What can be wrong before anything is read."""
+            check_numbers(epsilon, delta, steps, l2)
+            from dplateau.data import load_schema
+            from dplateau.files import claimed
+
+            if first:
+                claims.enter_context(claimed(folder))
+            key = None if sign is None or not first else key_of(sign)
+            account = _account(ledger, dataset, purpose) if first else None
+            public = load_schema(schema)
+            if target is not None and target != public.target.name:
+                raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
+            return key, account, public
+
+        if cluster is not None:
+            from dplateau.training.shared import check_ledger
+
+            check_ledger(cluster, ledger)
+        with ExitStack() as claims:
+            key, account, public = agreed(check)
+            trained, holdout = fit(
+                file if cluster is None else file.replace(PLACE, str(cluster.index)),
+                public,
+                test if first else None,
+                ledger=account,
+                cluster=cluster,
+                epsilon=epsilon,
+                delta=delta,
+                model=model,
+                loss=loss,
+                l2=l2,
+                class_weight=class_weights,
+                solver=solver,
+                max_iter=steps,
+                stream=stream,
+                n=rows,
+                person=person,
+                private_test=private_test,
+                adjacency=adjacency or "add-remove",
+                insecure_seed=insecure_seed,
+            )
+            agreed(lambda: trained.save(folder, sign=key) if first else None)
+        if not first:
+            return
+        if json:
+            show_json(summary(trained, holdout, folder))
+        else:
+            show_model(trained, holdout, None if test is None else test.name, folder, signed=key is not None)
+
     if several:
         return distributed(work, coordinator, processes, process_id)
     work(None)
     return 0
-
-
-def _train(
-    cluster: Cluster | None,
-    *,
-    file: str,
-    schema: str,
-    target: str | None,
-    test: Path | None,
-    ledger: tuple[str | None, str | None, str],
-    output: Path | None,
-    sign: str | None,
-    json: bool,
-    **options: Any,
-) -> None:
-    """Train with the ``options`` of ``fit``, write and show; with a cluster only process 0 writes, shows, and keeps a ledger."""
-    first, agreed = cluster is None or cluster.first, at_once if cluster is None else cluster.together
-    name = Path(without_keys(file).rstrip("/")).name.removesuffix(".gz")
-    output = output or Path(f"{Path(name).stem.replace(PLACE, '0')}-model")
-
-    def check() -> tuple[Any, Account | None, Schema]:
-        """What can be wrong before anything is read."""
-        check_numbers(options["epsilon"], options["delta"], options["max_iter"], options["l2"])
-        from dplateau.data import load_schema
-        from dplateau.files import claimed
-
-        if first:
-            claims.enter_context(claimed(output))
-        key = None if sign is None or not first else key_of(sign)
-        account = _account(*ledger) if first else None
-        public = load_schema(schema)
-        if target is not None and target != public.target.name:
-            raise InputError(f"--target is {target!r}, but the schema's target is {public.target.name!r}: change the schema.")
-        return key, account, public
-
-    if cluster is not None:
-        from dplateau.training.shared import check_ledger
-
-        check_ledger(cluster, ledger[0])
-    with ExitStack() as claims:
-        key, account, public = agreed(check)
-        own = file if cluster is None else file.replace(PLACE, str(cluster.index))
-        trained, holdout = fit(own, public, test if first else None, ledger=account, cluster=cluster, **options)
-        agreed(lambda: trained.save(output, sign=key) if first else None)
-    if not first:
-        return
-    if json:
-        show_json(summary(trained, holdout, output))
-    else:
-        show_model(trained, holdout, None if test is None else test.name, output, signed=key is not None)
 
 
 def at_once(work: Callable[[], _T]) -> _T:
