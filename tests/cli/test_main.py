@@ -1,11 +1,13 @@
 import os
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 
 import pytest
 
 import dplateau as package
+from dplateau.spec import InputError, PrivacyWarning
 
 ACCOUNT = ("account", "--n", 10, "--sampling", "full", "--steps", 3, "--noise-multiplier", 5)
 COMMANDS = ("train", "demo", "account", "calibrate", "schema")
@@ -52,6 +54,16 @@ def test_an_interrupt_is_one_line(dplateau, monkeypatch):
     code, out, err = dplateau(*ACCOUNT)
     assert (code, out) == (130, "")
     assert err == "dplateau: stopped.\n"
+
+
+def test_a_warning_holds_nothing_that_a_terminal_obeys(dplateau, monkeypatch):
+    def account(*_):
+        warnings.warn("the folder \x1b[2Jx", PrivacyWarning, stacklevel=1)
+        raise InputError("and so on.")
+
+    monkeypatch.setattr(import_module("dplateau._account"), "account", account)
+    code, _, err = dplateau(*ACCOUNT)
+    assert (code, err) == (2, "dplateau: warning: the folder ?[2Jx\ndplateau: and so on.\n")
 
 
 def test_a_bug_is_no_bad_input(dplateau, monkeypatch):

@@ -1,6 +1,6 @@
 import pytest
 
-from dplateau.data import load_schema
+from dplateau.data import load_schema, template
 from dplateau.spec import InputError
 
 
@@ -24,6 +24,19 @@ def test_the_template_is_written_once(dplateau, table, tmp_path):
     assert code == 2
     assert "exists already" in err
     assert path.read_text() == written
+
+
+def test_a_file_that_somebody_made_meanwhile_stays(dplateau, table, tmp_path, monkeypatch):
+    path = tmp_path / "new.toml"
+
+    def slow(*_, **__):
+        path.write_text("theirs")
+        return "ours"
+
+    monkeypatch.setattr(template, "schema_template", slow)
+    code, out, err = dplateau("schema", table / "rows.csv", "--output", path)
+    assert (code, out, path.read_text()) == (2, "", "theirs")
+    assert err.startswith(f"dplateau: {path} exists already")
 
 
 def test_no_header(dplateau, tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dplateau.cli import options as o
-from dplateau.cli.output import busy, show_json
+from dplateau.cli.output import busy, show_json, write_new
 from dplateau.cli.output import show as show_text
 from dplateau.cli.parser import Command, Commands
 from dplateau.spec.errors import InputError
@@ -140,7 +140,7 @@ def export(
     output: Annotated[Path | None, o.output("Write to a new file instead of the terminal.")] = None,
 ) -> None:
     """Write all entries, or those of an account, as JSON or CSV."""
-    from dplateau.files import check_new_file, write_file
+    from dplateau.files import check_new_file
     from dplateau.report.ledger_words import to_csv, to_json
 
     if as_csv and json:
@@ -152,7 +152,7 @@ def export(
     if output is None:
         print(text, end="")
         return
-    write_file(output, text)
+    write_new(output, text)
     print(f"{len(entries):,} entries are written to {output}.")
 
 

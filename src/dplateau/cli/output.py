@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dplateau.spec.one_line import printable as printable
@@ -26,6 +27,14 @@ def show(content: RenderableType) -> None:
         return
     console.width = min(console.width, WIDEST)
     console.print(content)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that was not there: one that somebody made meanwhile is not replaced."""
+    from dplateau.files import new_file
+
+    with new_file(path) as part:
+        part.write_bytes(text.encode())
 
 
 def busy(what: str) -> AbstractContextManager[Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
-from dplateau.cli.output import show, show_json
+from dplateau.cli.output import show, show_json, write_new
 
 DATA = "Public facts"
 
@@ -40,7 +40,7 @@ def plan(
 
     dplateau plan --n 1000000 --d 100 --epsilon 0.5 --one-pass --json
     """
-    from dplateau.files import check_new_file, write_file
+    from dplateau.files import check_new_file
     from dplateau.spec.arguments import integer, real
 
     for name, count, low in (("n", n, 1), ("d", d, 1), ("classes", classes, 2)):
@@ -68,7 +68,7 @@ def plan(
         steps=steps,
     )
     if output is not None:
-        write_file(output, found.run.to_json(indent=1) + "\n")
+        write_new(output, found.run.to_json(indent=1) + "\n")
     if json:
         show_json(found.to_dict())
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dplateau.cli import options as o
+from dplateau.cli.output import write_new
 
 
 def schema(
@@ -30,7 +31,7 @@ def schema(
     dplateau schema visits.csv --target readmitted --output visits.toml
     """
     from dplateau.data.template import schema_template
-    from dplateau.files import check_new_file, write_file
+    from dplateau.files import check_new_file
 
     if output is not None:
         check_new_file(output)
@@ -38,5 +39,5 @@ def schema(
     if output is None:
         print(text, end="")
         return
-    write_file(output, text)
+    write_new(output, text)
     print(f'{output} is written. Replace every "FILL IN" with what is publicly known about the column: the file says how, and why.')
