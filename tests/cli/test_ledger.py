@@ -11,6 +11,9 @@ CREATE = ("ledger", "create", "patients", "--n", 1000, "--epsilon", 2, "--delta"
 RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0)
 
 
+OPENED = ("budget", 0), ("budget", 5e-324), ("epsilon", 0), ("delta", 0), ("n", 0), ("adjacency", "'x'")
+
+
 @pytest.fixture
 def ledger(tmp_path, monkeypatch, dplateau):
     monkeypatch.chdir(tmp_path)
@@ -126,6 +129,7 @@ def test_verify(dplateau, ledger):
         "spent = 1.7e308",
         f"body = '{'[' * 100_000}'",
         "body = '{\"purpose\": Infinity}'",
+        *(f"body = json_set(body, '$.{name}', {value}) WHERE kind = 'opened' --" for name, value in OPENED),
     ],
 )
 def test_entries_that_were_changed_are_no_crash(dplateau, ledger, change):

@@ -16,6 +16,7 @@ from dplateau.ledger.entry import NAMES, NOTHING, Entry, Head, canonical, change
 from dplateau.ledger.schema import entries
 from dplateau.ledger.sums import Places, Sums
 from dplateau.spec import InputError
+from dplateau.spec.names import ADJACENCIES
 
 _BLOCK = 1000
 
@@ -48,13 +49,14 @@ class Terms:
 
     @property
     def typed(self) -> bool:
-        """Whether these are texts and numbers as they were written: an order where divergences are counted, and only there."""
+        """Whether these are words and numbers that were once written: an order where divergences are counted, and only there."""
         numbers = self.epsilon, self.delta, self.budget, 1.0 if self.order is None else self.order
-        texts = self.n_is, self.unit, self.adjacency, self.notion
         return (
-            isinstance(self.n, int)
+            type(self.n) is int
+            and self.n > 0
             and all(isinstance(one, int | float) and 0 < one <= sys.float_info.max for one in numbers)
-            and all(isinstance(one, str) for one in texts)
+            and all(isinstance(one, str) for one in (self.n_is, self.unit, self.notion))
+            and self.adjacency in ADJACENCIES
             and (self.order is None) == (self.notion == "gaussian")
         )
 
