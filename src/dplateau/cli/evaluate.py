@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dplateau.cli import options as o
-from dplateau.cli.output import printable, show, show_json
+from dplateau.cli.output import printable, show, show_json, warn
 from dplateau.cli.predict import Model
 
 if TYPE_CHECKING:
@@ -44,13 +43,8 @@ def evaluate(
         about = f"{loaded.model}, {len(loaded.feature_names):,} features"
         show_evaluation(found, ("model", about), ("rows", f"{found.rows:,} of {printable(file.name)}, public by declaration"))
         show(f"\n{UNPROTECTED}")
-    warn(found)
-
-
-def warn(found: ClassEvaluation | NumberEvaluation) -> None:
-    """Say on standard error what should be known before the numbers are used."""
     if found.warning is not None:
-        print(f"dplateau: warning: {printable(found.warning)}", file=sys.stderr)
+        warn(found.warning)
 
 
 def number(value: float) -> str:

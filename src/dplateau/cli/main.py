@@ -19,7 +19,7 @@ from dplateau.cli.evaluate import evaluate
 from dplateau.cli.keys import keys, sign
 from dplateau.cli.label import label
 from dplateau.cli.ledger import ledger
-from dplateau.cli.output import printable
+from dplateau.cli.output import warn
 from dplateau.cli.parser import Command, Commands
 from dplateau.cli.plan import plan
 from dplateau.cli.plot_plateau import plot_plateau
@@ -113,4 +113,4 @@ def status(arguments: list[str] | None = None, interrupts: Interrupts | None = N
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, PrivacyWarning | AccuracyWarning):
-        print(f"dplateau: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+        warn(" ".join(str(message).split()))

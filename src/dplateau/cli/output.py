@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,11 @@ def show(content: RenderableType) -> None:
         return
     console.width = min(console.width, WIDEST)
     console.print(content)
+
+
+def warn(text: str) -> None:
+    """Say on standard error what should be known before the result is used."""
+    print(f"dplateau: warning: {printable(text)}", file=sys.stderr)
 
 
 def write_new(path: Path, text: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dplateau.cli.output import printable
+from dplateau.cli.output import warn
 from dplateau.spec.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,10 +55,5 @@ def _warn(test: Path, schema: Schema) -> None:
         near = column.spellings[0] if column.spellings else None
         if column.lost or near is not None:
             how = "no entry fits" if column.lost else "some entries do not fit"
-            hint = (
-                "" if near is None else f"  It contains {near.found!r}, but {near.declared!r} is declared: add it to the aliases."
-            )
-            print(
-                printable(f"dplateau: warning: column {column.name!r}: {how} the schema in the public file {test}.{hint}"),
-                file=sys.stderr,
-            )
+            hint = "" if near is None else f" It contains {near.found!r}, but {near.declared!r} is declared: add it to the aliases."
+            warn(f"column {column.name!r}: {how} the schema in the public file {test}.{hint}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from dplateau.algorithms.registry import SOLVERS
 from dplateau.cli import options as o
 from dplateau.cli.distributed import PLACE, distributed
-from dplateau.cli.evaluate import brief, warn
+from dplateau.cli.evaluate import brief
 from dplateau.cli.keys import key_of
-from dplateau.cli.output import printable, show, show_json
+from dplateau.cli.output import printable, show, show_json, warn
 from dplateau.cli.public_rows import check_not_private, digest, public_rows
 from dplateau.spec.errors import InputError
 from dplateau.spec.one_line import without_keys
@@ -290,7 +290,8 @@ def show_model(
         quality, beside = brief(found)
         rows = f" on {found.rows:,} rows of {test}, public by declaration; {beside}"
         lines.append(("test", Text.assemble((quality, "bold"), rows)))
-        warn(found)
+        if found.warning is not None:
+            warn(found.warning)
     if trained.private_test is not None:
         lines.append(("private test", private_line(trained.private_test)))
     if output is not None:
