@@ -17,6 +17,7 @@ import dplateau as dp
 from dplateau.accounting import compositions
 from dplateau.accounting.family import Family, Members
 from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.renyi import RenyiDP
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
 from . import reference
@@ -229,3 +230,20 @@ def test_many_steps_that_lose_almost_nothing_are_never_below_the_truth(steps: in
             truth = each * sum(map(exact, mus))
             assert truth <= renyi_divergence(Composition((several,)), order) <= truth * (1 + 1e-3)
         found += 1
+
+
+def test_conversions_are_rounded_up() -> None:
+    """To the nearest number they were below the theorem in every second case."""
+    rng = np.random.default_rng(5)
+    mpmath.mp.dps = 40
+    for _ in range(100):
+        order, delta = 1 + 10 ** rng.uniform(-1.5, 2.5), 10 ** rng.uniform(-12, -2)
+        law = Composition((Repeated(PoissonRemove(0.1, 10 ** rng.uniform(-2, 0)), int(rng.integers(1, 50))),))
+        divergence, a = mpmath.mpf(renyi_divergence(law, order)), mpmath.mpf(order)
+        classical = divergence - mpmath.log(delta) / (a - 1)
+        sharper = classical + mpmath.log(1 - 1 / a) - mpmath.log(a) / (a - 1)
+        for exact, which in ((classical, True), (sharper, False)):
+            found = RenyiDP((law,), classical=which, orders=(order,))
+            assert exact <= found.epsilon(delta).upper <= max(exact, 0) * (1 + 1e-12) + 1e-12
+            least = mpmath.exp((a - 1) * (exact - found.epsilon(delta).upper)) * delta
+            assert least <= found.delta(found.epsilon(delta).upper).upper

@@ -102,6 +102,20 @@ def test_a_selection_is_verified_and_a_lower_one_is_not_refuted():
     assert prove(replace(certificate_of(), run=selection, run_digest=selection.digest, bound="private-selection")).upper < 1e3
 
 
+def test_a_bound_of_its_own_is_not_decided_where_what_dominates_it_does_not_cover_the_run():
+    """Batches of 20 of 100 are now and then too large for a contraction; the published bound asks for less."""
+    run = dp.Run(n=100, sampling=dp.Poisson(20), steps=20_000, noise_multiplier=4.0, step_size=1.0, smoothness=1.0)
+    run = run.replace(strong_convexity=0.0, diameter=0.5, released="last")
+    report = dp.account(run, 5e-3)
+    assert report.best.name == "noisy-sgd"
+    changes = {"run": run, "run_digest": run.digest, "bound": "noisy-sgd", "epsilon": report.epsilon, "delta": 5e-3, "mu": None}
+    certificate = replace(certificate_of(), **changes)
+    found = prove(certificate)
+    assert (found.outcome, found.why) == ("not decided", "the bound noisy-sgd has no second computation")
+    with pytest.raises(InputError, match="noisy-gd is none of such a run: it is for sampling FullBatch"):
+        prove(replace(certificate, bound="noisy-gd"))
+
+
 def test_a_selection_has_no_mu():
     """Its page would say how often a guess is right by a mu that nobody has proved."""
     selection = dp.Selection([RUN, RUN.replace(noise_multiplier=50.0), RUN])

@@ -408,7 +408,10 @@ def asking(*names):
         ({"optimizer": optax.masked(optax.sgd(0.1), {"w": True})}, "the optimizer does not fit params: ValueError"),
         ({"generator": np.random.default_rng(0)}, "generator is Generator: expected a SecureGenerator"),
         ({"generator": jax.random.key(0)}, "generator is .*: expected a SecureGenerator"),
-        ({"examples": (data()[0], np.ma.masked_equal(data()[1], data()[1][3]))}, "examples have masked entries, which are missing"),
+        (
+            {"examples": (data()[0], np.ma.masked_equal(data()[1], data()[1][3]))},
+            "the examples have masked entries, which are missing",
+        ),
         ({"examples": (data()[0], jax.random.split(jax.random.key(0), 40))}, "examples hold random keys: leave them out; with rng"),
         (
             {"loss": lambda p, e: jnp.mean(e[0] @ p["w"], axis=1).sum()},

@@ -177,6 +177,16 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(bad, place):
         weights(cut(rows, target, [10, 40]))
 
 
+def test_masked_entries_are_missing_in_memory_and_in_streams():
+    """NumPy would use what stands below the mask."""
+    rows, target = problem()
+    for features, labels in ((np.ma.masked_equal(rows, rows[3, 1]), target), (rows, np.ma.masked_equal(target, target[0]))):
+        with pytest.raises(InputError, match="masked entries, which are missing"):
+            weights(cut(features, labels, [10, 40]))
+        with pytest.raises(InputError, match="masked entries, which are missing"):
+            train(run_of(released="all"), Logistic(), features, labels)
+
+
 def test_a_row_as_long_as_numbers_get_is_a_record_like_any_other():
     """Its norm is beyond double precision: it was said to have features that are not finite."""
     rows, target = problem()

@@ -19,7 +19,7 @@ import numpy as np
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.contour import RealAxis, rough_epsilon
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import LEAST
+from dplateau.accounting.gaussian import LEAST, ULP
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.roots import minimum
 from dplateau.accounting.terms import Composition, renyi_divergence
@@ -69,7 +69,8 @@ class RenyiDP(Guarantee):
 
         def log_delta(order: float, divergence: float) -> float:
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)
-            return min((order - 1) * (divergence - epsilon) + constant, LARGEST)
+            terms = (order - 1) * (divergence + epsilon) + 1 + math.log(order)
+            return min((order - 1) * (divergence - epsilon) + constant + 8 * ULP * terms, LARGEST)
 
         return Enclosure(0.0, min(math.exp(min(self._least(log_delta), 0.0)) + LEAST, 1.0))
 
@@ -93,8 +94,13 @@ class RenyiDP(Guarantee):
 
 
 def _epsilons(delta: float, *, classical: bool) -> Callable[[float, float], float]:
-    """The epsilon of an order and its divergence, as far as it is told apart from infinity."""
-    return lambda order, divergence: min(max(convert(order, divergence, delta, classical=classical), 0.0), LARGEST)
+    """The epsilon of an order and its divergence, rounded up, as far as it is told apart from infinity."""
+
+    def epsilon(order: float, divergence: float) -> float:
+        terms = divergence + 1 / (order - 1) + (math.log(order) - math.log(delta)) / (order - 1)
+        return min(max(convert(order, divergence, delta, classical=classical) + 8 * ULP * terms, 0.0), LARGEST)
+
+    return epsilon
 
 
 def _search(directions: tuple[Composition, ...], f: Callable[[float, float], float]) -> tuple[float, float]:

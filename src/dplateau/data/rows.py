@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.arguments import real
+from dplateau.spec.arguments import check_unmasked, real
 
 # Squares of norms in this range neither overflow nor vanish in double precision.
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -187,13 +187,6 @@ def as_entries(values: ArrayLike) -> NDArray[Any]:
         return array
     given: list[Any] = list(values)  # type: ignore[arg-type]
     return array if array.tolist() == given else np.array(given, object)
-
-
-def check_unmasked(values: object, name: str) -> None:
-    """Raise where entries of an array, or of arrays in a list, are masked, which means missing: NumPy would use them anyway."""
-    arrays = values if isinstance(values, list | tuple) else (values,)
-    if any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in arrays):
-        raise InputError(f"the {name} have masked entries, which are missing: repair or drop these rows.")
 
 
 def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:

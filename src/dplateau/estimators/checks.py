@@ -14,8 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dplateau.data.rows import as_entries, check_unmasked, count_not_finite
+from dplateau.data.rows import as_entries, count_not_finite
 from dplateau.spec import InputError
+from dplateau.spec.arguments import check_unmasked
 
 
 def checked_rows(model: BaseEstimator, X: ArrayLike) -> NDArray[Any]:

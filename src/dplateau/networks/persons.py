@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer
+from dplateau.spec.arguments import check_unmasked, integer
 from dplateau.training.persons import codes_of, interleaved
 
 Tree: TypeAlias = Any
@@ -78,8 +78,7 @@ def by_person(examples: Tree, groups: ArrayLike, *, most: int) -> PersonExamples
 def columns_of(examples: Tree) -> list[NDArray[Any]]:
     """The arrays of a tree; raises ``InputError`` where entries are masked: NumPy would use what stands below the mask."""
     leaves = jax.tree.leaves(examples)
-    if any(isinstance(leaf, np.ma.MaskedArray) and np.ma.is_masked(leaf) for leaf in leaves):
-        raise InputError("examples have masked entries, which are missing: repair or drop these rows.")
+    check_unmasked(leaves, "examples")
     return [np.asarray(leaf) for leaf in leaves]
 
 

@@ -103,3 +103,10 @@ def numbers(name: str, value: Any) -> NDArray[np.float64]:
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
     """Whether it is a list of some kind; a text is none."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
+
+
+def check_unmasked(values: object, name: str) -> None:
+    """Raise where entries of an array, or of arrays in a list, are masked, which means missing: NumPy would use them anyway."""
+    arrays = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in arrays):
+        raise InputError(f"the {name} have masked entries, which are missing: repair or drop these rows.")

@@ -16,6 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import ROUND_OFF, Run
 from dplateau.training.errors import TooCoarse
@@ -68,15 +70,17 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
         Rounding would take more of the clip norm than a tenth, or more of the noise than the last-iterate bounds allow.
     """
     noise, step, batch = run.table.noise, run.table.step_size, run.table.size
-    size, deviation = math.prod(shape), step * noise * (run.clip_norm / batch)
+    size = math.prod(shape)
+    with np.errstate(over="ignore"):  # refused below
+        deviation = step * noise * (run.clip_norm / batch)
+        moved = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
     # A weight that alone gives such a score has room; no row is longer than its smoothness says.
     curved = loss.smoothness(1.0)
     room = run.diameter or 2 * start + (
         _SCORE * math.sqrt(curved / run.smoothness) if run.smoothness and curved < math.inf else 0.0
     )
     # As far as clipped gradients and noise may take a weight, or as far as rounding allows to follow one.
-    far = 2 * run.steps * step.max() * run.clip_norm + 16 * math.sqrt(run.steps) * deviation.max()
-    reach = start + far if run.diameter is None else run.diameter
+    reach = start + moved if run.diameter is None else run.diameter
     if not (deviation.min() >= _SMALLEST and reach <= 1 / _SMALLEST):
         raise TooCoarse(
             f"noise of deviation {deviation.min():.3g} on weights that may reach {reach:.3g} is beyond double precision: choose "
