@@ -591,6 +591,13 @@ def test_a_lock_leaves_a_file_of_its_name_as_it_is(tmp_path):
     assert lock.read_text() == "versions"
 
 
+def test_a_checkpoint_leaves_a_file_of_another_name_as_it_is(tmp_path):
+    other = tmp_path / "c.new"
+    other.write_text("of the user")
+    go(run_with_optimizer(steps=2), tmp_path / "c")
+    assert other.read_text() == "of the user"
+
+
 def test_a_file_system_without_locks_is_one_line(tmp_path, monkeypatch):
     def without(*_):
         raise OSError(errno.ENOLCK, "No locks available")

@@ -11,8 +11,9 @@ import dplateau as dp
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.accounting.enclosure import rounded_up
+from dplateau.certificate import Proof
 from dplateau.certificate.words import run_facts
-from dplateau.report.text import as_text, certificate_text, facts, report_text
+from dplateau.report.text import as_text, certificate_text, facts, proof_text, report_text
 from dplateau.spec import By
 
 
@@ -165,3 +166,19 @@ def test_a_long_name_leaves_room_for_what_stands_beside_it():
     lines = as_text(facts(("budget", "epsilon 2"), ("c" * 100, "33.3% empty"))).splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines[:2]] == ["epsilon 2", "33.3% empty"]
     assert "".join(line.split()[0] for line in lines[1:]) == "c" * 100
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "shown"),
+    [
+        (1.2351, 1.2359, "1.235..."),
+        (0.999999999499782, 0.999999999499788, "0.99999999949978..."),
+        (2.0, 2.0, "2..."),
+        (1.9e-7, 1.94e-7, "1.9e-07..."),
+        (3.0, 4.0, "between 3 and 4"),
+    ],
+)
+def test_the_digits_shown_are_those_of_both_ends(lower, upper, shown):
+    """1.235 and 1.236 are both 1.24 when they are rounded, and neither begins so."""
+    proof = Proof("verified", None, 5.0, 1e-5, "exact-composition", lower, upper, 9, 0.1, "2026-01-01T00:00:00Z", ())
+    assert f"the bound gives  epsilon {shown}\n" in as_text(proof_text(proof))

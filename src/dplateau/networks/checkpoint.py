@@ -138,7 +138,7 @@ def write(path: Path, run: Run, saved: Saved) -> None:
     arrays: dict[str, Any] = {f"a{k}": array for k, array in enumerate(saved.arrays)}
     with interrupts():  # One in there leaves an entry open, and the archive then refuses to be closed.
         np.savez(content, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-    new = path.with_name(f"{path.name}.new")
+    new = path.with_name(f".{path.name}.new")
     try:
         with open(new, "wb") as file:
             file.write(content.getbuffer())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from decimal import ROUND_DOWN, Context
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -247,10 +248,11 @@ def other_numbers(proof: Proof) -> list[RenderableType]:
 
 
 def _common(lower: float, upper: float) -> str:
-    """A number that lies between both, with the digits that they share, and three dots."""
+    """The first digits, which both share, and three dots."""
     for digits in range(15, 1, -1):
-        if f"{lower:.{digits}g}" == f"{upper:.{digits}g}":
-            return f"{lower:.{digits}g}..."
+        cut = Context(digits, ROUND_DOWN).create_decimal_from_float
+        if cut(lower) == cut(upper):
+            return f"{float(cut(lower)):.{digits}g}..."
     return f"between {lower:.9g} and {upper:.9g}"
 
 
