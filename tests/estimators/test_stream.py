@@ -12,10 +12,9 @@ from dplateau.algorithms import NoisySGD
 from dplateau.certificate import verify
 from dplateau.data import array_stream, block_stream, open_stream, schema_from_toml, schema_to_toml
 from dplateau.estimators.base import PrivateLinearModel
-from dplateau.estimators.shared import fit_stream_shared
 from dplateau.estimators.table_model import TableModel, load_model
 from dplateau.spec import InputError, RandomAllocation
-from dplateau.training import Cluster, SecureGenerator, TrainingInterrupted
+from dplateau.training import SecureGenerator, TrainingInterrupted
 
 N, D = 3_000, 4
 SCHEMA = """
@@ -220,8 +219,6 @@ def test_a_loss_that_is_not_smooth_is_refused():
 def test_a_path_is_no_stream():
     with pytest.raises(InputError, match="the stream is of type str: expected what open_stream"):
         PrivateLogisticRegression(classes=[0, 1]).fit_stream("folder")
-    with pytest.raises(InputError, match="the stream is of type str: expected what open_stream"):
-        fit_stream_shared(PrivateLogisticRegression(classes=[0, 1]), "folder", Cluster())
 
 
 def test_classes_must_be_declared():

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dplateau.estimators.base import PrivateLinearModel
-from dplateau.estimators.ready import Ready, ReadyStream, Stream
-from dplateau.estimators.streamed import check_stream
+from dplateau.estimators.ready import Ready, Stream
 from dplateau.spec import InputError
 from dplateau.spec.arguments import real
 from dplateau.spec.promise import warn_if_weak
@@ -60,12 +59,7 @@ def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: Ar
 def fit_stream_shared(model: PrivateLinearModel, stream: Stream, cluster: Cluster) -> Any:
     """As ``model.fit_stream``, called by every process of a cluster with a stream of its own."""
     agree_on_arguments(model, cluster)
-
-    def checked() -> ReadyStream:
-        check_stream(stream)
-        return model._stream_ready()
-
-    ready = cluster.together(checked)
+    ready = cluster.together(model._stream_ready)
     cluster.agree({"number of features": str(stream.d), "what is a record": getattr(stream, "unit", "row")})
     n = int(cluster.exchanged(np.array(stream.n)).sum())
     made, fit = cluster.together(lambda: model._planned_stream(ready, stream, n, shared=True))
