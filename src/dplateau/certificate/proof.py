@@ -387,10 +387,10 @@ def _part(run: Run, bound: str, first: float, then: float) -> Part:
         fitting = [analysis for analysis in leading_analyses() if analysis.why_not(run) is None]
         analysis = min(fitting, key=lambda one: one.guarantee(run).upper(first))
     else:
-        # What dominates it may cover fewer runs.
-        fitting = [one for one in (_BY_NAME[_leading(bound)], _BY_NAME[bound]) if one.why_not(run) is None]
-        if not fitting:
-            raise InputError(f"the bound {bound} is none of such a run: {_BY_NAME[bound].why_not(run)}")
-        analysis = fitting[0]
+        analysis = _BY_NAME[_leading(bound)]
+        if analysis.why_not(run) is not None:  # What dominates the bound may cover fewer runs.
+            analysis = _BY_NAME[bound]
+            if (why_not := analysis.why_not(run)) is not None:
+                raise InputError(f"the bound {bound} is none of such a run: {why_not}")
     chosen = analysis.guarantee(run).chosen(then)
     return Part(run, analysis.name, chosen.steps if isinstance(chosen, WithSlack) else None)

@@ -46,7 +46,7 @@ def read_libsvm(path: Path, size: int) -> tuple[NDArray[np.float32], NDArray[np.
     target = np.empty(len(rows))
     for row, (number, (label, *pairs)) in enumerate(rows):
         try:
-            if any(b"_" in one for one in (label, *pairs)):  # which Python takes for a part of a number
+            if b"_" in b"".join((label, *pairs)):  # which Python takes for a part of a number
                 raise ValueError
             indices, values = _pairs(pairs)
             target[row] = float(label)
