@@ -5,13 +5,14 @@ import pickle
 from dataclasses import fields, replace
 
 import jsonschema
+import mpmath
 import pytest
 
 import dplateau as dp
 from dplateau.accounting.enclosure import up
 from dplateau.certificate import Certificate, certificate_schema, read_certificate
 from dplateau.certificate.make import DELTAS, make_certificate
-from dplateau.certificate.words import guessing_accuracy
+from dplateau.certificate.words import guessing_accuracy, percent_right
 from dplateau.spec import ContradictionError, Generator, How
 from dplateau.spec.assumption import KINDS
 from dplateau.training import SecureGenerator
@@ -177,6 +178,22 @@ def test_accuracy_of_guessing():
     assert guessing_accuracy(math.log(3), 0.1, None) == pytest.approx((3 + 0.1) / 4)
     assert guessing_accuracy(1.0, 1e-5, 0.25) == pytest.approx(0.54974, abs=1e-5)
     assert guessing_accuracy(1e4, 1e-5, None) == 1.0
+
+
+@pytest.mark.parametrize("thousandths", [501, 600, 731, 951, 999])
+def test_accuracy_is_rounded_up_just_above_a_tenth_of_a_percent(thousandths):
+    share = thousandths / 1000
+    for above in (0.0, 1e-15, 1e-12, 1e-10):
+        epsilon = math.log(share / (1 - share)) + above
+        with mpmath.workdps(40):
+            right = 100 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        assert right <= mpmath.mpf(percent_right(epsilon, 0.0, None).removesuffix(" %")) < right + mpmath.mpf("0.1000001")
+
+
+def test_accuracy_at_the_ends():
+    assert percent_right(0.0, 0.0, None) == percent_right(1.0, 1e-5, 0.0) == "50.0 %"
+    assert percent_right(1e-9, 0.0, None) == percent_right(0.0, 1e-300, None) == "50.1 %"
+    assert percent_right(40.0, 0.0, None) == percent_right(math.inf, 0.1, None) == "100.0 %"
 
 
 def test_the_text_is_calm(certificates, seeded):

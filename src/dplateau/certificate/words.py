@@ -123,8 +123,9 @@ def guessing_accuracy(epsilon: float, delta: float, mu: float | None) -> float:
 
 
 def percent_right(epsilon: float, delta: float, mu: float | None) -> str:
-    """``guessing_accuracy`` in words, rounded up."""
-    return f"{math.ceil(1000 * guessing_accuracy(epsilon, delta, mu) - 1e-6) / 10:.1f} %"
+    """``guessing_accuracy`` in words, rounded up; its own rounding, a few 1e-16, is below the 1e-12 that are added."""
+    nothing = mu == 0 or epsilon == delta == 0
+    return f"{50 if nothing else min(1000, math.ceil(1000 * (guessing_accuracy(epsilon, delta, mu) + 1e-12))) / 10:.1f} %"
 
 
 def uncertified(delta: float) -> UncertifiedError:

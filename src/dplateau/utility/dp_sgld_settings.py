@@ -244,7 +244,7 @@ def falling_count(signal: float, smooth: float, convex: float) -> int:
 def _whole(steps: float) -> int:
     if not steps < 1e18:
         raise InputError(f"the theorem asks for {steps:g} steps. Take fewer records, a smaller epsilon or a larger l2 term.")
-    return max(1, math.ceil(steps))
+    return math.ceil(max(1.0, steps))
 
 
 def batch_of(n: int, batch_size: int) -> tuple[int, int]:
