@@ -223,6 +223,13 @@ class TestLeastMu:
             with pytest.raises(InputError, match="floor"):
                 least_mu(GaussianDP(1.0), floor)
 
+    def test_a_floor_just_below_what_delta_is_known_to_at_0(self) -> None:
+        """Epsilon is 0 there by other means, so there was no cell to search."""
+        guarantee = composed(0.1, 2.0, 10)
+        floor = float(np.nextafter(guarantee.delta(0.0).upper, 0.0))
+        assert guarantee.epsilon(floor).upper == 0
+        assert least_mu(guarantee, floor) == Enclosure(0.0, 0.0)
+
 
 class TestAttacks:
     def test_gaussian(self) -> None:

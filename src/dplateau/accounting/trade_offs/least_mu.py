@@ -52,7 +52,7 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     last = guarantee.epsilon(floor).upper
     if not last < math.inf:
         return Enclosure(0.0, math.inf)
-    if guarantee.delta(0.0).upper <= floor:
+    if last == 0 or guarantee.delta(0.0).upper <= floor:  # Either may know what the other does not.
         return Enclosure(0.0, 0.0)
     read = guarantee.profile(floor)
     table = {epsilon: read(epsilon) for epsilon in np.linspace(0.0, last, 20).tolist()}
