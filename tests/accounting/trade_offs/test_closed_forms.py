@@ -22,9 +22,11 @@ from dplateau.accounting.trade_offs import (
     TradeOff,
     epsilon_delta,
     functionals,
+    maximum,
     minimum,
     mixture,
     of_table,
+    product,
 )
 from dplateau.accounting.trade_offs.operations import Subsampled
 from dplateau.spec import InputError
@@ -201,6 +203,15 @@ class TestSampling:
         assert np.allclose(Gaussian(1).subsampled(0.5).subsampled(0.2)(ALPHA), Gaussian(1).subsampled(0.1)(ALPHA), atol=1e-14)
         assert Gaussian(1).subsampled(1.0) == Gaussian(1)
 
+    @pytest.mark.parametrize("f", [Piecewise([0.0, 1.0], [0.4, 0.0]), Piecewise([0.0, 0.4], [1.0, 0.0])])
+    def test_all_of_it_is_itself(self, f: Piecewise) -> None:
+        """What P never shows, and what Q never does, change places in the inverse."""
+        whole = Subsampled(f, 1.0)
+        for found, expected in ((whole, f), (whole.inverse, f.inverse)):
+            assert found.certain == expected.certain
+            assert np.allclose(found(ALPHA), expected(ALPHA), atol=1e-15)
+            assert np.allclose(product([(found, 3)])(ALPHA), product([(expected, 3)])(ALPHA), atol=1e-3)
+
 
 @given(weight=st.floats(0.01, 0.99), first=st.floats(0.05, 4), second=st.floats(0.05, 4), epsilon=st.floats(0, 6))
 @settings(max_examples=60, derandomize=True, deadline=None)
@@ -232,6 +243,7 @@ def test_bad_arguments() -> None:
         (lambda: mixture([Gaussian(1)], [0.5]), "sum to 0.5"),
         (lambda: mixture([Gaussian(1), Gaussian(2)], [1.0]), "one weight"),
         (minimum, "at least one"),
+        (maximum, "at least one"),
         (lambda: minimum(Gaussian(1), "f"), "expected a TradeOff"),
         (lambda: functionals(1.0), "expected a TradeOff"),
         (lambda: of_table(np.array([1.0]), np.array([0.1, 0.2])), "as many deltas"),

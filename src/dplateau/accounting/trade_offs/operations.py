@@ -82,7 +82,9 @@ class Subsampled(Smooth):
 
     @property
     def certain(self) -> float:
-        return 0.0 if self.reversed and self.p < 1 else self.p * self.base.certain
+        if self.reversed:
+            return 0.0 if self.p < 1 else self.base.inverse.certain
+        return self.p * self.base.certain
 
     @property
     def greatest(self) -> float:
