@@ -57,6 +57,21 @@ def test_no_law_between_two_is_above_their_bound(kind: type[StepLaw], rates: flo
     assert used >= 40
 
 
+@pytest.mark.parametrize("kind", [PoissonRemove, PoissonAdd])
+def test_no_part_of_a_law_falls_further_than_it_does(kind: type[StepLaw]) -> None:
+    """What a spread means: the tilted law times a weight below 1, which is most of it or next to nothing."""
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        q, mu, spread = float(10 ** rng.uniform(-3, -0.4)), float(10 ** rng.uniform(-1, 0.4)), float(10 ** rng.uniform(-1.5, 1))
+        law, c, omega = kind(q, mu), float(10 ** rng.uniform(-1, 1.3)), float(10 ** rng.uniform(-0.5, 1.5))
+        nodes = law.nodes(c, FAR[-3] * omega * 1.001, math.log(1e-14))
+        mass = np.exp(nodes.log_p + c * nodes.loss)
+        part = (1 + spread * np.exp(-mu * nodes.g + mu**2 / 2)) ** -1.5 * mass
+        modulus = np.abs(np.exp(1j * np.multiply.outer(omega * FAR, nodes.loss)) @ part)
+        fallen = (part.sum() - modulus.max()) / mass.sum()
+        assert 0 < law.decay(c, omega, spread) <= fallen + 1e-11, (law, c, omega, spread)
+
+
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_a_member_contains_its_share_of_the_law_beneath(kind: type[StepLaw]) -> None:
     """Densities of the loss under P, by differences of the mass above: the share is a lower bound of their quotients."""
