@@ -17,7 +17,7 @@ from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.dotted import Law
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
-from dplateau.accounting.sparse import below, sparse_epsilon, sparse_tails_at
+from dplateau.accounting.sparse import below, sparse_epsilon, sparse_tails_at, sparse_upper
 from dplateau.accounting.terms import Composition, Repeated
 
 from . import reference
@@ -184,6 +184,10 @@ def test_what_has_no_closed_form_is_refused() -> None:
     for law in (PoissonRemove(1e-6, 0.01), PoissonRemove(1e-6, 2.0, 0.3)):
         with pytest.raises(TooSlowError):
             sparse_epsilon(Composition((Repeated(law, 100),)), 1e-9, Enclosure(0.0, 5.0))
+        with pytest.raises(TooSlowError):
+            sparse_upper(Composition((Repeated(law, 100),)), 1e-9, Enclosure(0.0, 5.0))
+    with pytest.raises(TooSlowError):
+        sparse_upper(Composition((Repeated(PoissonRemove(2e-3, 2.0), 100),)), 1e-9, Enclosure(0.0, 5.0))
     with pytest.raises(TooSlowError):
         sparse_tails_at(Composition((Repeated(PoissonRemove(1e-6, 2.0), 100),), 0.5), 1.0, Enclosure(0.0, 1.0))
 
