@@ -144,6 +144,12 @@ def test_minimum_and_maximum(p: np.ndarray, q: np.ndarray, r: np.ndarray, s: np.
         assert low.delta(epsilon) == pytest.approx(max(f.delta(epsilon), g.delta(epsilon)), abs=1e-12)
 
 
+def test_what_is_nowhere_larger_is_no_member_of_a_maximum() -> None:
+    small, large, other = Gaussian(2.0), Gaussian(1.0), epsilon_delta(0.1, 0.3)
+    assert maximum(small, large).members == maximum(large, small).members == (large,)
+    assert maximum(large, other, small).members == (large, other)
+
+
 def kairouz(epsilon: float, delta: float, times: int) -> Piecewise:
     """The optimal composition of (epsilon, delta)-DP (Kairouz, Oh, Viswanath 2017, Theorem 3.3)."""
     rows = []
