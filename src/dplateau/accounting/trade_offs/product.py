@@ -177,8 +177,8 @@ def _kept(epsilon: Array, delta: Array, least: float) -> Array:
         np.maximum(-np.diff(d**0.25), 0.0),
         np.ones(d.size - 1),
     ]
-    found = [inside[[0, -1]]]
-    for measure in measures:
+    found = list[Array]()
+    for measure in measures:  # Both ends are among the even ones.
         place = np.append(0.0, np.cumsum(measure))
         found.append(inside[np.searchsorted(place, np.linspace(0, place[-1], _POINTS // 3), side="left").clip(0, inside.size - 1)])
     return np.unique(np.concatenate(found))
