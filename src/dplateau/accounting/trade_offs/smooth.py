@@ -39,12 +39,7 @@ class Smooth(TradeOff, ABC):
 
 def _bracket(falling: Callable[[Array], Array], level: Array) -> tuple[Array, Array]:
     """Both ends of an interval of epsilons >= 0 in which a falling function passes ``level``."""
-    low, high = np.zeros_like(level), np.ones_like(level)
-    for _ in range(64):
-        short = (falling(high) > level) & (high < FAR)
-        if not short.any():
-            break
-        low, high = np.where(short, high, low), np.where(short, np.minimum(2 * high, FAR), high)
+    low, high = np.zeros_like(level), np.full_like(level, FAR)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         above = falling(middle) > level
