@@ -1,6 +1,7 @@
 """The bound for random batches: never above composition, a plateau, and the head room of Poisson batches."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -224,6 +225,27 @@ def test_slack_is_added_to_delta():
     assert slack.epsilon(1e-5).upper == pytest.approx(inner.epsilon(6e-6).upper, rel=1e-9)
     assert slack.delta(2.0).upper == pytest.approx(inner.delta(2.0).upper + 4e-6)
     assert slack.epsilon(3e-6) == Enclosure(0.0, math.inf)
+
+
+def test_slack_is_added_and_taken_off_on_the_safe_side():
+    """Far out a sum was the slack alone: nothing but the slack was said to be lost there."""
+    rng = np.random.default_rng(0)
+
+    class Told(Guarantee):
+        """Which delta it is asked at, and a delta that it is told."""
+
+        def epsilon(self, delta: float) -> Enclosure:
+            return Enclosure(0.0, delta)
+
+        def delta(self, epsilon: float) -> Enclosure:
+            return Enclosure(0.0, epsilon)
+
+    for slack, delta, rest in 10 ** rng.uniform([-9, -6, -25], [-6, -5, -5], (200, 3)):
+        one = WithSlack(Told(), slack)
+        for left in (one.epsilon(delta).upper, one.upper(delta)):
+            assert Fraction(left) <= Fraction(delta) - Fraction(slack) <= Fraction(left) * (1 + Fraction(1, 10**12))
+        for more in (one.delta(rest).upper, one.profile(0.0)(rest).upper):
+            assert Fraction(slack) + Fraction(rest) <= Fraction(more)
 
 
 def test_an_l2_term_that_is_added_once_contracts_whatever_the_batch():

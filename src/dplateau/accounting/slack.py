@@ -62,4 +62,5 @@ class WithSlack(Guarantee):
         return lambda epsilon: self._more(read(epsilon))
 
     def _more(self, inner: Enclosure) -> Enclosure:
-        return Enclosure(inner.lower, min(inner.upper + self.slack, 1.0))
+        """The slack added, rounded up: beside it the rest may be too small to be seen."""
+        return Enclosure(inner.lower, min(math.nextafter(inner.upper + self.slack, math.inf), 1.0))
