@@ -316,7 +316,10 @@ def _moment(power: int, mu: float, count: int, batches: int) -> float:
     return moments[power] / batches**power
 
 
-@pytest.mark.parametrize(("batches", "count", "mu"), [(2, 2, 0.5), (10, 10, 1.0), (100, 100, 0.3), (100, 30, 1.0), (5, 3, 0.8)])
+@pytest.mark.parametrize(
+    ("batches", "count", "mu"),
+    [(2, 2, 0.5), (10, 10, 1.0), (100, 100, 0.3), (100, 30, 1.0), (5, 3, 0.8), (1, 1, 3.0), (2, 2, 3.0), (5, 3, 4.0)],
+)
 @pytest.mark.parametrize("power", [2, 3, 5, 8])
 def test_moments_of_a_presence_are_bounded_and_nearly_met(batches: int, count: int, mu: float, power: int) -> None:
     exact = math.log(_moment(power, mu, count, batches))
@@ -343,6 +346,8 @@ def test_moments_are_never_above_those_of_a_record_that_is_used_for_certain(kind
         found = kind(1 / batches, mu, 0.0, ((mu, batches),), batches, True).log_moment(c)
         assert 0 < found <= c * (c + 1) / 2 * mu**2 * (1 + 1e-12)
         assert kind(1 / batches, mu, 0.0, ((mu, batches),), batches, False).log_moment(c) is None
+    for mu in (0.3, 3.0):
+        assert kind(1.0, mu, 0.0, ((mu, 1),), 1, True).log_moment(c) >= c * (c + 1) / 2 * mu**2
 
 
 def test_divergences_agree_with_the_exact_composition() -> None:
