@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarantee, compositions, gdp_delta
 from dplateau.accounting.attack import accuracy, accuracy_chain, advantage, detection_chain, posterior, true_positive_rate
+from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonRemove
 from dplateau.accounting.trade_offs import (
@@ -125,7 +126,24 @@ class TestLimits:
 
 class TestLeastMu:
     def test_gaussian_is_itself(self) -> None:
-        assert least_mu(GaussianDP(0.7)).upper == 0.7
+        found = least_mu(GaussianDP(0.7))
+        assert found.upper == 0.7
+        assert found.width < 1e-8
+
+    @pytest.mark.parametrize("mu", [1e-3, 0.3, 1.0, 5.0])
+    @pytest.mark.parametrize("floor", [1e-10, 1e-4, 0.1, 0.5, 1.0])
+    def test_of_a_gaussian_with_a_large_floor_it_is_less(self, mu: float, floor: float) -> None:
+        found, epsilons = least_mu(GaussianDP(mu), floor), np.linspace(0.0, 10 * mu + mu**2, 400)
+
+        def lost(mu: float) -> np.ndarray:
+            return np.exp(log_gdp_delta(mu, epsilons))
+
+        low, high = 0.0, mu
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (low, middle) if (lost(mu) <= lost(middle) + floor).all() else (middle, high)
+        assert found.lower <= high
+        assert found.upper >= low
 
     @pytest.mark.parametrize(("q", "z", "steps"), ROWS)
     @pytest.mark.parametrize("floor", [1e-5, 1e-10])

@@ -47,13 +47,13 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
         mu; the upper end certifies. Infinite where the profile does not fall to the floor.
     """
     floor, guarantee = probability("floor", floor), of_type("guarantee", guarantee, Guarantee)
+    last, start = guarantee.epsilon(floor).upper, guarantee.delta(0.0)
+    if last == 0 or start.upper <= floor:  # Either may know what the other does not.
+        return Enclosure(0.0, 0.0)
     if isinstance(guarantee, GaussianDP):
-        return Enclosure(guarantee.lower_mu, guarantee.parameter) if floor < 1 else Enclosure(0.0, 0.0)
-    last = guarantee.epsilon(floor).upper
+        return Enclosure(_row(0.0, start.lower, floor) * (1 - _ROOM), guarantee.parameter)
     if not last < math.inf:
         return Enclosure(0.0, math.inf)
-    if last == 0 or guarantee.delta(0.0).upper <= floor:  # Either may know what the other does not.
-        return Enclosure(0.0, 0.0)
     read = guarantee.profile(floor)
     table = {epsilon: read(epsilon) for epsilon in np.linspace(0.0, last, 20).tolist()}
     table[last] = Enclosure(min(table[last].lower, floor), floor)
