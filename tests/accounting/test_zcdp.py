@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplateau.accounting import GaussianDP
+from dplateau.accounting.tensor import tensor
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 
 
@@ -48,3 +50,28 @@ def test_orders_beyond_the_greatest_are_not_used() -> None:
     assert limited.epsilon(1e-5).upper == pytest.approx(by_grid(0.005, 1e-5, 4.0), rel=1e-6)
     assert limited.epsilon(1e-5).upper > 2 * ZeroConcentratedDP(0.005).epsilon(1e-5).upper
     assert math.isinf(limited.divergence(5.0))
+
+
+@dataclass(frozen=True)
+class Mostly(ZeroConcentratedDP):
+    """What holds but for an event."""
+
+    event: float = 1e-7
+
+    def point(self, order: float, delta: float) -> tuple[float, float]:
+        return super().point(order, delta)[0], self.event
+
+
+def test_what_holds_but_for_an_event_is_read_with_the_rest_of_delta() -> None:
+    """Alone, and of several events together."""
+    for one, always, event in (
+        (Mostly(0.01), ZeroConcentratedDP(0.01), 1e-7),
+        (tensor([Mostly(0.01), Mostly(0.02, event=3e-7)]), ZeroConcentratedDP(0.03), 4e-7),
+    ):
+        assert one.divergence(4.0) == math.inf
+        for delta in (1.01 * event, 1e-6, 1e-3):
+            assert one.epsilon(delta).upper == pytest.approx(always.epsilon(delta - event).upper, rel=1e-9)
+        for delta in (event, event / 2):
+            assert one.epsilon(delta).upper == math.inf
+        for epsilon in (0.1, 0.5, 1.0):
+            assert one.delta(epsilon).upper == pytest.approx(always.delta(epsilon).upper + event, rel=1e-4)
