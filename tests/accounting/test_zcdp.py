@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,6 +51,26 @@ def test_orders_beyond_the_greatest_are_not_used() -> None:
     assert limited.epsilon(1e-5).upper == pytest.approx(by_grid(0.005, 1e-5, 4.0), rel=1e-6)
     assert limited.epsilon(1e-5).upper > 2 * ZeroConcentratedDP(0.005).epsilon(1e-5).upper
     assert math.isinf(limited.divergence(5.0))
+
+
+def test_the_greatest_order_is_read_on_the_safe_side() -> None:
+    """Where it is the best one, nothing but rounding is left."""
+    rng, used = np.random.default_rng(0), 0
+    for greatest, rho, delta in 10 ** rng.uniform([0.2, -6, -12], [2, 0, -1], (200, 3)):
+        one, a = ZeroConcentratedDP(float(rho), greatest_order=float(greatest)), mp.mpf(greatest)
+        with mp.workdps(40):
+
+            def least(a: mp.mpf, rho: mp.mpf = mp.mpf(rho), delta: mp.mpf = mp.mpf(delta)) -> mp.mpf:
+                return rho * a + mp.log(1 - 1 / a) - mp.log(delta * a) / (a - 1)
+
+            if not 0 < least(a) < least(0.99 * a + 0.01):
+                continue
+            found = one.epsilon(float(delta)).upper
+            assert least(a) <= found
+            used += found <= least(a) * (1 + 1e-9)
+            e = mp.mpf(found)
+            assert mp.exp((a - 1) * (rho * a - e + mp.log(1 - 1 / a))) / a <= one.delta(found).upper
+    assert used > 50
 
 
 @dataclass(frozen=True)
