@@ -14,9 +14,9 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 import dplateau as dp
-from dplateau.accounting import compositions
+from dplateau.accounting import ExactComposition, compositions
 from dplateau.accounting.family import Family, Members
-from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove
 from dplateau.accounting.renyi import RenyiDP
 from dplateau.accounting.terms import Composition, Repeated, renyi_divergence
 
@@ -247,3 +247,15 @@ def test_conversions_are_rounded_up() -> None:
             assert exact <= found.epsilon(delta).upper <= max(exact, 0) * (1 + 1e-12) + 1e-12
             least = mpmath.exp((a - 1) * (exact - found.epsilon(delta).upper)) * delta
             assert least <= found.delta(found.epsilon(delta).upper).upper
+
+
+def test_the_order_of_directions_does_not_matter() -> None:
+    """Whichever costs more counts."""
+    some = tuple(Composition((Repeated(law(0.05, 1.0), 20),)) for law in (PoissonRemove, PoissonAdd))
+    for kind in (RenyiDP, ExactComposition):
+        assert kind(some).divergence(6.0) == kind(some[::-1]).divergence(6.0) == max(kind((one,)).divergence(6.0) for one in some)
+    for directions in (some, some[::-1]):
+        found = RenyiDP(directions, orders=(6.0,))
+        worst = max((RenyiDP((one,), orders=(6.0,)) for one in some), key=lambda one: one.divergence(6.0))
+        assert found.epsilon(1e-6) == worst.epsilon(1e-6)
+        assert found.delta(2.0) == worst.delta(2.0)
