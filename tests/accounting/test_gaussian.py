@@ -11,6 +11,7 @@ from dplateau.accounting import ExactComposition, GaussianDP, gdp_delta, gdp_eps
 from dplateau.accounting.gaussian import SLACK, log_gdp_delta
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonRemove
+from dplateau.accounting.renyi import RenyiDP
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 
@@ -134,7 +135,8 @@ def test_delta_far_beyond_a_tiny_mu(mu: float) -> None:
 
 def test_no_delta_is_zero_by_underflow() -> None:
     drawn = [ExactComposition((Composition((Repeated(PoissonRemove(0.1, 1.0), steps),)),)) for steps in (1, 3)]
-    for guarantee in (GaussianDP(1.0), MixtureOfGaussianDP((1.0, 0.5), (0.5, 0.5)), ZeroConcentratedDP(0.5), *drawn):
+    renyi = RenyiDP((Composition((), 1.0),))
+    for guarantee in (GaussianDP(1.0), MixtureOfGaussianDP((1.0, 0.5), (0.5, 0.5)), ZeroConcentratedDP(0.5), renyi, *drawn):
         found = guarantee.delta(90.0)
         assert found.lower == 0
         assert found.upper > 0
