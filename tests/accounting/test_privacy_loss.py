@@ -12,7 +12,7 @@ import dplateau as dp
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
-from dplateau.accounting.terms import Composition, Repeated
+from dplateau.accounting.terms import Composition, Repeated, logarithm
 
 from . import reference
 
@@ -222,3 +222,28 @@ def test_one_step_whose_delta_hardly_falls_is_rounded_up() -> None:
             return q * reference.gdp_delta(mu, mp.log((mp.exp(epsilon) - 1 + q) / q))
 
         assert exact(found.upper) <= delta <= exact(found.lower)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transforms_by_few_nodes_are_within_their_errors(kind: type[StepLaw]) -> None:
+    """What the nodes may miss counts, beside what is rounded."""
+    several, at = Repeated(kind(0.1, 0.8), 50), np.linspace(0.0, 6.0, 5)
+    for c in (0.5, 4.0):
+        truth, room = several.log_transform(c, at, math.log(1e-17))
+        for tolerance in (1e-1, 1e-2, 1e-4, 1e-6):
+            found, error = several.log_transform(c, at, math.log(tolerance))
+            assert (np.abs(found.real - truth.real) <= error + room).all()
+            assert (np.abs(np.expm1(1j * (found.imag - truth.imag))) <= error + room).all()
+
+
+def test_logarithms_of_little_are_within_their_rounding() -> None:
+    """However small an excess is, since many steps multiply what is lost; and near the zero of the transform."""
+    rng = np.random.default_rng(0)
+    size, phase = 10 ** rng.uniform(-18, 0.5, 500), rng.uniform(-math.pi, math.pi, 500)
+    excess = np.append(size * np.exp(1j * phase), [0.0, -0.999, -1 + 1e-8j])
+    found, error = logarithm(excess)
+    with mp.workdps(50):
+        exact = [mp.log(1 + mp.mpc(complex(x))) for x in excess]
+        off = [max(abs(mp.mpf(a.real) - b.real), abs(mp.mpf(a.imag) - b.imag)) for a, b in zip(found.tolist(), exact, strict=True)]
+    assert all(missed <= room for missed, room in zip(off, error.tolist(), strict=True))
+    assert (error <= 1e-14 * np.minimum(np.abs(excess), 10.0) + 1e-16 * (np.abs(excess) > 0.1) * 50).all()
