@@ -145,7 +145,7 @@ def test_steps_of_many_kinds_lie_between_their_extremes():
 
 def test_only_blocks_beyond_the_first_kinds_are_rounded_and_only_upwards(monkeypatch):
     rng = np.random.default_rng(4)
-    steps = one_by_one(rng.uniform(0.001, 0.002, 900), rng.uniform(0.997, 1.0, 900))
+    steps = one_by_one(rng.uniform(0.001, 0.002, 900), rng.uniform(0.997, 1.0, 900), rng.uniform(0.0, 0.002, 900))
 
     def found(operators):
         monkeypatch.setattr(reflection, "_OPERATORS", operators)
@@ -154,13 +154,37 @@ def test_only_blocks_beyond_the_first_kinds_are_rounded_and_only_upwards(monkeyp
     assert found(10**6) < found(64) < found(0) < 1.1 * found(10**6)
 
 
-def test_one_row_and_many_rows_say_the_same():
-    one = dict(still_apart(alike(400, 0.002, 0.995), 1.0))
-    many = dict(still_apart(one_by_one(np.full(400, 0.002), np.full(400, 0.995)), 1.0))
+def test_a_rounded_block_contracts_less_and_has_less_noise():
+    rng = np.random.default_rng(5)
+    for near in (0.0, 1e-16, 1e-13, 1e-3, 0.5):
+        for contraction in 1 + near * rng.uniform(-1, 1, 20):
+            extra, variance = 10 ** rng.uniform(-12, 0, 2)
+            for given in ((contraction, extra, variance), (contraction, 0.0, variance)):
+                c, e, v = reflection._rounded(*given)
+                assert contraction <= c <= contraction + 0.03 * abs(1 - contraction) + 2e-12
+                assert given[1] <= e <= 1.03 * given[1]
+                assert variance / 1.03 <= v <= variance
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.003])
+@pytest.mark.parametrize("variance", [0.002, 1e-4])
+def test_one_row_and_many_rows_say_the_same(extra, variance):
+    """Also where steps are taken together."""
+    one = dict(still_apart(alike(400, variance, 0.995, extra), 1.0))
+    many = dict(still_apart(one_by_one(np.full(400, variance), np.full(400, 0.995), np.full(400, extra)), 1.0))
     for distance in (0.2, 1.0):
-        assert many[400](distance) == pytest.approx(one[400](distance), rel=2e-4)
-    free = dict(still_apart(one_by_one(np.full(50, 0.002), np.full(50, 0.9)), math.inf))
-    assert free[50](2.0) == pytest.approx(dict(still_apart(alike(50, 0.002, 0.9), math.inf))[50](2.0), rel=1e-6)
+        assert many[400](distance) == pytest.approx(one[400](distance), rel=1e-3 if variance > 1 / 4096 else 1e-2)
+    one = dict(still_apart(alike(50, variance, 0.9, extra), math.inf))
+    many = dict(still_apart(one_by_one(np.full(50, variance), np.full(50, 0.9), np.full(50, extra)), math.inf))
+    for back in (1, 7, 50):
+        assert many[back](0.1) == pytest.approx(one[back](0.1), rel=1e-6)
+
+
+def test_an_extra_distance_counts_also_where_the_set_does():
+    exact = walk([0.1] * 12, [0.97] * 12, 0.5, extra=0.05, cells=200)
+    found = {back: apart(0.5) for back, apart in still_apart(alike(12, 0.01, 0.97, 0.05), 0.5)}
+    for back, bound in found.items():
+        assert exact[back - 1] * (1 - 5e-3) <= bound <= exact[back - 1] * 1.01
 
 
 @pytest.mark.parametrize("diameter", [100.0, 1e6])
