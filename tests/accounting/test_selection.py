@@ -16,6 +16,7 @@ from scipy.stats import norm
 import dplateau as dp
 from dplateau.accounting import Enclosure, GaussianDP, Guarantee
 from dplateau.accounting.selection import Selected, log_rank_factor
+from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.accounting.trade_offs.piecewise import Piecewise
 from dplateau.training import SecureGenerator
@@ -164,6 +165,14 @@ def test_one_candidate_costs_what_it_costs() -> None:
     one = GaussianDP(0.5)
     assert Selected((one,), 1.0).divergence(5.0) == pytest.approx(one.divergence(5.0), rel=1e-9)
     assert Selected((one,), 0.2).divergence(5.0) == pytest.approx(one.divergence(5.0), rel=1e-9)
+
+
+def test_a_candidate_that_has_no_divergence_leaves_none() -> None:
+    for some in ((GaussianDP(0.1), WithSlack(GaussianDP(0.1), 1e-9)), (GaussianDP(0.1), GaussianDP(math.inf))):
+        for candidates in (some, some[::-1]):
+            claim = Selected(candidates, 0.5)
+            assert claim.divergence(3.0) == claim.epsilon(DELTA).upper == math.inf
+            assert claim.delta(2.0).upper == 1
 
 
 def test_more_candidates_and_larger_probabilities_cost_more() -> None:
