@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import dplateau as dp
+from dplateau import calibration
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Bound, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.accounting.enclosure import rounded_up, up
@@ -110,6 +112,51 @@ def test_noise_is_that_of_a_jump_where_epsilon_jumps() -> None:
     assert isinstance(z, float)
     assert 0.996 < dp.account(found, 1e-5).epsilon < 1 - 1e-3
     assert dp.account(found.replace(noise_multiplier=z * (1 - 2e-4)), 1e-5).epsilon > 1 + 7e-4
+
+
+CURVES: dict[str, Callable[[float], float]] = {
+    "falls like noise": lambda x: 3 * math.exp(-x),
+    "bends": lambda x: math.exp(-x) + 5 * math.exp(-2 * x),
+    "hardly falls": lambda x: 1.5 * math.exp(-0.05 * x),
+    "falls steeply": lambda x: math.exp(-(x**3) / 50),
+    "far away": lambda x: math.exp(15 - x),
+    "no number at first": lambda x: math.exp(-x) if x > -1 else math.nan,
+    "infinite at first": lambda x: math.exp(-x) if x > -0.5 else math.inf,
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("slope", [calibration._SLOPE, -2.0])
+@pytest.mark.parametrize("start", [-3.0, 0.0, 4.0])
+def test_a_curve_is_met_from_below(name: str, slope: float, start: float) -> None:
+    asked = []
+
+    def curve(x: float) -> float:
+        asked.append(x)
+        return CURVES[name](x)
+
+    x, _ = calibration._reached(curve, 0.7, (start, slope), 1e-9, -40.0)
+    assert 0.7 * (1 - 1e-9) <= CURVES[name](x) <= 0.7
+    assert len(asked) <= 40
+
+
+@pytest.mark.parametrize("height", [1e-3, 0.1, math.inf])
+@pytest.mark.parametrize("start", [-3.0, 0.0, 4.0])
+def test_where_a_curve_jumps_the_safe_side_of_the_jump_is_found(height: float, start: float) -> None:
+    x, _ = calibration._reached(
+        lambda x: math.exp(0.4 - x) * (1 + height if x < 0.4 else 1 - 1e-3), 1.0, (start, calibration._SLOPE), 1e-9, -40.0
+    )
+    assert 0.4 <= x <= 0.4 + 1e-4
+
+
+def test_curves_that_lead_nowhere() -> None:
+    for curve, says in (
+        (lambda x: 2.0, "no noise_multiplier reaches epsilon 1"),
+        (lambda x: math.nan, "no noise_multiplier reaches epsilon 1"),
+        (lambda x: 0.5, "needs almost no noise"),
+    ):
+        with pytest.raises(dp.InputError, match=says):
+            calibration._reached(curve, 1.0, (0.0, calibration._SLOPE), 1e-9, -10.0)
 
 
 def test_a_schedule_keeps_its_shape() -> None:

@@ -57,19 +57,16 @@ def test_the_greatest_order_is_read_on_the_safe_side() -> None:
     """Where it is the best one, nothing but rounding is left."""
     rng, used = np.random.default_rng(0), 0
     for greatest, rho, delta in 10 ** rng.uniform([0.2, -6, -12], [2, 0, -1], (200, 3)):
-        one, a = ZeroConcentratedDP(float(rho), greatest_order=float(greatest)), mp.mpf(greatest)
+        one = ZeroConcentratedDP(float(rho), greatest_order=float(greatest))
         with mp.workdps(40):
-
-            def least(a: mp.mpf, rho: mp.mpf = mp.mpf(rho), delta: mp.mpf = mp.mpf(delta)) -> mp.mpf:
-                return rho * a + mp.log(1 - 1 / a) - mp.log(delta * a) / (a - 1)
-
-            if not 0 < least(a) < least(0.99 * a + 0.01):
+            a, near = mp.mpf(greatest), 0.99 * mp.mpf(greatest) + 0.01
+            least, more = (rho * x + mp.log(1 - 1 / x) - mp.log(delta * x) / (x - 1) for x in (a, near))
+            if not 0 < least < more:
                 continue
             found = one.epsilon(float(delta)).upper
-            assert least(a) <= found
-            used += found <= least(a) * (1 + 1e-9)
-            e = mp.mpf(found)
-            assert mp.exp((a - 1) * (rho * a - e + mp.log(1 - 1 / a))) / a <= one.delta(found).upper
+            assert least <= found
+            used += found <= least * (1 + 1e-9)
+            assert mp.exp((a - 1) * (rho * a - mp.mpf(found) + mp.log(1 - 1 / a))) / a <= one.delta(found).upper
     assert used > 50
 
 
