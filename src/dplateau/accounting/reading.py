@@ -67,7 +67,7 @@ class Reading:
         if composition.alone is not None:
             with suppress(ArithmeticError, ValueError):
                 return found.meet(self._closed(composition.alone, epsilon), rounded=self.rounded)
-        if not composition.gaussian and epsilon > composition.greatest * (1 + SLACK):
+        if epsilon > composition.greatest * (1 + SLACK):
             return Enclosure(0.0, 0.0)  # No loss is larger, and nothing need be searched.
         floor = max(other, _CLOSE * self.least)
         for read in self.known:
