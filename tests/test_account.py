@@ -140,6 +140,12 @@ def test_a_curve_is_met_from_below(name: str, slope: float, start: float) -> Non
     assert len(asked) <= 40
 
 
+@pytest.mark.parametrize("start", [-0.15, -0.05, -1e-3, 0.05, 0.15])
+def test_what_is_just_above_is_not_near_enough(start: float) -> None:
+    x, _ = calibration._reached(lambda x: math.exp(-x), 1.0, (start, calibration._SLOPE), 0.1, -40.0)
+    assert 0 <= x <= 0.1
+
+
 @pytest.mark.parametrize("height", [1e-3, 0.1, math.inf])
 @pytest.mark.parametrize("start", [-3.0, 0.0, 4.0])
 def test_where_a_curve_jumps_the_safe_side_of_the_jump_is_found(height: float, start: float) -> None:
