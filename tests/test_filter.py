@@ -25,7 +25,7 @@ from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import tensor
 from dplateau.accounting.zcdp import ZeroConcentratedDP
 from dplateau.analyses import ExactCompositionBound
-from dplateau.filter import Filter
+from dplateau.filter import Filter, cost_of
 
 N = 1000
 EPSILON, DELTA = 2.0, 5e-4
@@ -271,6 +271,14 @@ def test_last_iterate_bounds_are_used() -> None:
     quiet = full(30.0, steps=5000, step_size=0.5, smoothness=0.25, strong_convexity=0.1, diameter=2.0, released="last")
     for notion in ("gaussian", "renyi"):
         assert budget(notion=notion).cost(quiet) < 0.1 * budget(notion=notion).cost(full(30.0, steps=5000))
+
+
+def test_several_runs_may_each_be_paid_by_the_bound_that_is_best_for_it() -> None:
+    """No bound covers both as well: the last iterate of one, and all that the other released."""
+    quiet = full(30.0, steps=5000, step_size=0.5, smoothness=0.25, strong_convexity=0.1, diameter=2.0, released="last")
+    loud = full(10.0)
+    for order in (None, 5.0):
+        assert cost_of(dp.compose(quiet, loud), order) == pytest.approx(cost_of(quiet, order) + cost_of(loud, order), rel=1e-6)
 
 
 @pytest.mark.parametrize(
