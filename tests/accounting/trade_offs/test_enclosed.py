@@ -13,6 +13,7 @@ import pytest
 
 import dplateau as dp
 from dplateau.accounting import ExactComposition, GaussianDP, Guarantee, compositions, lattice
+from dplateau.accounting.dotted import Law
 from dplateau.accounting.lattice import convolved
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove
@@ -20,6 +21,7 @@ from dplateau.accounting.reading import Reading
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.accounting.trade_offs import Gaussian, OfPair, Piecewise, epsilon_delta, maximum, mixture, product, trade_off
+from dplateau.accounting.trade_offs.product import _convolved
 from dplateau.spec import InputError
 
 from .. import reference
@@ -158,6 +160,22 @@ def test_one_step_to_many_digits() -> None:
         t = mp.sqrt(2) * mp.erfinv(1 - 2 * mp.mpf(alpha))
         truth = (1 - q) * mp.ncdf(t) + q * mp.ncdf(t - mu)
     assert OfPair(PoissonRemove(q, mu))(alpha) == pytest.approx(float(truth), rel=1e-13)
+
+
+@pytest.mark.parametrize(("first", "size"), [(-60, 128), (-60, 64), (-20, 64), (0, 64), (-6, 16)])
+def test_what_leaves_the_window_of_a_product_is_on_the_safe_side(first: int, size: int) -> None:
+    """Sums on a lattice, convolved one by one; a window that some of them leave at either end."""
+    rng, h, count = np.random.default_rng(6), 0.05, 12
+    law = Law(rng.dirichlet(np.ones(9)) * (1 - 1e-4), -4, 1e-4)
+    mass = np.ones(1)
+    for _ in range(count):
+        mass = np.convolve(mass, law.p)
+    loss, epsilon = h * (count * law.first + np.arange(mass.size)), h * (first + np.arange(size))
+    exact = np.maximum(-np.expm1(np.minimum(epsilon[:, None] - loss, 0.0)), 0.0) @ mass
+    for tilts in ((1.0, 1.0), (5.0, 3.0), (20.0, 30.0), (200.0, 200.0)):
+        above, below = (_convolved([(law, count)], epsilon, h, tilts, above=side) for side in (True, False))
+        assert (above >= np.minimum(exact + 1 - (1 - law.infinite) ** count, 1.0)).all()
+        assert (below <= exact).all()
 
 
 def test_refused() -> None:
