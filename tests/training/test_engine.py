@@ -14,6 +14,7 @@ from scipy import stats
 from dplateau.losses import Logistic, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted, progress_bar, train
+from dplateau.training.checks import check_curvature
 
 FALSE_ALARM = 1e-9
 SAMPLINGS = (Poisson(3.0), FixedSize(3), RandomAllocation(3), Cyclic(3), Shuffled(3), OnePass(1), FullBatch())
@@ -212,7 +213,8 @@ def test_the_result_is_a_frozen_record_of_the_last_iterate():
         ({}, {"average": 0.5}, "post-processed"),
         ({"released": "last"}, {"average": 0.5}, "post-processed"),
         ({"released": "last"}, {"dtype": "float32"}, "double precision"),
-        ({"released": "last"}, {"keep_iterates": True}, "released='all'"),
+        ({"released": "last"}, {"keep_iterates": True, "dtype": "float64"}, "keep_iterates"),
+        ({"released": "last", "update": "post-processed"}, {"keep_iterates": True}, "keep_iterates"),
         ({"update": "post-processed"}, {"momentum": 1.0}, "momentum"),
         ({"update": "post-processed"}, {"momentum": -0.1}, "momentum"),
         ({"update": "post-processed"}, {"average": 1.1}, "average"),
@@ -227,6 +229,7 @@ def test_the_result_is_a_frozen_record_of_the_last_iterate():
         ({"n": 31}, {}, "n = 31"),
         ({"smoothness": 0.1}, {}, "smoothness"),
         ({"smoothness": 1e6, "strong_convexity": 0.1}, {"l2": 0.05}, "strong_convexity"),
+        ({"smoothness": 1e6, "strong_convexity": 0.1, "l2": 0.1}, {"l2": [0.2, 0.1, 0.05, 0.2]}, "states l2 0.1"),
         ({"noise_multiplier": 1e10}, {}, "rounding would take"),
         ({"clip_norm": 1e-120}, {}, "clip_norm"),
     ],
@@ -302,6 +305,34 @@ def test_stated_curvature_is_enforced_on_the_rows():
         train(run, Logistic(), (1 + 1e-5) * rows, target, l2=0.01, dtype="float64")
     with pytest.raises(InputError, match="strong_convexity"):
         train(run, Logistic(), rows, target, l2=[0.01, 0.01, 0.01, 0.0], dtype="float64")
+
+
+@pytest.mark.parametrize(("released", "allowed"), [("last", 1e-12), ("all", 1e-6)])
+def test_what_a_run_states_may_miss_what_the_rows_have_by_rounding_alone(released, allowed):
+    """Last-iterate bounds count on it to the precision of their arithmetic."""
+    large = {"smoothness": 9.0}
+    for stated, rows, l2, words in (
+        ({"smoothness": 0.75}, lambda error: math.sqrt(1 + 3 * error), lambda error: 0.5, "some row is too long"),
+        ({"smoothness": 0.75}, lambda error: 1.0, lambda error: 0.5 + 0.75 * error, "some row is too long"),
+        ({"strong_convexity": 0.5, "l2": 0.5, **large}, lambda error: 1.0, lambda error: 0.5 * (1 - error), "the run states l2"),
+        ({"strong_convexity": 0.5, **large}, lambda error: 1.0, lambda error: 0.5 * (1 - error), "strong_convexity"),
+    ):
+        run = run_of(released=released, **stated)
+        for error in (-10 * allowed, 0.0, allowed / 2):
+            check_curvature(run, Logistic(), 1.0, rows(error), np.array([l2(error)]))
+        with pytest.raises(InputError, match=words):
+            check_curvature(run, Logistic(), 1.0, rows(2 * allowed), np.array([l2(2 * allowed)]))
+
+
+def test_no_rounding_makes_a_last_iterate_expand():
+    """At 2/smoothness a row that is longer in its last bits would, and noise would not forget it."""
+    run = run_of(released="last", smoothness=0.25, strong_convexity=0.0, step_size=8.0)
+    longer = 1 + 1e-13
+    check_curvature(run, Logistic(), 1.0, 1.0, np.zeros(1))
+    check_curvature(run.replace(step_size=7.99), Logistic(), 1.0, longer, np.zeros(1))
+    for step_size in (8.0, (0.1,) * 29 + (8.0,)):
+        with pytest.raises(InputError, match="2/smoothness, and rounding"):
+            check_curvature(run.replace(step_size=step_size), Logistic(), 1.0, longer, np.zeros(1))
 
 
 def test_softmax_counts_as_convex_only_where_clipping_never_acts():

@@ -286,6 +286,7 @@ def test_bad_input():
         (Logistic(), one.rows[:19], one.target[:19], {}, "rows"),
         (Hinge(), one.rows, one.target + 0.5, {}, "target"),
         (Absolute(), one.rows, np.full(20, 1e200), {}, "target"),
+        (Hinge(), np.full((20, 3), 1e200), one.target, {}, "longer than 1e154"),
         (Hinge(), one.rows, one.target, {"update": "phased-sgd", "smoothness": 1.0}, "update"),
         (Hinge(), one.rows, one.target, {"smoothness": 1.0}, "smoothness"),
         (Logistic(), one.rows, one.target, {"strong_convexity": 0.1}, "l2"),

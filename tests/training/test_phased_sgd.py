@@ -197,9 +197,11 @@ def test_other_bad_input():
             fit(run, loss, data, labels)
     with pytest.raises(InputError, match="update"):
         fit(run.replace(update="phased-erm"), Logistic(), rows, target)
-    edge = phased([20], [2.0])
-    with pytest.raises(InputError, match="2/smoothness"):
-        fit(edge, Squared(), np.eye(20), np.zeros(20))
+    for sizes, steps in (([20], [2.0]), ([10, 10], [2.0, 0.1]), ([10, 10], [0.1, 2.0])):
+        with pytest.raises(InputError, match="2/smoothness"):
+            fit(phased(sizes, steps), Squared(), np.eye(20), np.zeros(20))
+    with pytest.raises(InputError, match="longer than 1e154"):
+        fit(run, Logistic(), np.full((20, 3), 1e200), target)
 
 
 def test_an_interrupt_releases_nothing_and_progress_counts_steps():
