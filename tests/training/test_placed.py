@@ -16,6 +16,7 @@ from dplateau.losses import Logistic
 from dplateau.spec import InputError
 from dplateau.spec.columns import Columns
 from dplateau.training import SecureGenerator, train_one_pass
+from dplateau.training.integers import BLOCK
 from dplateau.training.placed import placed, ranges_of
 
 
@@ -120,6 +121,21 @@ def test_the_middle_of_a_range_is_zero_at_every_place_of_a_batch(tmp_path, ends,
     assert abs(slow[-1]).max() > 1e-3
     assert not slow[:4].any() or len(ends) > 2  # the middle of 0.1 and 0.7 is no double
     assert np.array_equal(fast, slow)
+
+
+@pytest.mark.parametrize("read", ["unplaced", "blocks"])
+@pytest.mark.parametrize("place", [0, BLOCK + 5, 2 * BLOCK + 99, 6 * BLOCK + 299])
+def test_the_smoothness_that_a_run_states_is_held_against_every_row(tmp_path, place, read):
+    """One row is longer than zero, in any part of a batch that is added up in several."""
+    batch, schema = 2 * BLOCK + 100, Schema(columns=(Number("x", -1, 1, unknown=False), Target("y", ("0", "1"))))
+    table = pa.table({"x": (np.arange(3 * batch) == place).astype(np.float32), "y": np.zeros(3 * batch, int)})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    stream = open_stream(tmp_path / "t.parquet", schema, intercept=0.0)
+    assert unplaced_kinds(stream) == {Columns}
+    run = dp.Run(n=3 * batch, sampling=dp.OnePass(batch), steps=3, noise_multiplier=5.0, step_size=1.0, smoothness=0.2500001)
+    train_one_pass(run, Logistic(), getattr(stream, read)())
+    with pytest.raises(InputError, match="some row is too long for the run's smoothness"):
+        train_one_pass(run.replace(smoothness=0.2), Logistic(), getattr(stream, read)())
 
 
 def test_pieces_of_which_some_are_not_plain(tmp_path):
