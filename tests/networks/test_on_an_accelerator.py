@@ -399,6 +399,21 @@ def test_another_way_to_compile_is_taken_where_the_first_one_depends_on_the_plac
 
 
 @pytest.mark.usefixtures("accelerator")
+def test_a_loop_whose_second_microbatch_sees_other_weights_is_not_taken(monkeypatch):
+    """In one entry of the sums, and in none of those of a single microbatch."""
+    called, asked = CompiledLoop.sums_in_turns, []
+
+    def moved(self, *given):
+        one, other = called(self, *given)
+        asked.append(self.summed.way)
+        return one, other + (self.summed.way == 0) * (np.arange(len(other)) == 3)
+
+    monkeypatch.setattr(CompiledLoop, "sums_in_turns", moved)
+    assert loop_of(run_of(n=35, sampling=FullBatch()), microbatch=8).summed.way == 1
+    assert asked == [0, 1]
+
+
+@pytest.mark.usefixtures("accelerator")
 def test_every_compiled_loop_is_tested_and_none_twice(monkeypatch):
     tested, called = [], CompiledLoop.sums_of
     monkeypatch.setattr(CompiledLoop, "sums_of", lambda *given: tested.append(1) or called(*given))

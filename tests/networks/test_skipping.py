@@ -127,3 +127,16 @@ def test_batches_from_a_start_follow_the_schedule_of_sizes():
 def test_full_batches_have_no_list():
     with pytest.raises(InputError, match="full-batch"):
         batches(run_of(sampling=FullBatch()), 4, SecureGenerator(), 4)
+
+
+def test_more_records_than_numbers_of_32_bits_are_refused():
+    batches(run_of(n=2**31 - 1, sampling=Poisson(15.0)), 4, SecureGenerator())
+    with pytest.raises(InputError, match="fewer than 2\\^31 records"):
+        batches(run_of(n=2**31, sampling=Poisson(15.0)), 4, SecureGenerator())
+
+
+@pytest.mark.parametrize("sampling", [FixedSize(15), Cyclic(15), Shuffled(15), OnePass(3)], ids=lambda s: s.kind)
+def test_parts_of_whole_batches_are_not_drawn(sampling):
+    """As many records of each part in every batch would be another law, and a record more in one part moved those of the others."""
+    with pytest.raises(InputError, match="not drawn record by record"):
+        batches(run_of(sampling=sampling, steps=12), 4, SecureGenerator(), own=20)

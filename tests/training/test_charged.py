@@ -20,6 +20,7 @@ from dplateau.estimators import PrivateLinearRegression, PrivateLinearSVC, Priva
 from dplateau.losses import Logistic
 from dplateau.networks import Checkpoint, Validation, train_network
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
+from dplateau.training.charged import OnPart
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.phased_sgd import train_phased_sgd
 
@@ -252,6 +253,16 @@ def test_batches_of_a_stream_are_charged_as_parts() -> None:
     model.partial_fit(ROWS, TARGET)
     assert len({name, *(part[0] for _, part, _ in account.reserved if part)}) == 3  # each stream has a name of its own
     assert other.run_.n == N
+
+
+def test_an_account_of_one_part_charges_that_part_alone() -> None:
+    account = Parts()
+    one = OnPart(account, ("stream", "batch 1"))
+    one.reserve(RUN, done=2)
+    assert account.reserved == [(RUN, ("stream", "batch 1"), 2)]
+    with pytest.raises(dp.InputError, match="charged for one part already"):
+        one.reserve(RUN, part=("validation", "scores"))
+    assert len(account.reserved) == 1
 
 
 def test_a_stream_is_charged_from_its_first_batch_to_its_last() -> None:

@@ -200,6 +200,11 @@ def test_a_residual_does_not_depend_on_its_place(loss):
         np.testing.assert_array_equal(residual(scores[count:], target[count:]), wanted[count:])
 
 
+def test_the_exponential_is_for_double_precision_alone():
+    with pytest.raises(TypeError, match="takes double precision"):
+        exp_of_minus(np.zeros(3, np.float32))
+
+
 @pytest.mark.usefixtures("double")
 def test_the_exponential_is_as_right_as_it_says():
     import mpmath

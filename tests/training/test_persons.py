@@ -382,6 +382,11 @@ def test_more_rows_than_rounding_allows_for_are_refused():
     train(last.replace(released="all"), Logistic(), features, target, groups=groups)
 
 
+def test_more_rows_than_numbers_of_32_bits_are_refused():
+    with pytest.raises(InputError, match="fewer than 2\\^31"):
+        persons_of(run_of(2), np.zeros(2), 1 << 31)
+
+
 @pytest.mark.parametrize("name", [*SOLVERS])
 def test_every_solver_takes_persons(name):
     """Copies of a row are one row, so the model is nearly that of the rows, with the same noise."""

@@ -277,6 +277,13 @@ def test_rounding_counts_as_inaccuracy():
     assert setting.strength == pytest.approx(2 / (0.5 * 20))
 
 
+class Rough(Huber):
+    """A loss with corners that nobody knows."""
+
+    def smoothness(self, row_norm):
+        return math.inf
+
+
 def test_bad_input():
     one = problem(Hinge(), n=20)
     run = phased([16, 4], [0.5, 0.1])
@@ -286,6 +293,7 @@ def test_bad_input():
         (Logistic(), one.rows[:19], one.target[:19], {}, "rows"),
         (Hinge(), one.rows, one.target + 0.5, {}, "target"),
         (Absolute(), one.rows, np.full(20, 1e200), {}, "target"),
+        (Rough(), one.rows, one.target, {}, "neither smooth nor a loss with one corner"),
         (Hinge(), np.full((20, 3), 1e200), one.target, {}, "longer than 1e154"),
         (Hinge(), one.rows, one.target, {"update": "phased-sgd", "smoothness": 1.0}, "update"),
         (Hinge(), one.rows, one.target, {"smoothness": 1.0}, "smoothness"),

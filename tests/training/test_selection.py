@@ -77,6 +77,13 @@ def test_scores_of_records_are_exact_sums_with_noise() -> None:
     assert np.all((found + whole) * 2**28 == np.rint((found + whole) * 2**28))  # on the grid of the noise
 
 
+def test_noise_that_leaves_next_to_nothing_of_one_record_is_refused() -> None:
+    """Its grid would be coarser than a sixteenth of what one record adds."""
+    _noisy(lambda: np.ones(N), N, 2.0**26, SecureGenerator())
+    with pytest.raises(dp.InputError, match="on a score is beyond double precision"):
+        _noisy(lambda: np.ones(N), N, 2.0**27, SecureGenerator())
+
+
 @pytest.mark.parametrize(("bad", "counts"), [(np.nan, 0.0), (np.inf, 1.0), (-np.inf, 0.0), (17.0, 1.0), (-3.0, 0.0)])
 def test_one_record_moves_a_score_by_at_most_one(bad: float, counts: float) -> None:
     """Whatever a model says of it."""
