@@ -430,6 +430,13 @@ def test_what_cannot_work_is_refused_in_one_line_with_the_way_out(changes, messa
     assert len(str(error.value)) < 500
 
 
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_whose_an_example_is_is_not_asked_of_one_process(unit):
+    """Labels that went unused would seem to make persons of several examples."""
+    with pytest.raises(InputError, match="groups are for persons as examples on several processes: leave them out"):
+        train_network(run_of(unit=unit), loss, start(), data(), groups=[0] * len(data()[1]))
+
+
 def test_a_loss_without_a_derivative_is_refused():
     with pytest.raises(InputError, match="Reverse-mode"):
         record(lambda p, e: lax.while_loop(lambda x: x > 1, lambda x: x / 2, dense(p, e)), W, E4)

@@ -13,8 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 from scipy import stats
 
 from dplateau.certificate import Certificate, verify
@@ -405,6 +407,14 @@ def test_processes_at_different_places_of_a_program_are_told():
     assert (first["bytes"], second["bytes"]) == (r"process 1: no file \udcff", "no file ?")
     assert (first["no words"], second["no words"]) == ("process 1: InputError, see there.", "")
     assert {one[name] for one in (first, second) for name in ("name", "then")} == {"nothing"}
+
+
+def test_a_device_is_in_a_mesh_once():
+    """Twice, it would add its records twice to every sum."""
+    (device, *_) = jax.devices()
+    assert Cluster(Mesh(np.array([device]), ("records",))).own == 1
+    with pytest.raises(InputError, match="or one twice"):
+        Cluster(Mesh(np.array([device, device]), ("records",)))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from dplateau.spec.columns import Columns
 from dplateau.training import SecureGenerator, train_one_pass
 from dplateau.training.integers import BLOCK
 from dplateau.training.placed import placed, ranges_of
+from dplateau.training.records import Records
 
 
 def schema_of(widths, rng):
@@ -121,6 +122,20 @@ def test_the_middle_of_a_range_is_zero_at_every_place_of_a_batch(tmp_path, ends,
     assert abs(slow[-1]).max() > 1e-3
     assert not slow[:4].any() or len(ends) > 2  # the middle of 0.1 and 0.7 is no double
     assert np.array_equal(fast, slow)
+
+
+def test_a_block_is_not_written_over_while_the_loop_reads_it(tmp_path):
+    """The loop is at work on one block while the next is read; the one after that has the memory of the first."""
+    rng = np.random.default_rng(0)
+    schema = schema_of((1, 1), rng)
+    parquet.write_table(table_of(schema, 600, rng), tmp_path / "t.parquet")
+    run = dp.Run(n=600, sampling=dp.OnePass(100), steps=6, noise_multiplier=1.0, step_size=1.0)
+    records = Records(open_stream(tmp_path / "t.parquet", schema).unplaced(), run, Logistic())
+    records._wait_for(600)
+    one, two, three = (records._columns(count, 200).features for count in (100, 200, 150))
+    assert not np.shares_memory(one, two)
+    assert np.shares_memory(one, three)
+    records.close()
 
 
 @pytest.mark.parametrize("read", ["unplaced", "blocks"])
