@@ -244,6 +244,30 @@ def test_a_pass_over_persons_is_the_same_however_blocks_are_cut(size):
         np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.parametrize("size", [1, 7, 13])
+def test_a_caller_may_use_one_buffer_for_the_rows_of_all_persons(size):
+    """Also where those of one person are in several blocks, or wait for the batch that they are in."""
+    rows, target, groups = people()
+    order = np.argsort(groups, kind="stable")
+    given = rows[order], target[order], groups[order]
+
+    def blocks():
+        buffers = [np.empty((size, *one.shape[1:]), one.dtype) for one in given]
+        for start in range(0, len(rows), size):
+            count = min(size, len(rows) - start)
+            for buffer, one in zip(buffers, given, strict=True):
+                buffer[:count] = one[start : start + count]
+            yield tuple(buffer[:count] for buffer in buffers)
+            for buffer in buffers:
+                buffer[:] = -1
+
+    run = run_of(23, sampling=OnePass(4), steps=5, step_size=0.5, update="post-processed")
+    found, want = (
+        train_one_pass(run, Logistic(), one, generator=SecureGenerator(insecure_seed=1)).weights for one in (blocks(), [given])
+    )
+    np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize("sampling", [OnePass(1), Cyclic(1)], ids=lambda one: one.kind)
 def test_a_row_more_of_a_person_moves_no_other_person(sampling):
     """Among rows of others it would: by the order of first rows, all persons in between would come one step earlier."""
