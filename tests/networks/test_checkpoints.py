@@ -306,9 +306,11 @@ def test_checkpoints_of_epochs_are_at_their_ends():
     assert interval(run_of(), 7) == 7
 
 
-def test_one_pass_takes_no_checkpoint(tmp_path):
+def test_one_pass_takes_no_checkpoint_and_that_costs_nothing(tmp_path):
+    run, account = run_of(sampling=OnePass(1)), Account()
     with pytest.raises(InputError, match="one-pass run takes no checkpoint"):
-        go(run_of(sampling=OnePass(1)), tmp_path / "c")
+        train_network(run, loss, start(), data(), checkpoint=Checkpoint(tmp_path / "c"), ledger=account)
+    assert account.reserved == []
     assert not (tmp_path / "c").exists()
 
 

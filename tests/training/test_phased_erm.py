@@ -288,6 +288,7 @@ def test_bad_input():
     one = problem(Hinge(), n=20)
     run = phased([16, 4], [0.5, 0.1])
     for loss, rows, target, changes, message in (
+        ("hinge", one.rows, one.target, {}, "loss is str"),
         (Squared(), one.rows, one.target, {}, "too long"),
         (Logistic(), 2 * one.rows, one.target, {}, "too long"),
         (Logistic(), one.rows[:19], one.target[:19], {}, "rows"),

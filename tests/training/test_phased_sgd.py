@@ -187,6 +187,7 @@ def test_other_bad_input():
         with pytest.raises(InputError, match=message):
             fit(run, Logistic(), rows, target, **options)
     for loss, data, labels, message in (
+        ("logistic", rows, target, "loss is str"),
         (Hinge(), rows, target, "smooth"),
         (Logistic(), 100 * rows, target, "too long"),
         (Logistic(), rows[:19], target[:19], "rows"),
