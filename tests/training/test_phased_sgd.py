@@ -10,6 +10,7 @@ import pytest
 from dplateau.losses import Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import InputError, OnePass, Run
 from dplateau.training import SecureGenerator, TrainingInterrupted, exact_products
+from dplateau.training.persons import MOST_ROWS
 from dplateau.training.phased_sgd import _round_off, phase_noise, train_phased_sgd
 from dplateau.training.phases import phases_of
 
@@ -174,6 +175,16 @@ def test_runs_that_cannot_be_carried_out_soundly_are_refused(changes, message):
     run = phased([20], changes.pop("steps", [0.5]), **{"noise": 1.0, **changes})
     with pytest.raises(InputError, match=message):
         fit(run, Logistic(), rows, target)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+@pytest.mark.parametrize(("unit", "rows"), [("row", 1), ("person", MOST_ROWS)])
+@pytest.mark.parametrize("b", [1, 8, 64])
+def test_rounding_allows_for_as_many_additions_as_a_batch_has_rows(loss, unit, rows, b):
+    """A sum of k numbers may miss by (k - 1) 2^-53 of what their absolute values add up to, the mean over a batch by as much."""
+    run = phased([64], [0.5], unit=unit)
+    additions = b * rows - 1
+    assert _round_off(run, loss, 0.5, b, loss.weights_shape(3)) >= 0.5 * additions * 2.0**-53 * run.clip_norm
 
 
 def test_other_bad_input():
