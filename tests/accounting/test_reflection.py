@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -178,6 +179,17 @@ def test_one_row_and_many_rows_say_the_same(extra, variance):
     many = dict(still_apart(one_by_one(np.full(50, variance), np.full(50, 0.9), np.full(50, extra)), math.inf))
     for back in (1, 7, 50):
         assert many[back](0.1) == pytest.approx(one[back](0.1), rel=1e-6)
+
+
+def test_contractions_are_rounded_once_for_every_step():
+    """33 million steps of two kinds, whose factors are both rounded down by half of a last place."""
+    count, moved = 1 << 25, np.array([1.5 * 2.0**-23, 2.5 * 2.0**-25]) + 1.02 * 2.0**-54
+    one = np.broadcast_to(1.0, count)
+    ((steps, contraction, _, _),) = reflection._blocks(Steps(np.resize(1 - moved, count), one, one, one), math.inf)
+    assert steps == count
+    with mpmath.workdps(40):
+        true = mpmath.fprod((1 - mpmath.mpf(x)) ** (count // 2) for x in moved.tolist())
+        assert true <= contraction <= true * (1 + mpmath.mpf(10) ** -6)
 
 
 def test_an_extra_distance_counts_also_where_the_set_does():

@@ -186,12 +186,13 @@ def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, fl
         first = int(np.searchsorted(total, total[last] - enough, side="right")) - 1
         first = min(max(first, 0, int(np.searchsorted(grown, grown[last] - _LARGE))), last - 1)
         after = np.append(np.cumsum(logs[first + 1 : last][::-1])[::-1], 0.0)
-        later = np.exp(after)
+        later, count = np.exp(after), last - first
+        up = _UP + _POWER * count  # As where all steps are alike; sums of logarithms are rounded, too.
         yield (
-            last - first,
-            float(np.exp(logs[first] + after[0])) * _UP,
-            float(later @ steps.extra[first:last]) * _UP,
-            float(later**2 @ steps.variance[first:last]) / _UP,
+            count,
+            float(np.exp(logs[first] + after[0])) * up,
+            float(later @ steps.extra[first:last]) * up,
+            float(later**2 @ steps.variance[first:last]) / up,
         )
         last = first
 
