@@ -95,6 +95,27 @@ def test_the_transform_is_bounded_on_the_ellipse(kind: type[StepLaw], coordinate
         assert mp.log(abs(value)) <= bound + math.log(2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_on_the_ellipse_holds_for_each_member(kind: type[StepLaw]) -> None:
+    """What holds for all members is no less than what holds for a few of them, whichever of them is the worst."""
+    qs, mus = np.array([0.01, 0.1, 0.3]), np.array([0.1, 0.5, 2.0])
+
+    def of(qs: np.ndarray, mus: np.ndarray) -> Family:
+        return Family(kind, Members.of(qs, mus, np.ones(len(qs), int)))
+
+    both, moved = of(qs, mus), 0
+    for c, omega in ((0.3, 1.0), (2.0, 12.0), (0.1, 60.0)):
+        for turn in (0.02, 0.1, 0.3, 0.7):
+            for at in (-3.0, -1.0, 0.5):
+                by_noise, by_rate = both._turned_noise(turn, at, c, omega), both._turned_rate(turn, at, c, omega)
+                each = [of(qs[:1], mus[i : i + 1])._turned_rate(turn, at, c, omega) for i in range(3)]
+                assert by_rate >= max(each) - 1e-12
+                assert by_noise >= max(of(qs[i : i + 1], mus[:1])._turned_noise(turn, at, c, omega) for i in range(3)) - 1e-12
+                moved += max(each) > each[2] + 0.01
+    # Mostly the loudest noise decides how much of a turn can be undone.
+    assert moved >= 10 or kind is PoissonReplace
+
+
 def test_interpolation_in_higher_degrees_is_bounded() -> None:
     rng = np.random.default_rng(2)
     for decay, scale, shape in ((0.5, 0.3, (12, 1)), (0.7, 0.1, (16, 1)), (0.4, 0.2, (10, 8))):

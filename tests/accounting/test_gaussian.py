@@ -108,6 +108,9 @@ def test_delta_of_mixtures_and_of_frequent_draws_at_large_mu(mu: float) -> None:
         with mp.workdps(60):
             exact = reference.gdp_delta(mu, epsilon)
             assert MixtureOfGaussianDP((mu, mu), (0.5, 0.5)).delta(epsilon).upper >= exact
+            for mus in ((mu, 1.0), (1.0, mu)):  # The smaller mu adds nothing so far out, and the larger one decides on the room.
+                found = MixtureOfGaussianDP(mus, (0.5, 0.5)).delta(epsilon)
+                assert found.lower <= exact / 2 <= found.upper
             assert drawn.delta(epsilon).upper >= exact * mp.mpf(rate) ** steps
 
 
