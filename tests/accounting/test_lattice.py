@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dplateau.accounting import compositions
-from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle_delta, saddle_epsilon
+from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import Law, dots, norms_from, steps_of
 from dplateau.accounting.gaussian import gdp_delta
 from dplateau.accounting.lattice import Convolution, Lattices, convolved, lattice_epsilon
@@ -121,6 +121,14 @@ def test_many_steps_are_tilted_at_the_saddle_point() -> None:
 def test_a_loss_without_a_spread_has_no_saddle_point() -> None:
     with pytest.raises(TooSlowError):
         saddle_delta(lambda c: (0.0, 0.0, 0.0), -1e6)
+
+
+@pytest.mark.parametrize("values", [[-1.0] * 50, [1.0] * 50, [1.0, 1.0, -1.0, -1.0, -1.0]])
+def test_a_saddle_point_that_is_not_found_is_refused(values: list[float]) -> None:
+    """A function without a root, and one whose sign is another one when it is asked again, as at the level of rounding."""
+    found = iter(values)
+    with pytest.raises(TooSlowError):
+        saddle(lambda c: next(found))
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
