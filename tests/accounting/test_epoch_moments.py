@@ -138,6 +138,59 @@ def test_errors_are_within_their_bounds(seed: int, tolerance: float, monkeypatch
     assert largest > 1e-4, "the bounds are far from what is missed"
 
 
+def coarser(moments: EpochMoments, part: str, k: float) -> EpochMoments:
+    """One of its errors is made larger."""
+    match part:
+        case "low":
+            moments.points = moments.points[int(k) :]
+        case "high":
+            moments.points = moments.points[: -int(k)]
+        case "rare":
+            moments.rare *= 10**k
+        case "log s":  # Only every so many of the normal numbers' places.
+            moments.stride += int(k)
+            moments.step = moments.stride * moments.fine
+        case "normal numbers":
+            moments.step *= 1 + k
+            moments.fine *= 1 + k
+        case side:
+            setattr(moments, side, getattr(moments, side) - k)
+    if part in ("log s", "normal numbers"):
+        count = int((moments.points[-1] - moments.low) / moments.step)
+        moments.points = moments.low + moments.step * np.arange(count + 1)
+    return moments
+
+
+@pytest.mark.parametrize(
+    ("part", "sizes"),
+    [
+        ("low", (40, 55, 70, 90, 120, 150)),
+        ("high", (25, 32, 40, 48, 56, 64)),
+        ("rare", (28, 32, 36, 42, 48)),
+        ("log s", (1, 2, 3)),
+        ("normal numbers", (1.4, 1.6, 1.8)),
+        ("left", (3, 4, 5, 6)),
+        ("right", (4, 5, 6, 8, 10)),
+    ],
+)
+def test_each_error_alone_is_bounded(part: str, sizes: tuple[float, ...]) -> None:
+    """What is cut off, left out or integrated too coarsely is seen beside all other errors, and is no more than was said."""
+    omega, seen = np.linspace(0.0, 6.0, 5), 0
+    for (parts, batches), present in ((epoch, present) for epoch in EPOCHS[:3] for present in (True, False)):
+        fine = grid(parts, batches, present=present)
+        for k in sizes:
+            coarse = coarser(grid(parts, batches, present=present), part, k)
+            for power in (1.0, 2.25, 4.0) if present else (-3.0, -0.75, 0.0):
+                try:
+                    truth, found = fine.at(power, omega), coarse.at(power, omega)
+                except TooSlowError:  # Nothing is left.
+                    continue
+                off = np.abs(np.exp(truth.log - found.log) - 1)
+                assert np.all(off <= found.error + truth.error * (1 + off)), (parts, present, k, power)
+                seen += bool(found.error[0] < 0.01 and off[0] > 30 * truth.error[0])
+    assert seen >= 2
+
+
 @pytest.mark.parametrize(("parts", "batches"), [one for one in EPOCHS if sum(count for _, count in one[0]) == one[1]])
 @pytest.mark.parametrize("present", [True, False])
 def test_the_transform_falls_as_the_tail_says(parts: Any, batches: int, present: bool) -> None:
