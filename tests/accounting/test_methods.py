@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import beta
 
 import dplateau as dp
-from dplateau.accounting import Enclosure, ExactComposition, compositions, gdp_epsilon
+from dplateau.accounting import Enclosure, ExactComposition, compositions, contour, gdp_delta, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import Line, RealAxis, at_most, contour_epsilon, line_at
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
@@ -102,6 +102,41 @@ def test_a_line_says_nothing_wrong_far_from_where_it_is_best() -> None:
                 assert max(one.lower for one in found) <= min(one.upper for one in found), (law, epsilon, found)
                 blind += sum(one.lower == 0 and one.upper == 1 for one in found)
     assert blind
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
+def test_what_wraps_around_is_seen_and_bounded(monkeypatch: pytest.MonkeyPatch, mu: float) -> None:
+    """Lines that may err by a thousandth, and do: around where they are best, delta of a Gaussian step is between the ends."""
+    monkeypatch.setattr(contour, "WIDTH", 1.0)
+    seen = 0
+    for at in (0.3, 1.0, 3.0):
+        line = line_at(Composition((), mu), at)
+        for epsilon in (at * np.array([0.3, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0])).tolist():
+            truth, found = gdp_delta(mu, epsilon), line.delta(epsilon)
+            assert found.lower <= truth <= found.upper, (at, epsilon)
+            seen += line.at(epsilon)[0] > truth * (1 + 1e-4)
+    assert seen >= 15
+
+
+@pytest.mark.parametrize("law", [PoissonRemove(0.3, 1.5), Amplified(0.7, 0.7), EmptyOrPresent(0.7, 0.7)])
+def test_what_lies_beyond_the_last_node_is_seen_and_bounded(monkeypatch: pytest.MonkeyPatch, law: StepLaw) -> None:
+    """The same of single steps and what truncation costs: with longer periods next to nothing wraps around."""
+    right = contour._right
+
+    def longer(*arguments):
+        further, bound, period = right(*arguments)
+        return further, bound, 3 * period
+
+    monkeypatch.setattr(contour, "WIDTH", 1.0)
+    monkeypatch.setattr(contour, "_right", longer)
+    seen = 0
+    for at in (0.3, 1.0):
+        line = line_at(compose((law, 1)), at)
+        for epsilon in (at * np.array([0.3, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0])).tolist():
+            (total, _, error), truth, found = line.at(epsilon), law.closed(epsilon)[0], line.delta(epsilon)
+            assert found.lower <= truth <= found.upper, (at, epsilon)
+            seen += abs(total - truth) > 1.2 * error
+    assert seen >= 2
 
 
 def test_delta_of_a_line_is_inverse_to_contour_epsilon() -> None:
