@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from dplateau.accounting import compositions
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import Law, dots, norms_from, steps_of
 from dplateau.accounting.gaussian import gdp_delta
-from dplateau.accounting.lattice import Convolution, Lattices, convolved, lattice_epsilon
+from dplateau.accounting.lattice import Convolution, Lattices, Tails, convolved, lattice_epsilon
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 from dplateau.spec import FixedSize, Poisson, Run
@@ -60,6 +61,45 @@ def test_an_adversarial_transform_is_within_the_bound(monkeypatch: pytest.Monkey
         # Far below, where the masses are large, so is the error: the end that is found must be the one at the edge.
         assert sign * (tail.epsilon(true) - EDGE * H) >= 0
         assert tail.epsilon(true) == pytest.approx(EDGE * H, rel=1e-8)
+
+
+@pytest.mark.parametrize("h", [0.3, 40.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_sums_of_any_losses_lie_between_both_sides(h: float, count: int) -> None:
+    """Against the sum over all points: with a part at infinity, an offset, and losses whose powers of e are no numbers."""
+    rng, tilt = np.random.default_rng(count), 0.7 * H / h
+    p, infinite, first, offset = rng.dirichlet(np.ones(30)) * (1 - 1e-5), 1e-5, -5, 0.07
+    total = reduce(np.convolve, [p] * count)
+    losses = (count * first + np.arange(total.size)) * h + count * offset
+
+    def true(epsilon: float, rest: float) -> float:
+        return float(total @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + rest
+
+    for sign, rest in ((1.0, 1 - (1 - infinite) ** count), (-1.0, 0.0)):
+        law = Law(p, first, infinite if sign > 0 else 0.0, offset)
+        tail = Convolution([(law, count)], h).tail(tilt, 5 * h, 2**11, 3.0, above=sign > 0)
+        assert len(tail.e) > 10
+        for epsilon in np.concatenate([tail.e[1:-1], (tail.e[2:-1] + tail.e[1:-2]) / 2]).tolist():
+            if epsilon >= 0 and (truth := true(epsilon, rest)) > 1e-3:
+                # What lies beyond exp(700) counts in full above, and not at all below.
+                room = 1e-3 * truth if sign > 0 or h < 1 else 1.0
+                assert 0 <= sign * (tail.delta(epsilon) - truth) <= room, epsilon
+                assert sign * (tail.epsilon(truth) - epsilon) >= 0
+
+
+def test_what_is_not_on_a_lattice_is_not_told() -> None:
+    """Before the first points there is no lower end, and beyond the last ones only that delta is less than there."""
+    law = wide()
+    sides = [Convolution([(Law(law, 0, 0.0), 2)], H).tail(TILT, EDGE * H, SIZE, 3.0, above=above) for above in (True, False)]
+    tails = Tails()
+    for more in range(3):
+        tails.sides = sides[::-1][:more]
+        below, above = tails(math.nextafter(float(sides[1].e[0]), -math.inf)), tails(2 * float(sides[0].e[-1]))
+        assert (below.lower, below.upper) == (0.0, 1.0)
+        assert above.lower == 0.0
+        assert above.upper == (float(sides[0].at[-1]) if more == 2 else 1.0)
+    assert sides[0].epsilon(10.0) == sides[0].e[0]
+    assert sides[1].epsilon(10.0) == -math.inf
 
 
 @pytest.mark.parametrize("count", [1, 3, 20])
