@@ -66,17 +66,21 @@ def test_an_adversarial_transform_is_within_the_bound(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("h", [0.3, 40.0])
 @pytest.mark.parametrize("count", [1, 3])
 def test_sums_of_any_losses_lie_between_both_sides(h: float, count: int) -> None:
-    """Against the sum over all points: with a part at infinity, an offset, and losses whose powers of e are no numbers."""
+    """Against the sum over all points: with a part at infinity, an offset, and losses whose powers of e are no numbers.
+
+    From below also with an event that happens in some of the steps, and is likelier under P.
+    """
     rng, tilt = np.random.default_rng(count), 0.7 * H / h
     p, infinite, first, offset = rng.dirichlet(np.ones(30)) * (1 - 1e-5), 1e-5, -5, 0.07
     total = reduce(np.convolve, [p] * count)
     losses = (count * first + np.arange(total.size)) * h + count * offset
 
-    def true(epsilon: float, rest: float) -> float:
-        return float(total @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + rest
+    def true(epsilon: float, event: tuple[float, float]) -> float:
+        once, other = (1 - (1 - chance) ** count for chance in event)
+        return float(total @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + once - math.exp(epsilon) * other
 
-    for sign, rest in ((1.0, 1 - (1 - infinite) ** count), (-1.0, 0.0)):
-        law = Law(p, first, infinite if sign > 0 else 0.0, offset)
+    for sign, rest in ((1.0, (infinite, 0.0)), (-1.0, (0.0, 0.0)), (-1.0, (0.02, 0.01))):
+        law = Law(p, first, infinite, offset) if sign > 0 else Law(p, first, 0.0, offset, rest)
         tail = Convolution([(law, count)], h).tail(tilt, 5 * h, 2**11, 3.0, above=sign > 0)
         assert len(tail.e) > 10
         for epsilon in np.concatenate([tail.e[1:-1], (tail.e[2:-1] + tail.e[1:-2]) / 2]).tolist():

@@ -199,6 +199,28 @@ def test_one_step_is_closed_form(kind: type[StepLaw]) -> None:
                 assert reference.step_delta(law, epsilon.lower) >= delta
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_step_of_hardly_any_loss_is_enclosed(kind: type[StepLaw]) -> None:
+    """There delta falls to nothing within an epsilon that is not much more than a search may err by."""
+    rng = np.random.default_rng(5)
+    for _ in range(15):
+        law = kind(float(rng.uniform(0.01, 0.9)), float(10 ** rng.uniform(-9, -6)))
+        delta = law.closed(0.0)[0] * float(10 ** rng.uniform(-8, -0.01))
+        epsilon = ExactComposition((compose((law, 1)),)).epsilon(delta)
+        assert law.closed(epsilon.upper)[0] <= delta * (1 + 1e-9)
+        assert epsilon.lower == 0 or law.closed(epsilon.lower)[0] >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("share", [2e-16, 1e-15, 1e-14, 1e-13])
+def test_one_step_whose_delta_hardly_falls_is_rounded_up(share: float) -> None:
+    """With hardly any noise delta is the rate, but for less than a rounding, up to an epsilon of some hundreds."""
+    for q in (1e-5, 3e-5, 1e-3, 0.1):
+        delta = q * (1 - share)
+        found = ExactComposition((compose((PoissonRemove(q, 40.0), 1)),)).epsilon(delta)
+        # A record that is drawn is below mu - 9 in far fewer cases than this share.
+        assert found.upper > 40**2 / 2 - 9 * 40 + math.log(q)
+
+
 def test_no_sampling_is_gaussian() -> None:
     composition = Composition((), 1.7)
     guarantee = ExactComposition((composition,))
