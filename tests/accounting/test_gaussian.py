@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -69,6 +70,14 @@ def test_an_epsilon_next_to_zero_is_rounded_up(mu: float) -> None:
 def test_no_delta_of_noise_is_zero() -> None:
     assert GaussianDP(1.0).delta(1e3).upper > 0
     assert GaussianDP(0.0).delta(1e3).upper == 0
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_a_divergence_is_rounded_up(mu: float) -> None:
+    for order in (1.0 + 2.0**-52, 1.1, 2.0, 7.3, 1e6):
+        exact, equal = Fraction(order) * Fraction(mu) ** 2 / 2, MixtureOfGaussianDP((mu, mu), (0.5, 0.5))
+        for guarantee in (GaussianDP(mu), ExactComposition((Composition((), mu),)), equal):
+            assert exact <= Fraction(guarantee.divergence(order))
 
 
 def test_known_values() -> None:

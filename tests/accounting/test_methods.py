@@ -16,6 +16,7 @@ from scipy.stats import beta
 import dplateau as dp
 from dplateau.accounting import Enclosure, ExactComposition, compositions, contour, gdp_delta, gdp_epsilon
 from dplateau.accounting.amplified import Amplified
+from dplateau.accounting.composition import _step_by_step
 from dplateau.accounting.contour import Line, RealAxis, at_most, contour_epsilon, line_at
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
@@ -219,6 +220,25 @@ def test_one_step_whose_delta_hardly_falls_is_rounded_up(share: float) -> None:
         found = ExactComposition((compose((PoissonRemove(q, 40.0), 1)),)).epsilon(delta)
         # A record that is drawn is below mu - 9 in far fewer cases than this share.
         assert found.upper > 40**2 / 2 - 9 * 40 + math.log(q)
+
+
+def test_two_steps_that_may_reveal_a_record_share_delta() -> None:
+    """Each reveals one record in a thousand: at half as much again one of them costs nothing, and two cost hundreds."""
+    first, second, delta = PoissonRemove(1e-3, 40.0), PoissonRemove(1e-3, 39.0), 1.5e-3
+    assert _step_by_step(compose((first, 1)), delta).upper == 0
+    for both in (compose((first, 2)), compose((first, 1), (second, 1))):
+        guarantee = ExactComposition((both,))
+        assert _step_by_step(both, delta).upper > 400
+        assert guarantee._shortcut(both, delta) is None
+        for found in (_step_by_step(both, 2.1e-3), guarantee._shortcut(both, 2.1e-3)):
+            assert found == Enclosure(0.0, 0.0)
+    assert _step_by_step(compose((first, 2)), 1e-5).upper >= 2 * _step_by_step(compose((first, 1)), 5e-6).upper > 400
+    # A Gaussian part has a share, too, and its epsilon.
+    beside = compose((PoissonRemove(1e-9, 0.1), 3), gaussian=1.0)
+    found, alone = _step_by_step(beside, 1e-5), gdp_epsilon(1.0, 1e-5)
+    assert found.lower <= alone * (1 + 1e-9)
+    assert found.upper >= gdp_epsilon(1.0, 1e-5 / 4)
+    assert ExactComposition((beside,))._shortcut(beside, 1e-5) is None
 
 
 def test_no_sampling_is_gaussian() -> None:
