@@ -182,6 +182,28 @@ def test_panels_are_fine_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         sum_of_sinhs(((2.0, 1),), 12.0)
 
 
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+def test_what_lies_beyond_the_ends_counts(monkeypatch: pytest.MonkeyPatch, mu: float) -> None:
+    """On lattices so short that it is seen: from above its mass and its mean, from below neither."""
+    for name in ("_REACH", "_REACH_COARSE", "_REACH_SIGNED"):
+        monkeypatch.setattr(log_normal_sums, name, 2.5)
+    monkeypatch.setattr(log_normal_sums, "_SELDOM", 2.0)
+    above, below = (log_normal_sums._log_normal(mu, FINE, above=up) for up in (True, False))
+    for law in (above, below):
+        assert law.mean == pytest.approx(1, rel=1e-12)
+        assert law.table()[1].sum() + law.zero == pytest.approx(1, rel=1e-12)
+    for y in np.exp(mu * np.linspace(-6, 6, 41)):
+        assert excess(below, y) <= call(mu, y) * (1 + 1e-11) + 1e-15
+        assert excess(above, y) >= call(mu, y) * (1 - 1e-11) - 1e-15
+    assert above.infinite > 1e-3
+    for shift in (0.0, mu, 2 * mu):
+        truth = math.exp(-shift) * ndtr(mu - shift / mu) - math.exp(shift) * ndtr(-mu - shift / mu)
+        assert excess(log_normal_sums._sinh(mu, shift, above=False), 0.0) <= truth * (1 + 1e-11)
+        law = log_normal_sums._sinh(mu, shift, above=True)
+        assert excess(law, 0.0) >= truth * (1 - 1e-11)
+        assert law.table()[1].sum() == pytest.approx(1, rel=1e-12)
+
+
 @pytest.mark.parametrize("mu", [8.0, 29.0, 31.0, 1e3])
 def test_what_spans_too_much_is_declined(mu: float) -> None:
     with pytest.raises(TooSlowError):
