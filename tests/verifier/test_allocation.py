@@ -225,6 +225,23 @@ def test_convex_and_falling() -> None:
         assert law.reverse.reverse == law
 
 
+@pytest.mark.parametrize(
+    ("parts", "batches"),
+    [((("1/2", 1),), 1), ((("1/2", 1), ("1", 1)), 2), ((("1", 2),), 2), ((("1/2", 2), ("2", 1)), 3), ((("1", 2),), 3)],
+)
+@pytest.mark.parametrize("law", [AllocatedRemove, AllocatedAdd])
+def test_moments_fall_with_the_frequency_as_what_is_beyond_a_line_counts_on(law, parts, batches) -> None:
+    """Of one batch exactly so fast, and of one that is cut short nothing is counted on."""
+    epoch = law(tuple((Fraction(mu), times) for mu, times in parts), batches)
+    with precision(64):
+        moments = epoch.moments(arb(2), arb("0.5"), 7)
+        left = [float(abs(moment) / moments[0].real * (epoch.fall * exact(k) ** 2 / 4).exp()) for k, moment in enumerate(moments)]
+        assert float(moments[0].real) >= 1
+    assert max(left) < 1 + 1e-8
+    assert (min(left) > 1 - 1e-8) == (batches == 1)
+    assert (float(epoch.fall) > 0) == (sum(times for _, times in parts) == batches)
+
+
 def test_a_ball_is_bounded_by_its_ends() -> None:
     law = AllocatedRemove(((Fraction(1), 4),), 4)
     wide = law.profile(arb(0.5, 0.01))
