@@ -109,6 +109,15 @@ def test_contracts() -> None:
     assert "FixedSize" in (LangevinMinibatches().why_not(run) or "")
 
 
+@pytest.mark.parametrize("power", [-1.0, -0.75, -0.5, -0.25, 0.0])
+def test_only_noise_of_a_variance_in_proportion_to_the_step_size_is_covered(power: float) -> None:
+    """At -1 the variance of the iterate's noise is constant, at 0 it falls like the square of the step size."""
+    eta = np.linspace(0.3, 0.1, 30)
+    run = langevin(eta.tolist(), 0.3).replace(noise_multiplier=(20.0 * eta**power).tolist())
+    why = LangevinBound().why_not(run)
+    assert why is None if power == -0.5 else "not proportional to step_size" in (why or "")
+
+
 def test_equal_steps_are_not_written_one_by_one() -> None:
     # A trillion steps would fill 24 TB; the dynamics have settled long before.
     run = langevin(0.25, 0.3, m=0.5, steps=10**12)
