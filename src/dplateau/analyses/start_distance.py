@@ -174,6 +174,5 @@ def starts(run: Run, budget: float, *, both: bool = False) -> StartDistance:
     smallest = sizes - (both and run.adjacency == "add-remove")
     contracted, chance = contractions(run, table, budget, least=smallest / table.size, both=both)
     gap = table.step_size * sensitivity(run) * run.clip_norm / table.size
-    fixed = run.sampling.ordered or run.sampling.full
-    used = np.ones_like(gap) if fixed else np.minimum(table.rate, 1.0)
+    used = np.ones_like(gap) if run.sampling.ordered else table.rate
     return StartDistance(table, contracted, chance, gap, used, run.sampling.epoch_length(run.n) if run.sampling.ordered else 1)
