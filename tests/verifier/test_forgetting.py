@@ -14,6 +14,7 @@ from dplateau.spec import Cyclic, FixedSize, FullBatch, Poisson, RandomAllocatio
 
 pytest.importorskip("flint")
 
+from dplateau.verifier import forgetting as blocks
 from dplateau.verifier.balls import exact, precision
 from dplateau.verifier.batches import Move
 from dplateau.verifier.check import check
@@ -80,6 +81,35 @@ def test_noise_that_is_far_larger_than_the_set() -> None:
     """Then every walk starts beyond the set, by what rounding may add."""
     found = survival([move(1.0, 1.0, 1), move(1.0, 1e9, 1)], 1.0)
     assert exact(0) < found(exact(1)) < exact(1e-6)
+
+
+@pytest.mark.parametrize("levels", [100, 8, 3])
+@pytest.mark.parametrize("c", [0.0, 0.3, 1 - 1e-6, 1 - 1e-13, 1.0, 1 + 1e-15, 1 + 1e-7, 1.5, 40.0])
+def test_a_rounded_block_leaves_no_fewer_apart(c: float, levels: int) -> None:
+    """It contracts less, or expands more, rounds off more and has less noise: by no more than one of so many values a factor e."""
+    step, off = exact(1.001) / levels, set[tuple[float, ...]]()
+    for extra, variance in ((1e-9, 0.7), (3e-4, 1e-5), (0.02, 31.0), (0.02001, 31.1)):
+        block = blocks._Block(exact(c), exact(extra), exact(variance))
+        found = block.rounded(levels)
+        assert block.contraction <= found.contraction <= exact(c) + abs(exact(c) - 1) * step.expm1() + exact(2e-12)
+        assert block.extra <= found.extra <= block.extra * exact(0.34).exp()
+        assert block.variance * (-step).exp() <= found.variance <= block.variance
+        assert not any(block.apart(exact(far)) > found.apart(exact(far)) for far in (0.0, 0.1, 5.0))
+        off.add(tuple(map(float, found)))
+    assert len(off) == 3
+
+
+def test_many_steps_that_differ_are_rounded_to_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [move(1 - 1e-3 * (t % 7), 0.1 * (1 + t / 50), 1) for t in range(40)]
+    fine = [block for block, _ in blocks._varied(rows)]
+    assert len(fine) == len(rows)
+    monkeypatch.setattr(blocks, "_MANY", 10)
+    for most in (1000, 20, 1):
+        monkeypatch.setattr(blocks, "_OPERATORS", most)
+        found = [block for block, count in blocks._varied(rows) if count == 1]
+        assert len(found) == len(fine)
+        assert all(c >= a and e >= b and v <= w for (a, b, w), (c, e, v) in zip(fine, found, strict=True))
+        assert len({tuple(map(float, block)) for block in found}) <= max(most, 30) < len(fine) or most == 1000
 
 
 RUNS = {
