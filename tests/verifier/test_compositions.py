@@ -1,5 +1,6 @@
 """delta of compositions in balls: the contour, the lattice, and both against what is known otherwise."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -94,6 +95,26 @@ def test_without_a_path_only_the_moment_bounds_what_is_beyond_the_line():
 def test_a_law_that_only_the_lattice_knows():
     with precision(), pytest.raises(TooHardError):
         Line(Composition((), exact(1)), exact(1.0), 1e-3)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("steps", [2, 4, 10])
+@pytest.mark.parametrize("sampling", [dp.Cyclic(5), dp.Shuffled(5), dp.OnePass(2), dp.FullBatch()], ids=lambda one: one.kind)
+def test_noise_that_varies_is_that_of_the_worst_place(sampling, steps, adjacency):
+    """Every place of a record in every epoch, one by one: 20 records in four batches."""
+    noise = np.random.default_rng(steps).uniform(0.5, 2, steps)
+    run = dp.Run(n=20, sampling=sampling, steps=steps, noise_multiplier=noise.tolist(), adjacency=adjacency)
+    if sampling.full:
+        places = [range(steps)]
+    elif sampling.shuffled:
+        places = list(itertools.product(*(range(first, min(first + 4, steps)) for first in range(0, steps, 4))))
+    else:
+        places = [range(place, steps, 10 if sampling == dp.OnePass(2) else 4) for place in range(steps)]
+    worst = max(sum(1 / noise[t] ** 2 for t in uses) for uses in places)
+    with precision():
+        ((_, part),) = composed(run).directions[0]
+    assert not part.parts
+    assert float(part.square) == pytest.approx(worst * (4 if adjacency == "replace" else 1), rel=1e-12)
 
 
 def test_bounds_that_no_law_has_are_not_composed():
