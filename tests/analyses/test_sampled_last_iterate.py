@@ -204,6 +204,27 @@ def test_poisson_batches_contract_less_than_expected():
     assert 100 * binom.cdf(fewest - 1.5, 3999, 100 / 4000) <= 0.5e-8
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("convexity", [0.0, 0.4, 0.9, None])
+@pytest.mark.parametrize(
+    ("n", "b", "eta"),
+    [(12, 3, 0.6), (12, 6, 0.45), (40, 4, 0.3), (7, 1, 0.2), (12, 10.8, 0.9), (30, 27, 0.7), (4, 3, 1.4), (5, 4, 1.6)],
+)
+def test_batches_of_every_size_contract_as_claimed_or_are_paid_for(n, b, eta, convexity, both, adjacency):
+    """The sizes of batches of the other records, and of whole data sets where the maps of both must contract, one by one."""
+    constants = {"step_size": eta / 3, "smoothness": 3.0, "strong_convexity": None if convexity is None else 3 * convexity}
+    run = run_of(n=n, sampling=dp.Poisson(b), steps=1, adjacency=adjacency, **constants)
+    grown = adjacency == "add-remove"
+    rows = (n - 1, n, n + 1) if both and grown else (n,) if both else (n - 1, n) if grown else (n - 1,)
+    for budget in (0.9, 0.5, 0.2, 0.05, 1e-3, 1e-8):
+        (claimed,), (chance,) = contractions(run, run.table, budget, both=both)
+        for most in rows:
+            size = np.arange(most + 1) / b
+            true = 1 + eta * size if convexity is None else np.maximum(abs(1 - eta * convexity * size), abs(1 - eta * size))
+            assert binom.pmf(np.arange(most + 1), most, b / n)[true > claimed * (1 + 1e-12)].sum() <= chance * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(("best", "most"), [(300, 100_000), (1, 7), (7, 7), (2, 3), (90_000, 100_000), (1, 1)])
 def test_the_best_of_a_family_is_found(best, most):
     def member(number: int) -> Guarantee:
