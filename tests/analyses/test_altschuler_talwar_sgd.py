@@ -15,7 +15,7 @@ from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
 from dplateau.accounting.renyi import renyi_divergence
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses import RenyiCompositionBound
+from dplateau.analyses import RenyiCompositionBound, altschuler_talwar_sgd
 from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDScheduleBound, NoisySGDStronglyConvexBound, _contraction
 from dplateau.analyses.base import Analysis
 
@@ -211,3 +211,26 @@ def test_small_poisson_batches_contract_less() -> None:
     assert 0.95 < factor < 1
     assert 0 < escape < 1e-17
     assert "may be empty" in (NoisySGDStronglyConvexBound().why_not(run.replace(sampling=dp.Poisson(5))) or "")
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize(("n", "b", "eta"), [(12, 3, 0.6), (40, 4, 0.3), (12, 10.8, 0.9), (30, 27, 0.7), (4, 3, 1.4), (6, 5, 1.6)])
+@pytest.mark.parametrize("tail", [0.3, 0.05, 1e-3])
+def test_poisson_batches_of_every_size_contract_as_claimed_or_escape(monkeypatch, n, b, eta, adjacency, tail) -> None:
+    """The sizes of the batches of the other records, one by one, with the record and without."""
+    monkeypatch.setattr(altschuler_talwar_sgd, "_TAIL", tail)
+    for convexity in (0.2, 0.9):
+        factor, escape = _contraction(sampled(dp.Poisson(b), n=n, step_size=eta, strong_convexity=convexity, adjacency=adjacency))
+        assert 0 < factor <= 1
+        for most in (n - 1, n) if adjacency == "add-remove" else (n - 1,):
+            size = np.arange(most + 2) / b
+            true = np.maximum(abs(1 - eta * convexity * size), abs(1 - eta * size)) > factor * (1 + 1e-12)
+            assert binom.pmf(np.arange(most + 1), most, b / n)[true[:-1] | true[1:]].sum() <= escape * (1 + 1e-9)
+
+
+def test_a_batch_of_fixed_size_may_have_an_empty_place() -> None:
+    for size, step in ((1, 0.5), (4, 0.5), (20, 1.99)):
+        run = sampled(dp.FixedSize(size), step_size=step, strong_convexity=0.4)
+        true = [max(abs(1 - step * 0.4 * k / size), abs(1 - step * k / size)) for k in (size, size - 1)]
+        assert _contraction(run)[0] == pytest.approx(true[0])
+        assert _contraction(run.replace(adjacency="add-remove"))[0] == pytest.approx(max(true))
