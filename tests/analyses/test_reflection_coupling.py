@@ -122,6 +122,29 @@ def test_large_batches_are_paid_for():
     assert "too large" in BOUND.why_not(run.replace(step_size=1.6))
 
 
+@pytest.mark.parametrize(
+    "changes", [{"strong_convexity": 0.0}, {"strong_convexity": 0.05}, {"strong_convexity": None, "diameter": 0.2}]
+)
+@pytest.mark.parametrize("step_size", [1.0, tuple(np.linspace(1.0, 0.9, 3000).tolist())], ids=["alike", "varying"])
+def test_every_look_back_pays_for_the_batches_that_it_does_not_count_on(changes, step_size):
+    """Either those of its own steps, from anywhere in the set, or those of the whole run; without a set only these."""
+    run = run_of(n=400, sampling=dp.Poisson(20), steps=3000, noise_multiplier=5.0, diameter=2.0, step_size=step_size)
+    run = run.replace(**changes)
+    budget = 1e-3
+    start = starts(run, budget, both=True)
+    assert start.unusual > 0
+    back, apart = _look_backs(run, budget if run.strong_convexity != 0 else 0.0)
+    chance = start.chance if start.chance.size > 1 else np.full(run.steps, start.chance[0])
+    own = np.array([chance[-steps:].sum() for steps in back])
+    assert back.size > 3
+    assert (apart >= own * (1 - 1e-9)).all()
+    assert apart.min() < 2 * own[-1]  # In the end hardly anything else is left.
+    if run.strong_convexity:
+        back, apart = _look_backs(run.replace(diameter=None), budget)
+        assert back.size
+        assert (apart >= start.unusual * (1 - 1e-9)).all()
+
+
 def test_schedules_lie_between_their_extremes():
     run = run_of(n=2000, sampling=dp.FixedSize(50), steps=6_000, noise_multiplier=10.0, diameter=0.3)
     slow, fast = epsilon(run.replace(step_size=0.5)), epsilon(run)
