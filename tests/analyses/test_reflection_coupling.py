@@ -139,6 +139,10 @@ def test_every_look_back_pays_for_the_batches_that_it_does_not_count_on(changes,
     assert back.size > 3
     assert (apart >= own * (1 - 1e-9)).all()
     assert apart.min() < 2 * own[-1]  # In the end hardly anything else is left.
+    if run.strong_convexity == 0:
+        also, known = _look_backs(run.replace(sampling=dp.FixedSize(20)), 0.0)
+        assert also[: back.size].tolist() == back.tolist()
+        assert apart == pytest.approx(known[: back.size] + own, rel=1e-9)  # The walk is the same.
     if run.strong_convexity:
         back, apart = _look_backs(run.replace(diameter=None), budget)
         assert back.size
