@@ -136,6 +136,7 @@ def test_every_look_back_pays_for_the_batches_that_it_does_not_count_on(changes,
     back, apart = _look_backs(run, budget if run.strong_convexity != 0 else 0.0)
     chance = start.chance if start.chance.size > 1 else np.full(run.steps, start.chance[0])
     own = np.array([chance[-steps:].sum() for steps in back])
+    assert start.unusual == pytest.approx(chance.sum())
     assert back.size > 3
     assert (apart >= own * (1 - 1e-9)).all()
     assert apart.min() < 2 * own[-1]  # In the end hardly anything else is left.

@@ -108,6 +108,25 @@ def test_the_first_place_of_a_fixed_order_moves_furthest_where_steps_expand(vary
         assert worst == pytest.approx(places[0])
 
 
+@pytest.mark.parametrize("convexity", [0.0, 0.02, 2.0])
+@pytest.mark.parametrize("noise", [2.0, 1e8])
+def test_steps_written_one_by_one_move_as_far_as_steps_that_are_alike(convexity, noise):
+    """With so much noise most of the distance is rounding, which every step adds and later ones contract."""
+    run = run_of(strong_convexity=convexity, smoothness=2.0, noise_multiplier=noise)
+    alike, written = starts(run, 0.0), starts(run.replace(noise_multiplier=(noise,) * 299 + (noise * (1 + 1e-12),)), 0.0)
+    c, gap, e = 1 - 0.5 * convexity, 0.5 / 100, 2e-7 * 0.5 * noise / 100
+    powers = c ** np.arange(300.0)
+    for before in (1, 7, 200, 299):
+        far, rounding = gap * powers[:before].sum(), e * powers[:before].sum()
+        for start in (alike, written):
+            assert start.surely(before) == pytest.approx(far + rounding, rel=1e-8)
+            assert start.mean(before) == pytest.approx(far / 40 + rounding, rel=1e-8)
+            for tail in (1e-2, 1e-9):
+                assert far / 40 + rounding < start.likely(before, tail) <= start.surely(before) * (1 + 1e-6)
+        for tail in (1e-2, 1e-9):
+            assert alike.likely(before, tail) == pytest.approx(written.likely(before, tail), rel=2e-3)
+
+
 def test_long_runs_are_summed_at_once():
     run = run_of(steps=10**9, strong_convexity=0.001)
     start = starts(run, 0.0)
