@@ -15,7 +15,8 @@ from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses import ExactCompositionBound, FixedOrderBound, SampledLastIterateBound, SampledLastIterateRenyiBound
 from dplateau.analyses.random_sizes import contractions
-from dplateau.analyses.sampled_last_iterate import _blocks, _spread
+from dplateau.analyses.sampled_last_iterate import _blocks, _spread, _start
+from dplateau.analyses.start_distance import starts
 
 SCHEMES = [
     (dp.Poisson(100), "add-remove"),
@@ -170,6 +171,38 @@ def test_blocks_absorb_the_whole_diameter():
     assert sum(count for *_, count in blocks) == 200
     assert len(blocks) <= 13
     assert min(noise for _, noise, _, _ in blocks) == window.noise.min()
+
+
+@pytest.mark.parametrize("varying", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"diameter": 0.2},
+        {"diameter": 1e3},
+        {"diameter": None, "strong_convexity": 0.05},
+        {"diameter": 0.5, "strong_convexity": 0.05},
+        {"diameter": None, "strong_convexity": 0.05, "sampling": dp.FixedSize(100)},
+        {"diameter": 1e3, "sampling": dp.FixedSize(100)},
+    ],
+)
+def test_what_a_look_back_leaves_to_chance_is_charged(changes, varying):
+    """Unusual batches of its own steps if the start is a diameter, otherwise those of all steps, and that the start is further."""
+    run, delta = run_of(steps=2000, step_size=np.linspace(1.0, 0.9, 2000).tolist() if varying else 1.0, **changes), 1e-5
+    for steps in (1, 50, 1999):
+        window = run.table.last(steps)
+        far, _, slack = _start(run, window, delta)
+        at_once = run.diameter or math.inf
+        start = starts(run, 1e-3 * delta)
+        least, surely = start.likely(run.steps - steps, 0.05 * delta), start.surely(run.steps - steps)
+        if far == at_once:
+            chance = contractions(run, window, 1e-3 * delta)[1]
+            assert slack == pytest.approx(sum(one * count for one, count in zip(chance, window.count, strict=True)))
+        else:
+            assert far == least < at_once
+            chance = contractions(run, run.table, 1e-3 * delta)[1]
+            unusual = sum(one * count for one, count in zip(chance, run.table.count, strict=True))
+            assert slack == pytest.approx(unusual + (0.05 * delta if least < surely else 0.0))
+        assert slack <= 0.06 * delta
 
 
 @pytest.mark.parametrize("total", [0.0, 1e-30, 1e-15, 1e-9, 1.0])
