@@ -196,12 +196,14 @@ def test_what_a_look_back_leaves_to_chance_is_charged(changes, varying):
         least, surely = start.likely(run.steps - steps, 0.05 * delta), start.surely(run.steps - steps)
         if far == at_once:
             chance = contractions(run, window, 1e-3 * delta)[1]
-            assert slack == pytest.approx(sum(one * count for one, count in zip(chance, window.count, strict=True)), abs=0.0)
+            assert slack == pytest.approx(
+                sum(one * count for one, count in zip(chance, window.count, strict=True)), rel=1e-9, abs=0.0
+            )
         else:
             assert far == least < at_once
             chance = contractions(run, run.table, 1e-3 * delta)[1]
             unusual = sum(one * count for one, count in zip(chance, run.table.count, strict=True))
-            assert slack == pytest.approx(unusual + (0.05 * delta if least < surely else 0.0), abs=0.0)
+            assert slack == pytest.approx(unusual + (0.05 * delta if least < surely else 0.0), rel=1e-9, abs=0.0)
         assert slack <= 0.06 * delta
 
 
