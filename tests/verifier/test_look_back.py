@@ -21,9 +21,11 @@ pytest.importorskip("flint")
 from dplateau.certificate import prove
 from dplateau.verifier import mechanism
 from dplateau.verifier.balls import exact, precision
+from dplateau.verifier.batches import likely, moves, parted, travelled, unusual
 from dplateau.verifier.laws import Sampled
-from dplateau.verifier.look_back import look_back
+from dplateau.verifier.look_back import _start, look_back
 from dplateau.verifier.statement import Composition, Statement
+from dplateau.verifier.steps import steps as steps_of
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +126,29 @@ def test_contracted_shifts_make_up_the_distance() -> None:
     assert absorbed < surely * later
     far = absorbed / later
     assert 0.05 * surely < far < surely
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "many steps"])
+@pytest.mark.parametrize("diameter", [None, 1e-3, 0.5, 1e6])
+def test_what_a_look_back_leaves_to_chance_is_charged(name: str, diameter: float | None) -> None:
+    """Unusual batches of its own steps if the start is a diameter, otherwise those of all steps, and that the start is further."""
+    one, steps = run(name).replace(diameter=diameter), RUNS[name][0]
+    if diameter is None and not one.strong_convexity:
+        one = one.replace(strong_convexity=0.02)
+    table, budget = steps_of(one), 1e-3 * DELTA
+    recent = [table[0]._replace(count=steps)] if len(table) == 1 else table[-steps:]
+    earlier, _ = parted(moves(one, table, budget), steps)
+    far, window, slack = _start(one, table, recent, DELTA)
+    if diameter is not None and far.overlaps(exact(diameter)):
+        charged = unusual(moves(one, recent, budget))
+    else:
+        least, surely = likely(earlier, 0.05 * DELTA), travelled(earlier)
+        assert far.overlaps(least.min(surely))
+        charged = unusual(moves(one, table, budget)) + (exact(0.05 * DELTA) if least < surely else exact(0))
+        assert diameter is None or far < exact(diameter)
+    assert not slack < charged
+    assert sum(row.times for row in window) == steps
+    assert one.sampling.random_size == (unusual(window) > 0)
 
 
 def test_random_allocation_splits_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
