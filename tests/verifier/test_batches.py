@@ -99,6 +99,8 @@ def test_contraction_between_quantiles_costs_their_tails() -> None:
     )
     assert move.chance.overlaps(more_than(high, 100, q) + more_than(more, 99, 1 - q))
     assert unusual([move]) <= exact(1e-3)
+    assert unusual([move]).overlaps(12 * move.chance)
+    assert unusual([move, move._replace(times=5)]).overlaps(17 * move.chance)
     # Convex losses: up to 2/(step size smoothness) times the public size a batch does not expand.
     plain = the_move(run(Poisson(10), strong_convexity=0.0, diameter=1.0), 1e-3)
     assert plain.contraction == 1
