@@ -13,6 +13,10 @@ from dplateau.utility import (
     langevin_noise,
     langevin_risk,
     langevin_step_sizes,
+    langevin_steps,
+    langevin_steps_decaying,
+    poisson_gradient_variance,
+    poisson_smoothness,
 )
 
 
@@ -54,3 +58,49 @@ def test_the_noise_is_private_with_full_batches(decaying) -> None:
         released="last",
     )
     assert 0 < dp.account(run, delta=1e-5).epsilon < 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_batches_that_are_only_convex_against_exact_moments(seed: int) -> None:
+    """Batches of curvatures between 0 and M on a line: the mean and the mean square of the iterate, step by step."""
+    rng = np.random.default_rng(seed)
+    chances, h, b = rng.dirichlet(np.ones(4)), rng.uniform(0, 2, 4) * rng.integers(0, 2, 4), rng.normal(size=4)
+    h[0], M = rng.uniform(0.1, 2), 2.0
+    b -= chances @ b
+    eta, s, mean = rng.uniform(0.01, 0.99) / M, float(rng.choice([0.0, 0.3])), float(rng.normal())
+    square, start = mean**2, abs(mean)
+    for steps in range(1, 30):
+        square = (
+            float(chances @ ((1 - eta * h) ** 2 * square - 2 * eta * b * (1 - eta * h) * mean + (eta * b) ** 2)) + 2 * eta * s**2
+        )
+        mean *= float(chances @ (1 - eta * h))
+        bound = langevin_risk(
+            steps, eta, s, d=1, distance=start, smoothness=M, strong_convexity=float(chances @ h), variance=float(chances @ b**2),
+            convex_batches=True,
+        )  # fmt: skip
+        assert M / 2 * square <= bound * (1 + 1e-12)
+    m = float(chances @ h)
+    kept, added = 1 - 2 * eta * m * (1 - eta * M), eta * float(chances @ b**2) + s**2
+    assert bound == pytest.approx(M / 2 * (kept**29 * start**2 + (1 - kept**29) * added / (m * (1 - eta * M))))
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: langevin_noise(100, 1.0, 1.0, 1.0, 0.1), "delta is 1"),
+        (lambda: langevin_steps(100, 3, 1.0, 1.0, 1.0, 0.1), "delta is 1"),
+        (lambda: langevin_step_sizes(10, 1.0, 2.0), "strong_convexity 2 exceeds smoothness 1"),
+        (lambda: langevin_risk(1, 1.0, 0.0, d=1, distance=1.0, smoothness=1.0, strong_convexity=1.5), "exceeds smoothness"),
+        (lambda: langevin_risk(1, 1.0, 0.0, d=1, distance=1.0, smoothness=1.5, strong_convexity=0.5), "is not below 2/"),
+        (
+            lambda: langevin_risk(1, 0.5, 0.0, d=1, distance=1.0, smoothness=2.0, strong_convexity=0.5, convex_batches=True),
+            "is not below 1/smoothness = 0.5",
+        ),
+        (lambda: langevin_steps_decaying(10**9, 1, 10.0, 1e-5, 1.0, 1e-9), "the theorem asks for"),
+        (lambda: poisson_gradient_variance(10, 11, 1.0), "batch_size 11 exceeds n = 10"),
+        (lambda: poisson_smoothness(10, 11, 1.0, 0.1), "batch_size 11 exceeds n = 10"),
+    ],
+)
+def test_where_no_theorem_holds_there_is_no_number(ask, words: str) -> None:
+    with pytest.raises(dp.InputError, match=words):
+        ask()
