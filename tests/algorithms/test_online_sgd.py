@@ -86,3 +86,12 @@ def test_step_sizes_fall_and_stay_below_the_smoothness():
     state, _ = stream(6, size=50, epsilon=0.1)
     assert list(state.step_sizes) == sorted(state.step_sizes, reverse=True)
     assert max(state.step_sizes) <= 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"unit": "person"}, "would be two records"), ({"l2": 0.1}, "have no l2 term"), ({"l2": (0, 0, 0.1, 0, 0)}, "no l2")],
+)
+def test_persons_and_l2_terms_have_no_stream(changes, words):
+    with pytest.raises(InputError, match=words):
+        start(**changes)

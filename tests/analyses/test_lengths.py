@@ -69,9 +69,18 @@ def test_where_squares_leave_double_precision_composition_alone_is_left(sampling
         {"diameter": 1e-120},
         {"diameter": 1e120},
         {"noise_multiplier": [5.0] * 499 + [1e-45], "clip_norm": 1e-60},
+        {"noise_multiplier": [5.0] * 499 + [1e105]},
+        {"step_size": [1.0] * 499 + [1e105], "smoothness": 1e-106, "strong_convexity": 0.0, "l2": 0.0},
         {"step_size": [1.0] * 499 + [1e-120]},
     ],
-    ids=["short diameter", "long diameter", "one step with little noise", "one short step"],
+    ids=[
+        "short diameter",
+        "long diameter",
+        "one step with little noise",
+        "one step with much noise",
+        "one long step",
+        "one short step",
+    ],
 )
 def test_one_length_out_of_range_is_enough(changes):
     assert "leave double precision" in missing(run_of(dp.Cyclic(100), 0.4, 1.0, **changes))

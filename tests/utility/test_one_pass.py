@@ -19,6 +19,7 @@ from dplateau.utility import (
     snowball_root,
     snowball_steps,
 )
+from dplateau.utility.fixed_step_strongly_convex import start_weight
 
 RHO = st.floats(0.01, 20)
 DIMENSION = st.integers(1, 10**5)
@@ -77,3 +78,14 @@ def test_a_step_in_the_proof_of_theorem_5_4_is_false() -> None:
     d, rho = 10_000, 4 * 100 / b
     assert snowball_root(int(n), d, rho) ** 2 == pytest.approx(1 / T)
     assert 2 * T * (1 / n + 16 * d / (rho * n) ** 2) >= 1
+
+
+def test_batches_beyond_exact_numbers_and_steps_beyond_the_curvature_are_refused() -> None:
+    assert snowball_batch_sizes(1, 1, 2.0**-52).tolist() == [2**53]
+    with pytest.raises(InputError, match=r"more than 2\^53 records"):
+        snowball_batch_sizes(1, 1, 2.0**-53)
+    for step in (1.0, 2.0):
+        with pytest.raises(InputError, match="expected less than 1"):
+            start_weight(3, step, 1.0)
+    # The limit without curvature, from nearby.
+    assert start_weight(7, 0.3, 0.0) == pytest.approx(start_weight(7, 0.3, 1e-9), rel=1e-6)
