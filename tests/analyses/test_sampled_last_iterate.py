@@ -13,9 +13,15 @@ from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
-from dplateau.analyses import ExactCompositionBound, FixedOrderBound, SampledLastIterateBound, SampledLastIterateRenyiBound
+from dplateau.analyses import (
+    ExactCompositionBound,
+    FixedOrderBound,
+    SampledLastIterateBound,
+    SampledLastIterateRenyiBound,
+    sampled_last_iterate,
+)
 from dplateau.analyses.random_sizes import contractions
-from dplateau.analyses.sampled_last_iterate import _blocks, _spread, _start
+from dplateau.analyses.sampled_last_iterate import _blocks, _shifted, _split, _spread, _start
 from dplateau.analyses.start_distance import starts
 
 SCHEMES = [
@@ -205,6 +211,69 @@ def test_what_a_look_back_leaves_to_chance_is_charged(changes, varying):
             unusual = sum(one * count for one, count in zip(chance, run.table.count, strict=True))
             assert slack == pytest.approx(unusual + (0.05 * delta if least < surely else 0.0), rel=1e-9, abs=0.0)
         assert slack <= 0.06 * delta
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+@pytest.mark.parametrize("kind", ["alike", "contracting", "varying", "full in the end"])
+def test_shifts_of_all_blocks_make_up_the_distance(sampling, adjacency, kind):
+    """Weighted by what is left of each step's noise; every block has the largest rate and the least noise of its steps."""
+    rng, steps, far = np.random.default_rng(5), 300, 0.7
+    changes = {"strong_convexity": 0.0 if kind == "alike" else 0.05, "l2": 0.0 if kind == "alike" else 0.05}
+    if kind == "varying":
+        changes |= {"step_size": rng.uniform(0.2, 1.0, steps).tolist(), "noise_multiplier": rng.uniform(2, 4, steps).tolist()}
+    if kind == "full in the end":
+        changes |= {"sampling": type(sampling)([100] * 250 + [4000] * 50)}
+    run = run_of(**{"steps": steps, "sampling": sampling, "adjacency": adjacency, **changes})
+    window = run.table.last(200)
+    contracted = 1 - window.step_size * changes["l2"]
+    parts = _shifted(run, window, contracted, far, 12)
+    full = np.ones(200)
+    c, noise, rate, deviation = contracted * full, window.noise * full, window.rate * full, window.deviation * full
+    later = np.append(np.cumprod(c[::-1])[::-1][1:], 1.0)
+    moved = 2 if adjacency == "replace" else 1
+    for part in parts:
+        place, made = 0, 0.0
+        for term in part.terms:
+            here = slice(place, place + term.count)
+            assert term.law.q >= rate[here].max()
+            assert term.law.mu >= (moved if isinstance(sampling, dp.FixedSize) else 1) / noise[here].min() * (1 - 1e-12)
+            made += float((later * deviation)[here].sum()) * (term.law.shift - 2e-7)
+            place += term.count
+        if kind == "full in the end":
+            assert place == 150
+            # As many times the largest shift of the others' would be more than all.
+            shift = part.gaussian / math.sqrt(50) - moved / noise[-1] - 2e-7
+            made += float((later * deviation)[place:].sum()) * shift
+        else:
+            assert place == 200
+            assert part.gaussian == 0
+        assert c.prod() * far * (1 - 1e-9) <= made <= c.prod() * far * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("convexity", [0.0, 0.05])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_the_rest_of_a_split_noise_hides_the_shifts(monkeypatch, adjacency, convexity):
+    """Under random allocation: the Gaussian of the shifts, with what the epochs leave of the noise's variance."""
+    run = run_of(sampling=dp.RandomAllocation(100), adjacency=adjacency, strong_convexity=convexity, l2=convexity, step_size=0.5)
+    quieter = []
+
+    def epochs(part):
+        quieter.append(part)
+        return (Composition((), 0.3), Composition((), 0.0)), False
+
+    monkeypatch.setattr(sampled_last_iterate, "compositions", epochs)
+    for steps, far in ((40, 0.1), (400, 1.0), (4000, 30.0)):
+        window = run.table.last(steps)
+        contracted = np.array([1 - 0.5 * convexity])
+        parts = _split(run, window, contracted, far)
+        assert quieter[-1].steps == steps
+        rest = 1 - (quieter[-1].noise_multiplier / 3.0) ** 2
+        worth = contracted ** np.arange(steps) * 0.5 * 3.0 / 100
+        shift = contracted[0] ** steps * far / math.sqrt(worth @ worth) + 2e-7 * math.sqrt(steps)
+        assert parts[1].gaussian == pytest.approx(shift / math.sqrt(rest), rel=1e-8)
+        assert parts[1].gaussian >= shift / math.sqrt(rest)
+        assert parts[0].gaussian == pytest.approx(math.hypot(0.3, parts[1].gaussian))
+        assert 0 < rest < 1
 
 
 @pytest.mark.parametrize("total", [0.0, 1e-30, 1e-15, 1e-9, 1.0])
