@@ -241,7 +241,6 @@ def test_shifts_of_all_blocks_make_up_the_distance(sampling, adjacency, kind):
             place += term.count
         if kind == "full in the end":
             assert place == 150
-            # As many times the largest shift of the others' would be more than all.
             shift = part.gaussian / math.sqrt(50) - moved / noise[-1] - 2e-7
             made += float((later * deviation)[place:].sum()) * shift
         else:
