@@ -118,6 +118,15 @@ def test_only_noise_of_a_variance_in_proportion_to_the_step_size_is_covered(powe
     assert why is None if power == -0.5 else "not proportional to step_size" in (why or "")
 
 
+def test_the_formula_for_minibatches_is_that_of_full_batches() -> None:
+    """As printed: at the same noise of the iterate batches of any size cost the same."""
+    run = langevin(0.25, 0.3, m=0.5)
+    for size in (1, 5, 25):
+        batches = run.replace(sampling=dp.FixedSize(size), noise_multiplier=run.noise_multiplier * size / 50)
+        assert batches.table.deviation == pytest.approx(run.table.deviation)
+        assert LangevinMinibatches().guarantee(batches).rho == pytest.approx(dynamics(run))
+
+
 def test_equal_steps_are_not_written_one_by_one() -> None:
     # A trillion steps would fill 24 TB; the dynamics have settled long before.
     run = langevin(0.25, 0.3, m=0.5, steps=10**12)
