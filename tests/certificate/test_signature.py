@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -15,6 +16,7 @@ from dplateau.certificate import Signature, Signed, create_key, read_certificate
 from dplateau.certificate import signature as module
 from dplateau.certificate.keys import forget
 from dplateau.certificate.read import read_run_or_certificate
+from dplateau.certificate.weights import bound_to
 from dplateau.spec import ContradictionError, InputError
 
 from . import ed25519 as rfc
@@ -311,6 +313,17 @@ def test_only_what_verifies_is_signed(file, certificate):
     with pytest.raises(InputError, match="cannot be read"):
         sign(file.with_name("none.json"), KEY)
     assert not beside(file).exists()
+
+
+def test_a_certificate_beside_another_model_is_not_signed(file, certificate):
+    bound_to(certificate, {"coefficients": np.ones(3)}).write(file)
+    file.with_name("model.json").write_text("{}")
+    np.savez(file.with_name("weights.npz"), coefficients=np.zeros(3))
+    with pytest.raises(ContradictionError, match="about other weights"):
+        sign(file, KEY)
+    assert not beside(file).exists()
+    np.savez(file.with_name("weights.npz"), coefficients=np.ones(3))
+    assert sign(file, KEY).matches(file.read_bytes())
 
 
 def test_a_signature_is_never_replaced(signed):
