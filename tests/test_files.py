@@ -1,15 +1,17 @@
 import errno
+import fcntl
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dplateau.files import check_file, new_file, new_folder, read_whole, write_file
+from dplateau.files import check_file, locked, new_file, new_folder, read_whole, write_file
 from dplateau.spec import InputError
 
 
@@ -170,3 +172,55 @@ def test_what_never_ends_is_not_read_to_its_end():
 def test_a_file_of_the_largest_size_is_read(tmp_path):
     (tmp_path / "file").write_bytes(bytes(1_000))
     assert len(read_whole(tmp_path / "file", 1_000)) == 1_000
+
+
+def test_one_at_a_time_is_let_in(tmp_path):
+    lock = tmp_path / ".lock"
+    with locked(lock):
+        for busy, said in (("taken", "^taken$"), ("", r"another process has locked .*\.lock for 0.02 seconds: try again\.")):
+            with pytest.raises(InputError, match=said), locked(lock, busy, patience=0.02):
+                pytest.fail("the block is not entered")
+        entered: list[bool] = []
+
+        def enters():
+            with locked(lock):
+                entered.append(True)
+
+        waits = threading.Thread(target=enters)
+        waits.start()
+        waits.join(0.05)
+        assert not entered
+    waits.join(10)
+    assert entered
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["removed", "made anew"])
+def test_a_lock_that_was_removed_meanwhile_lets_nobody_in(tmp_path, monkeypatch, anew):
+    """Whoever removed it was in the block; whoever made the new one is."""
+    lock, flock = tmp_path / ".lock", fcntl.flock
+
+    def late(file, how):
+        lock.unlink()
+        if anew:
+            lock.touch()
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(InputError, match="taken"), locked(lock, "taken"):
+        pytest.fail("the block is not entered")
+
+
+def test_where_files_cannot_be_locked_all_are_let_in_and_other_errors_are_told(tmp_path, monkeypatch):
+    def fails(number):
+        def flock(*_):
+            raise OSError(number, os.strerror(number))
+
+        return flock
+
+    monkeypatch.setattr(fcntl, "flock", fails(errno.ENOLCK))
+    with locked(tmp_path / ".lock"):
+        pass
+    monkeypatch.setattr(fcntl, "flock", fails(errno.EIO))
+    for path, said in ((tmp_path / ".lock", "Input/output error"), (tmp_path / "no" / ".lock", "No such file")):
+        with pytest.raises(InputError, match=said), locked(path):
+            pytest.fail("the block is not entered")
