@@ -336,6 +336,17 @@ def test_the_claim_stands_in_three_places(certificate, entry):
     refused(of(certificate, change), ContradictionError)
 
 
+@pytest.mark.parametrize("ends", [[], [1.0], [0.0, 1.0, 2.0], [2.0, 1.0], [None, 1.0], [0.0, True], [0.0, "1"], {}, None])
+def test_an_enclosure_has_two_ends(trained, ends):
+    place = next(i for i, row in enumerate(trained.to_dict()["bounds"]) if row["epsilon"] is not None)
+    for change in (
+        lambda d: d.update(enclosure=ends),
+        lambda d: d["curve"][0].update(epsilon=ends),
+        lambda d: d["bounds"][place].update(enclosure=ends),
+    ):
+        refused(of(trained, change))
+
+
 @given(st.floats(1e-12, 1e12))
 def test_rounding_goes_outward_and_stays(value):
     assert down(value) <= value <= up(value)

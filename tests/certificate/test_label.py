@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -21,6 +22,13 @@ def test_a_label_is_written_and_read(certificate):
     assert named.unlabelled == certificate == certificate.unlabelled
     assert "Census of 1994" in str(named)
     assert named.labelled(Label(model="4")).label.data is None
+
+
+def test_a_certificate_of_format_1_has_none():
+    old = read_certificate(Path(__file__).parent / "format-1" / "secret.json")
+    with pytest.raises(InputError, match="a certificate of format 1 has no label"):
+        old.labelled(LABEL)
+    assert old.unlabelled == old
 
 
 def test_nothing_follows_from_it(certificate):

@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import pytest
 
-from dplateau.spec import By, InputError
-from dplateau.spec.assumption import KINDS, Clipping, assumption_from_dict
+from dplateau.spec import By, Generator, InputError
+from dplateau.spec.assumption import KINDS, Clipping, Order, PublicValidation, assumption_from_dict
 
 
 def test_assumptions_say_who_saw_to_them() -> None:
@@ -36,3 +36,17 @@ def test_every_assumption_is_read_as_it_was_written(name: str) -> None:
     for wrong in ({**one.to_dict(), "extra": 1}, {key: value for key, value in one.to_dict().items() if key != "how"}, name, None):
         with pytest.raises(InputError):
             assumption_from_dict(wrong)
+
+
+@pytest.mark.parametrize("text", ["", " \u3000", "x" * 1_001, "two\nlines", "\x1b[2J", "\u202egood", "a\u200bb", 3, b"x", ["x"]])
+def test_what_is_said_is_one_printable_line(text: object) -> None:
+    for say in (
+        lambda: PublicValidation(data=text),
+        lambda: Order(detail=text),
+        lambda: Generator(text, "fixed-seed"),
+        lambda: assumption_from_dict({"name": "order", "how": "declared", "by": "caller", "detail": text}),
+    ):
+        with pytest.raises(InputError) as caught:
+            say()
+        assert str(caught.value).isprintable()
+    assert PublicValidation(data="x" * 1_000).data == "x" * 1_000

@@ -132,6 +132,20 @@ def test_none_can_be_credited_to_somebody_else(made):
                     assert problems_of([*facts[:i], other, *facts[i + 1 :]], *rest), (one.name, how, by)
 
 
+DECLARED = (
+    *(a.OneBatch(), a.Target(low=0.0, high=1.0), a.ClassWeights(weights="1 and 0.5"), a.HeldOut(rows=10, noise_multiplier=3.0)),
+    *(a.SeparateExamples(), a.PublicValidation(data="last year's"), a.Processes(count=2)),
+)
+
+
+@pytest.mark.parametrize("line", DECLARED, ids=lambda line: line.name)
+def test_what_a_training_elsewhere_may_declare(line):
+    facts, *rest = elsewhere()
+    assert problems_of([*facts, line], *rest) == []
+    assert problems_of([*facts, line, line], *rest)
+    assert problems_of([*facts, line.enforced()], *rest)
+
+
 def test_numbers_are_those_of_the_run(made):
     _, (facts, *rest) = made
     for i, one in enumerate(facts):
