@@ -347,6 +347,18 @@ def test_an_enclosure_has_two_ends(trained, ends):
         refused(of(trained, change))
 
 
+@pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, -1e-6, 1.5, True, "1e-6", None])
+def test_a_delta_is_between_0_and_1(trained, delta):
+    refused(of(trained, lambda d: d.update(delta=delta)))
+    refused(of(trained, lambda d: d["curve"][0].update(delta=delta)))
+
+
+@pytest.mark.parametrize("text", ["", "float128", "float32,float64", "float32, ", "int8", ["float32"], 64])
+def test_arithmetic_is_that_of_floating_point_types(trained, text):
+    refused(of(trained, lambda d: d.update(arithmetic=text)))
+    assert Certificate.from_json(of(trained, lambda d: d.update(arithmetic="bfloat16, float64"))).arithmetic == "bfloat16, float64"
+
+
 @given(st.floats(1e-12, 1e12))
 def test_rounding_goes_outward_and_stays(value):
     assert down(value) <= value <= up(value)

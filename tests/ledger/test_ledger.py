@@ -321,6 +321,21 @@ def test_accounts_do_not_share_a_budget(ledger, account, full):
     assert len(ledger.entries()) == 3
 
 
+def test_accounts_and_partitions_may_have_parts_of_the_same_name(ledger, account, full):
+    """What was spent, and how many places are taken, is that of the account, the partition and the part."""
+    ledger.create("other", n=1000, epsilon=2.0, delta=1e-6)
+    other = ledger.account("other")
+    account.reserve(full(9.0, n=600), part=("shards", "north"))
+    south = other.reserve(full(30.0, n=600), part=("shards", "south")).cost
+    account.reserve(full(9.0, n=600), part=("years", "south"))
+    north = other.reserve(full(60.0, n=400), part=("shards", "north")).cost
+    years = [other.reserve(full(z, n=900), part=("years", "north")).cost for z in (40.0, 50.0)]
+    assert north < south
+    assert other.state().spent == pytest.approx(south + sum(years))
+    assert [one[:2] for one in other.state().parts] == [("shards", "north"), ("shards", "south"), ("years", "north")]
+    assert ledger.verify() == []
+
+
 def test_an_account_can_be_pickled_copied_and_compared(account, full):
     for other in (pickle.loads(pickle.dumps(account)), copy.deepcopy(account), copy.copy(account)):
         assert isinstance(other, Account)
