@@ -212,6 +212,7 @@ STEP = dp.Run(n=1000, sampling=dp.FullBatch(), steps=1, noise_multiplier=50.0)
 RUN = canonical({"run": STEP.to_dict(), "purpose": ""})
 RESERVED = {"kind": "reserved", "cost": 0.25, "spent": 0.25, "body": RUN}
 PART = RESERVED | {"partition": "s", "partition_spent": 0.25, "part_spent": 0.25}
+HALF = PART | {"body": canonical({"run": STEP.replace(n=500).to_dict()})}
 
 
 def test_what_is_right_is_right(first):
@@ -239,7 +240,27 @@ def test_what_is_right_is_right(first):
             "whose parts have more records than the account: they overlap",
         ),
         ([{"kind": "closed", "who": "\x1b[2J"}], "holds characters that cannot be printed"),
+        *(
+            ([PART | {"part": "a", field: f"x{hidden}"}], "entry 2 holds characters that cannot be printed")
+            for field, hidden in (
+                ("partition", "\x1b[2J"),
+                ("part", "\u202e"),
+                ("who", "\n"),
+                ("time", "\x7f"),
+                ("account", "\x9b"),
+            )
+        ),
+        ([{"kind": "closed", "body": '{"a":"\u202e"}'}], "holds characters that cannot be printed"),
         ([RESERVED | {"partition": "s"}], "a part without a partition"),
+        ([RESERVED | {"part": "a"}], "a part without a partition"),
+        ([RESERVED | {"cost": None}], "reserves a run without a cost"),
+        ([PART | {"part": "a", "partition_spent": 0.2}], "says that 0.2 is spent, and the costs add up to 0.25"),
+        ([PART | {"part": "a", "part_spent": 0.2}], "says that 0.2 is spent, and the costs add up to 0.25"),
+        ([HALF | {"part": "a"}, HALF | {"part": "a", "part_spent": 0.3}], "says that 0.3 is spent, and the costs add up to 0.5"),
+        (
+            [HALF | {"part": "a"}, HALF | {"part": "b", "partition": "t", "spent": 0.3}],
+            "says that 0.3 is spent, and the costs add up",
+        ),
         ([RESERVED | {"partition": "s", "part": "a"}], "says that None is spent"),
         ([RESERVED | {"account": "other"}], "which was not opened"),
         ([{"kind": "closed"}, RESERVED], "which is closed"),
