@@ -241,6 +241,23 @@ def test_no_address_turns_transactions_off(postgres, full, monkeypatch, option):
     assert account.state().reserved == 0
 
 
+def test_a_power_failure_takes_back_nothing_that_sqlite_wrote(file):
+    with database.connected(dp.Ledger(f"sqlite:///{file}").url, write=True) as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3  # EXTRA
+
+
+def test_a_power_failure_takes_back_nothing_that_a_server_wrote(postgres):
+    """It waits for the disk before it says that an entry is written, whatever was set."""
+    ledger = dp.Ledger(postgres)
+    ledger.create("patients", n=1000, epsilon=2.0, delta=1e-6)
+    engine = create_engine(ledger.url)
+    with engine.begin() as connection:
+        connection.execute(text(f"ALTER DATABASE {engine.url.database} SET synchronous_commit = off"))
+    engine.dispose()
+    with database.connected(ledger.url, write=True) as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
 @pytest.mark.parametrize("option", ["nolock=1", "immutable=1", "vfs=unix-none"])
 def test_no_address_turns_locks_off(file, option):
     one_line(lambda: dp.Ledger(f"sqlite:///file:{file}?uri=true&{option}"), "in its address SQLite may keep no locks")
