@@ -61,6 +61,25 @@ def test_a_cost_that_is_a_little_too_low_is_found(ledger):
         assert list(unproved(changed)) == [f"entry {number}: the cost of its run was not proved: another bound may give less."]
 
 
+def test_equal_runs_are_looked_at_again_at_another_cost_or_order(ledger):
+    for name in ("patients", "at order 3", "patients"):
+        ledger.account(name).reserve(SCORE)
+    *entries, last = ledger.entries()
+    assert list(unproved([*entries, last])) == []
+    at_order_3 = entries[-1].cost
+    assert at_order_3 < last.cost
+    for cost in (at_order_3, last.cost * (1 - 1e-6), 0.0, None):
+        (said,) = unproved([*entries, replace(last, cost=cost)])
+        assert said.startswith("entry 6: the cost of its run was not proved")
+
+
+def test_a_part_of_an_account_under_replacement_is_not_proved(ledger):
+    ledger.account("in order").reserve(CYCLIC)
+    *entries, last = ledger.entries()
+    changed = [*entries, replace(last, partition="sites", part="north")]
+    assert list(unproved(changed)) == ["entry 4 says nothing that could be proved."]
+
+
 def test_a_budget_that_is_too_large_is_found(ledger):
     entries = ledger.entries()
     for place, what in ((0, "such costs allow a larger epsilon"), (1, "such costs allow a larger delta")):

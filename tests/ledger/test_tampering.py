@@ -325,6 +325,19 @@ def test_a_run_that_is_called_cheap_is_found_when_costs_are_asked(busy, full):
     assert any("says that its run costs 1e-06, and it costs" in one for one in problems(entries, None, costs=True))
 
 
+def test_equal_runs_of_accounts_in_other_notions_cost_what_they_cost_there(tmp_path):
+    """Squared mus are smaller than divergences."""
+    ledger = dp.Ledger(f"sqlite:///{tmp_path}/privacy.db")
+    for name, notion in (("divergences", "renyi"), ("squares", "gaussian")):
+        ledger.create(name, n=1000, epsilon=2.0, delta=1e-6, notion=notion)
+    large, small, *_ = (ledger.account(name).reserve(STEP).cost for name in ("divergences", "squares", "divergences"))
+    assert small < large / 2
+    assert ledger.verify(costs=True) == []
+    *entries, last = ledger.entries()
+    found = problems([*entries, replace(last, cost=small)], None, costs=True)
+    assert f"entry 5 says that its run costs {small:.6g}, and it costs {large:.6g}." in found
+
+
 @pytest.mark.parametrize(("run", "says"), [({"n": 3}, "no run that can be read"), (None, "no run that can be read")])
 def test_a_run_that_is_none_is_found_when_costs_are_asked(busy, run, says):
     entries = busy.entries()
