@@ -220,6 +220,14 @@ def test_another_bound_that_says_too_little_is_refuted():
     assert found["renyi-composition"] == "verified"
 
 
+def test_what_a_refuted_claim_does_not_give_is_proved_by_itself():
+    """Bounds that are no better than the claim's are what follows from it, where it is proved."""
+    certificate = certificate_of()
+    proof = prove(replace(certificate, epsilon=lowered(certificate.epsilon), mu=None, curve=()), every=True)
+    assert (proof.outcome, proof.worst) == ("refuted", "refuted")
+    assert {one.outcome for one in proof.others} == {"verified"}
+
+
 def test_mu_is_claimed_too():
     certificate = certificate_of()
     assert certificate.mu == pytest.approx(0.25)
