@@ -347,6 +347,16 @@ def test_an_enclosure_has_two_ends(trained, ends):
         refused(of(trained, change))
 
 
+@pytest.mark.parametrize("entry", ["name", "status", "source"])
+def test_the_claim_is_what_the_row_of_its_bound_says(trained, entry):
+    """A certificate certifies by the status of its claim, and that is the status of a bound."""
+
+    def change(data):
+        next(row for row in data["bounds"] if row["name"] == data["bound"])[entry] = "Conjectured"
+
+    assert "its bound is none of its bounds" in refused(of(trained, change), ContradictionError)
+
+
 @pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, -1e-6, 1.5, True, "1e-6", None])
 def test_a_delta_is_between_0_and_1(trained, delta):
     refused(of(trained, lambda d: d.update(delta=delta)))
