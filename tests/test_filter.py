@@ -281,6 +281,15 @@ def test_several_runs_may_each_be_paid_by_the_bound_that_is_best_for_it() -> Non
         assert cost_of(dp.compose(quiet, loud), order) == pytest.approx(cost_of(quiet, order) + cost_of(loud, order), rel=1e-6)
 
 
+@pytest.mark.parametrize("order", [None, 5.0])
+def test_equal_runs_are_paid_for_each_time(order: float | None) -> None:
+    """Beside one whose last iterate alone is released, so that no bound covers all of them as well."""
+    quiet = full(30.0, steps=5000, step_size=0.5, smoothness=0.25, strong_convexity=0.1, diameter=2.0, released="last")
+    loud = full(10.0)
+    together = cost_of(dp.compose(loud, quiet, loud, loud), order)
+    assert together == pytest.approx(cost_of(quiet, order) + 3 * cost_of(loud, order), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -307,6 +316,7 @@ def test_runs_on_other_records() -> None:
     for run, says in (
         (full(9.0).replace(n=N + 1), "the run has n 1001, the filter 1000"),
         (full(9.0, adjacency="replace"), "the run has adjacency replace"),
+        (full(9.0, unit="person"), "the run has unit person, the filter row"),
         (dp.compose(full(9.0)), "expected a run, got Runs"),
     ):
         with pytest.raises(dp.InputError, match=says):
