@@ -19,6 +19,7 @@ from dplateau.accounting.advanced import AdvancedComposition
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove
+from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import EachBest, OfTradeOff, SumOfCurves, tensor
 from dplateau.accounting.terms import Composition, Repeated
@@ -223,6 +224,24 @@ def test_renyi_curves_add_order_by_order() -> None:
     assert joined.point(4.0, DELTA)[0] == pytest.approx(4 * (0.1 + 0.18 + 0.125), rel=1e-8)
     assert joined.point(21.0, DELTA)[0] == math.inf
     assert joined.epsilon(DELTA).upper == pytest.approx(ZeroConcentratedDP(0.405, 20.0).epsilon(DELTA).upper, rel=1e-3)
+
+
+class Sometimes(RenyiCurve):
+    """A Gaussian mechanism that tells everything with some probability, a share of the delta that it is asked for."""
+
+    def __init__(self, mu: float, share: float) -> None:
+        self.mu_otherwise, self.share = mu, share
+
+    def point(self, order: float, delta: float) -> tuple[float, float]:
+        return order * self.mu_otherwise**2 / 2, self.share * delta
+
+
+def test_what_each_curve_leaves_out_adds_up() -> None:
+    """Two that each tell everything with some probability: any of them may, and together they leave out no more than one may."""
+    curves = Sometimes(0.3, 0.5), Sometimes(0.4, 0.2), GAUSSIAN["renyi"](1.2)
+    bound, outside = tensor(curves).point(4.0, DELTA)
+    assert bound == pytest.approx(4 * 1.69 / 2, rel=1e-8)
+    assert outside == pytest.approx((0.5 + 0.2) * DELTA / 3, rel=1e-12)
 
 
 def test_other_conversions_are_not_mixed_up() -> None:
