@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from dplateau.accounting import log_normal_sums
+from dplateau.accounting import convex_order, log_normal_sums
 from dplateau.accounting.convex_order import FINE, Block, Law, _together
 from dplateau.accounting.log_normal_sums import sum_of_log_normals, sum_of_sinhs
 from dplateau.accounting.privacy_loss import TooSlowError
@@ -117,6 +117,58 @@ def test_sums_of_any_laws_are_rounded_the_right_way(seed: int, signed: bool) -> 
             assert found <= truth * (1 + 1e-10) + 1e-13 if down else found >= truth * (1 - 1e-10) - 1e-13
         assert rounded.table()[1].sum() == pytest.approx(1, rel=1e-12)
         assert rounded.mean == pytest.approx(u.mean + v.mean, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ends", [0.0, 0.02])
+@pytest.mark.parametrize(("signed", "down"), [(False, False), (False, True), (True, False), (True, True)])
+def test_what_has_no_lattice_counts_in_sums(
+    monkeypatch: pytest.MonkeyPatch, seed: int, ends: float, signed: bool, down: bool
+) -> None:
+    """Mass at 0, mean at infinity, and ends that are cut off: for functions that rise, and where all is positive that fall."""
+    for name in ("_RARE", "_RARE_COARSE", "_RARE_SIGNED"):
+        monkeypatch.setattr(convex_order, name, ends or 1e-52)
+    random = np.random.default_rng(seed)
+
+    def law(zero: float) -> Law:
+        infinite = 0.0 if down else random.random()
+        mass = random.random((3, 24))
+        mass *= (1 - zero) / mass.sum()
+        more = random.random(mass.shape) * mass
+        firsts = random.integers(-20 if signed else 1, 20, 3).tolist()
+        blocks = (Block(i - 6, first, mass[i], more[i] if down else None) for i, first in enumerate(firsts))
+        return Law(tuple(blocks), zero, infinite, signed=signed)
+
+    def points(one: Law) -> tuple[np.ndarray, np.ndarray]:
+        value, mass = one.table()
+        return np.append(value, 0.0), np.append(mass, one.zero)
+
+    # Two masses at 0 are too much together: what is cut off is seen without them.
+    some = 0.0 if down or signed or ends else 0.3
+    u, v = law(some), law(some * (seed % 2))
+    (x, p), (y, q), whole = points(u), points(v), u + v
+    exact, mass = np.add.outer(x, y).ravel(), np.multiply.outer(p, q).ravel()
+    value, found_mass = points(whole)
+    for k in [0.0, 1e3 * float(exact.max()), *random.choice(exact, 200).tolist()]:
+        for side in (1, -1)[: 1 if signed else 2]:
+            mean = (u.infinite + v.infinite, whole.infinite) if side == 1 else (0.0, 0.0)
+            truth = float(mass @ np.maximum(side * (exact - k), 0.0)) + mean[0]
+            found = float(found_mass @ np.maximum(side * (value - k), 0.0)) + mean[1]
+            assert found <= truth * (1 + 1e-10) + 1e-13 if down else found >= truth * (1 - 1e-10) - 1e-13
+
+
+def test_errors_of_masses_add_up_in_sums() -> None:
+    """Where both laws are off by all that their errors say."""
+    u, v = (Law((Block(-4, 3, mass, None),), error=error) for mass, error in ((np.full(9, 1 / 9), 3e-10), (np.full(5, 0.2), 2e-10)))
+    assert (1 + 3e-10) * (1 + 2e-10) - 1 <= (u + v).error <= 6e-10
+
+
+def test_what_lies_above_the_points_is_read_with_its_error() -> None:
+    """A value is a quotient: what it has above its point may be too large by its own error and by that of its mass."""
+    place, above, error = 5 / 16, 1 / 32, 1e-6
+    law = Law((Block(-4, 5, np.ones(1), np.full(1, above * 16)),), error=error, signed=True)
+    value, _ = law.table()
+    assert place < value[0] <= place + above * (1 - error) / (1 + error)
 
 
 def test_coarser_lattices_keep_mass_and_mean() -> None:
