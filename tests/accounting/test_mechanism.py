@@ -152,6 +152,18 @@ def test_rounding_of_rates_and_noise_is_outward(monkeypatch: pytest.MonkeyPatch)
         assert np.unique(mechanism.on_grid(values, 6, up=True)).size <= 6
 
 
+@pytest.mark.parametrize("sampling", [dp.Poisson, dp.FixedSize])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_steps_in_which_every_record_is_drawn_are_gaussian_at_every_noise(sampling: Any, adjacency: str) -> None:
+    """Beside steps that draw some, which stay terms: squares of 1/z add up, whichever noise a step has."""
+    noise = (1.0, 3.0, 2.0, 2.0, 5.0, 2.5)
+    run = dp.Run(n=100, sampling=sampling([100, 10, 100, 100, 20, 100]), steps=6, noise_multiplier=noise, adjacency=adjacency)
+    squares = 1 + 2 * 0.5**2 + 0.4**2
+    for composition in compositions(run)[0]:
+        assert composition.gaussian == pytest.approx(math.sqrt(squares) * (2 if adjacency == "replace" else 1), rel=1e-14)
+        assert sum(count for _, count in composition.laws) == 2
+
+
 def test_directions_of_poisson_sampling() -> None:
     directions, _ = compositions(dp.Run(n=100, sampling=dp.Poisson(10), steps=3, noise_multiplier=2.0))
     remove, add = (composition.terms[0].repeated[0].law for composition in directions)
