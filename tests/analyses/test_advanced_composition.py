@@ -161,3 +161,16 @@ def test_other_samplings_are_declined() -> None:
     for sampling in (dp.Cyclic(10), dp.Shuffled(10), dp.OnePass(10)):
         reason = ADVANCED.why_not(dp.Run(n=100, sampling=sampling, steps=1, noise_multiplier=1.0))
         assert reason == f"it is for sampling Poisson, FixedSize, FullBatch, the run's is {type(sampling).__name__}."
+
+
+def test_steps_of_several_rates_share_delta_with_the_slack() -> None:
+    """The least of what the lemma says of all steps, one by one, for many ways to share delta."""
+    rate, gap, count = np.array([0.01, 0.2]), np.array([0.5, 0.3]), np.array([50, 20])
+    best = math.inf
+    for share in np.linspace(0.01, 0.99, 99):
+        each = share * 1e-5 / 4.5
+        alone = np.log1p(rate * np.expm1([gdp_epsilon(mu, each) for mu in gap]))
+        epsilon, delta = advanced_composition(np.repeat(alone, count), np.repeat(rate * each, count), (1 - share) * 1e-5)
+        assert delta <= 1e-5 * (1 + 1e-9)
+        best = min(best, epsilon)
+    assert best * (1 - 1e-4) <= AdvancedComposition(rate, gap, count).epsilon(1e-5).upper <= best * (1 + 1e-4)
