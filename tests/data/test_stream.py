@@ -11,6 +11,7 @@ from pyarrow import parquet
 from dplateau.data import Category, Csv, Number, Schema, Target, Vector, csv_records, load_dataset, open_stream
 from dplateau.data.stream_parquet import parquet_pieces
 from dplateau.spec import InputError
+from dplateau.spec.columns import Columns
 
 MIXED = Schema(
     columns=(
@@ -61,13 +62,13 @@ def same_as_at_once(path, schema, **options):
     return stream
 
 
-def refused(stream, message, before=None):
+def refused(stream, message, before=None, way="blocks"):
     """The stream fails with one line that quotes nothing, before it hands out all rows, or after handing out ``before`` rows."""
     seen = 0
 
     def read():
         nonlocal seen
-        for _, target in stream.blocks():
+        for _, target in getattr(stream, way)():
             seen += len(target)
 
     with pytest.raises(InputError, match=message) as caught:
@@ -252,6 +253,48 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
     stream = open_stream(path, FLOATS)
     path.unlink()
     refused(stream, "cannot be read: No such file")
+
+
+def written_again(path):
+    os.utime(path, (1, 1))
+
+
+def longer(path):
+    """By a blank line, at the same time."""
+    about = path.stat()
+    with path.open("a") as file:
+        file.write("\n")
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def another(path):
+    """As long as the first one, and of the same time."""
+    about, other = path.stat(), path.with_name("other.csv")
+    other.write_text(path.read_text().replace("0.5", "1.5"))
+    os.utime(other, ns=(about.st_atime_ns, about.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize("read", ["blocks", "unplaced"])
+@pytest.mark.parametrize("change", [written_again, longer, another])
+def test_any_change_of_a_file_ends_every_reading(tmp_path, small_chunks, change, read):
+    path = tmp_path / "t.csv"
+    path.write_text("x0,x1,x2,x3,y\n" + "0.5,-1,0.5,2,1\n" * 1000)
+    stream = open_stream(path, FLOATS, n=1000, block_bytes=block_bytes(10, 5))
+    blocks = getattr(stream, read)()
+    assert isinstance(next(blocks)[0], Columns if read == "unplaced" else np.ndarray)
+    change(path)
+    with pytest.raises(InputError, match="was changed or replaced"):
+        list(blocks)
+    with pytest.raises(InputError, match="was changed or replaced"):
+        next(getattr(stream, read)())
+
+
+@pytest.mark.parametrize("n", [8, 9, 11, 12])
+def test_columns_are_counted_as_blocks_are(tmp_path, n):
+    path = tmp_path / "t.csv"
+    path.write_text("x0,x1,x2,x3,y\n" + "0.5,-1,0.5,2,1\n" * 10)
+    refused(open_stream(path, FLOATS, n=n), f"declared {n} rows", way="unplaced")
 
 
 def test_values_that_are_not_allowed_are_named_by_their_rows(tmp_path):
