@@ -57,6 +57,21 @@ def test_every_solver_fits_a_number_where_its_loss_allows(solver, loss):
     assert np.mean((model.fit(X, y).predict(X) - y) ** 2) < np.var(y)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("solver", ["pnsgd", "phased-erm"])
+def test_a_norm_in_another_precision_is_that_number(solver, kind):
+    """Rows are as long as the norm and the constant of the intercept allow, computed in double precision."""
+    X = 9 * rows(1_000)
+    y = X[:, 0] > 0
+    norms = np.linspace(0.9, 1, 99).astype(kind)
+    norm = next(one for one in norms if np.hypot(one, float(one) / 4) < np.hypot(float(one), float(one) / 4))
+    one, other = (
+        dp.PrivateLogisticRegression(feature_norm=norm, rows="unit", solver=solver, classes=[False, True], **BUDGET).fit(X, y)
+        for norm in (norm, float(norm))
+    )
+    assert one.run_ == other.run_
+
+
 def test_the_absolute_loss_finds_medians_by_phased_erm():
     X = rows()
     noise = np.where(np.random.default_rng(1).random(len(X)) < 0.3, 4.0, 0.0)  # moves the mean, not the median

@@ -144,7 +144,7 @@ class PrivateLinearModel(BaseEstimator):
     def _problem(self, n: int, d: int, loss: GeneralisedLinearLoss, unit: str = "row") -> Problem:
         constant = bool(self._constant())
         l2 = (self.l2,) * d + (0.0,) * constant  # Noisy-SGD does not shrink an intercept
-        return Problem(n, d + constant, loss, float(np.hypot(self.feature_norm, self._constant())), l2, unit=unit)
+        return Problem(n, d + constant, loss, float(np.hypot(float(self.feature_norm), self._constant())), l2, unit=unit)
 
     def _budget(self, delta: float) -> Budget:
         return Budget(self.epsilon, delta, self.adjacency)
