@@ -290,6 +290,31 @@ def test_any_change_of_a_file_ends_every_reading(tmp_path, small_chunks, change,
         next(getattr(stream, read)())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rows": "scale"},
+        {"dtype": np.float64},
+        {"order": "random"},
+        {"person": "who"},
+        {"feature_norm": 0.3, "intercept": 0.0},
+    ],
+    ids=str,
+)
+def test_columns_are_the_rows_of_blocks(tmp_path, options):
+    table = floats(1000).append_column("who", pa.array(np.arange(1000) // 3))
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+    stream = open_stream(tmp_path / "t.parquet", FLOATS, block_bytes=block_bytes(30, 5), **options)
+    every = [
+        [np.concatenate([one.rows() if isinstance(one, Columns) else one for one in part]) for part in zip(*read(), strict=True)]
+        for read in (stream.unplaced, stream.blocks)
+    ]
+    for one, other in zip(*every, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("n", [8, 9, 11, 12])
 def test_columns_are_counted_as_blocks_are(tmp_path, n):
     path = tmp_path / "t.csv"
