@@ -138,9 +138,9 @@ def test_batches_after_a_fit_that_took_its_classes_from_the_target():
     model = PrivateLogisticRegression(delta=1e-5, insecure_seed=0)
     with pytest.warns(PrivacyWarning):
         model.fit(X, y)
-    for _ in range(2):
+    for classes in (None, None, [0, 1]):  # declared too late for the batches before
         with pytest.warns(PrivacyWarning, match="taken from y"):
-            model.partial_fit(X, y)
+            model.partial_fit(X, y, classes)
         with pytest.raises(UncertifiedError, match="taken from y"):
             _ = model.epsilon_
     with pytest.warns(PrivacyWarning):

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from dplateau.estimators.private_test import (
     cells_of_numbers,
     drawn_split,
     planned_test,
+    write_test,
 )
 from dplateau.estimators.table_model import TableModel, load_model
 from dplateau.spec import ContradictionError, InputError
@@ -349,6 +351,29 @@ def test_it_is_saved_and_loaded_and_what_was_changed_is_refused(folder, tmp_path
     shutil.rmtree(tmp_path / "model" / "private-test")
     assert load_model(tmp_path / "model").private_test is None
     shutil.copytree(tmp_path / "other" / "private-test", tmp_path / "model" / "private-test")
+    with pytest.raises(ContradictionError, match="different things about the rows held out"):
+        load_model(tmp_path / "model")
+
+
+def test_a_test_of_rows_of_another_schema_is_refused(folder, tmp_path):
+    """Of as many rows, with as much noise."""
+    (folder / "wide.toml").write_text(CLASSES.replace("high = 1\n", "high = 2\n"))
+    for name, schema in (("model", "classes"), ("other", "wide")):
+        TableModel.train(
+            folder / "classes.csv", folder / f"{schema}.toml", epsilon=2.0, max_iter=2, solver="noisy-sgd", private_test=0.25
+        ).save(tmp_path / name)
+    shutil.rmtree(tmp_path / "model" / "private-test")
+    shutil.copytree(tmp_path / "other" / "private-test", tmp_path / "model" / "private-test")
+    with pytest.raises(ContradictionError, match="schema"):
+        load_model(tmp_path / "model")
+
+
+def test_a_test_that_says_nothing_of_rows_held_out_is_refused(folder, tmp_path):
+    """Nor does the model's certificate: the two agree."""
+    found = train(folder, max_iter=2, solver="noisy-sgd").private_test
+    train(folder, max_iter=2, solver="noisy-sgd", private_test=None).save(tmp_path / "model")
+    rests = tuple(one for one in found.certificate.assumptions if not isinstance(one, HeldOut))
+    write_test(replace(found, certificate=replace(found.certificate, assumptions=rests)), tmp_path / "model", None)
     with pytest.raises(ContradictionError, match="different things about the rows held out"):
         load_model(tmp_path / "model")
 
