@@ -170,6 +170,24 @@ def test_files_of_a_store_that_change_places_are_noticed(two):
     assert after != before
 
 
+def test_what_a_store_remembers_of_its_files_is_asked_for_anew(two):
+    """Stores list a folder once, and say the same ever after, until they are told to forget it."""
+    listed, held = store(two)[0].find, {}
+
+    def find(path, **how):
+        key = (path, *sorted(how.items()))
+        if key not in held:
+            held[key] = listed(path, **how)
+        return held[key]
+
+    memory, system = store(two, find=find, invalidate_cache=lambda *_: held.clear())
+    files = parquet_files("memory://two", system, str(two))
+    before = files.mark()
+    memory.pipe(f"{two}/c.parquet", (two / "a.parquet").read_bytes())
+    assert files.mark()[:2] == before
+    assert len(files.mark()) == 3
+
+
 def test_a_store_that_says_nothing_of_changes_is_refused(two):
     def info(path, **_):
         return {"name": path, "size": (two / path).stat().st_size, "type": "file"}

@@ -65,6 +65,14 @@ def test_what_is_not_plain_is_left_to_encode(changes, message):
     assert placing_of(Schema(columns=columns), 1.0, 1.0) is None, message
 
 
+def test_a_table_in_chunks_loses_no_row():
+    rng = np.random.default_rng(0)
+    schema = schema_of((1, 2), rng)
+    table = table_of(schema, 30, rng)
+    found = columns_of(pa.concat_tables([table.slice(0, 10), table.slice(10)]), schema, placing_of(schema, 1.0, 1.0), 1.0)
+    assert found is None or np.array_equal(found[0].rows(), encode(table, schema).features)
+
+
 def weights(stream, **options):
     chosen = {"epsilon": 1.0, "delta": 1e-6, "classes": list(range(len(stream.classes))), "fit_intercept": False, **options}
     return dp.PrivateLogisticRegression(insecure_seed=3, **chosen).fit_stream(stream).coef_
