@@ -126,6 +126,37 @@ def test_a_csv_file_of_many_chunks(tmp_path, small_chunks, comment):
     assert stream.n == len(notes)
 
 
+@pytest.mark.parametrize(
+    ("line", "changes", "place"),
+    [
+        ("+1.5;x;yes", {}, -0.25),
+        (" 1.5;x;yes", {}, -0.25),
+        (" 1.5;x;yes", {"strip": False}, None),
+        ("1,5;x;yes", {"csv": Csv(delimiter=";", decimal=",")}, -0.25),
+        ("1.5;x;yes", {"csv": Csv(delimiter=";", decimal=",")}, None),
+        (" 3 ;x;yes", {"missing": ("3",)}, 0),
+        ("NaN;x;yes", {"missing": ("nan",)}, 0),
+        ("NaN;x;yes", {"missing": ("",)}, None),
+        ("1.5;x\0;yes", {}, None),
+        ("1.5;x;y\0", {}, None),
+    ],
+)
+def test_numbers_of_a_csv_file_are_those_of_its_texts(tmp_path, line, changes, place):
+    """Streams may parse them, and whole files are read as texts: both read the same number, none, or refuse the file."""
+    columns = (Number("a", 0, 4), Category("c", ("x",)), Target("y", ("no", "yes")))
+    schema = Schema(columns=columns, **{"csv": Csv(delimiter=";"), **changes})
+    (tmp_path / "t.csv").write_text(f"a;c;y\n1;x;no\n{line}\n2;x;no\n")
+    stream = open_stream(tmp_path / "t.csv", schema, n=3, rows="scale", feature_norm=2.0)
+    if place is None:
+        refused(stream, "NUL|not a number|is NaN")
+        with pytest.raises(InputError):
+            load_dataset(tmp_path / "t.csv", schema)
+    else:
+        same = load_dataset(tmp_path / "t.csv", schema, rows="scale", feature_norm=2.0).features
+        np.testing.assert_array_equal(whole(stream)[0], same)
+        assert same[1, 0] / same[1, 2] == place  # beside the indicator of x, which is 1
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_a_vector_column_and_an_array(tmp_path, kind):
     rng = np.random.default_rng(1)

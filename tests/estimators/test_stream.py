@@ -216,6 +216,15 @@ def test_a_loss_that_is_not_smooth_is_refused():
         PrivateLinearRegression(target_range=(-1, 2), loss="absolute").fit_stream(array_stream(ROWS, NUMBERS))
 
 
+def test_rows_are_clipped_that_the_caller_says_are_short():
+    rows, target = rows_and_target("logistic")
+    bare, said = (
+        make("logistic", fit_intercept=False, feature_norm=0.5).fit_stream(array_stream(4 * rows, target, feature_norm=norm)).coef_
+        for norm in (None, 0.5)
+    )
+    np.testing.assert_array_equal(said, bare)
+
+
 def test_a_path_is_no_stream():
     with pytest.raises(InputError, match="the stream is of type str: expected what open_stream"):
         PrivateLogisticRegression(classes=[0, 1]).fit_stream("folder")
