@@ -207,6 +207,13 @@ def test_what_the_schema_does_not_allow_is_an_error_that_quotes_no_row(changes, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("lists", [[[1.0], [2.0, 3.0, 4.0]], [[], [1.0, 2.0, 3.0, 4.0]], [[1.0, 2.0, 3.0], [4.0]]])
+def test_lists_that_have_the_right_length_together_only(lists):
+    """Cut into rows, numbers of one would be another's."""
+    with pytest.raises(InputError, match="lists of another length"):
+        encode(table(x=lists, age=[1.0] * 2, gain=[0.0] * 2, sex=["f"] * 2, income=["low"] * 2), SCHEMA)
+
+
 def test_unknown_can_be_refused():
     schema = Schema(columns=(Category("sex", ("f", "m"), unknown=False), Number("age", 0, 9, unknown=False), INCOME))
     rows = {"age": [1.0, 2.0], "sex": ["f", "m"], "income": ["low", "low"]}

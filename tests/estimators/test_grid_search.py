@@ -53,6 +53,20 @@ def test_each_setting_alone_costs_less_and_all_told_more() -> None:
     assert max(dp.account(one, 1e-5).epsilon for one in run.candidates) < 1.0 < dp.account(dp.Runs(run.runs), 1e-5).epsilon
 
 
+@pytest.mark.parametrize(("settings", "probability"), [(2, 0.1), (6, 1.0)])
+def test_a_search_of_any_size_is_charged_no_more_than_epsilon(settings: int, probability: float) -> None:
+    class Account:
+        def reserve(self, run: Any, **_: Any) -> None:
+            raise BudgetError(str(dp.account(run, 1e-5).epsilon))
+
+    grid = {"feature_norm": np.linspace(0.5, 1.0, settings)}
+    model = clone(LOGISTIC).set_params(solver="noisy-sgd")
+    search = PrivateGridSearch(model, grid, epsilon=1.0, delta=1e-5, probability=probability, ledger=Account())
+    with pytest.raises(BudgetError) as said:
+        search.fit(X, Y)
+    assert 0.9 < float(str(said.value)) <= 1.0
+
+
 def test_the_better_setting_wins() -> None:
     """One of two settings learns nothing; where the other one is tried, in 2 of 3 searches, it wins."""
     found = Counter()

@@ -80,6 +80,13 @@ def test_a_fit_that_rounding_forbids_costs_nothing(ledger: dp.Ledger, solver: st
         dp.plan(N, D + 1, 0.5, 1e-6, l2=l2, solver=solver, steps=20)
 
 
+def test_nor_does_a_stream(ledger: dp.Ledger) -> None:
+    refused = model(ledger, solver="snowball-sgd-strong").set_params(l2=1e8)
+    with pytest.raises(dp.InputError, match=r"The solver cannot train this: .* Nothing was released"):
+        refused.fit_stream(array_stream(ROWS, TARGET))
+    assert ledger.account("people").state().reserved == 0
+
+
 def test_a_refused_fit_leaves_the_model_unfitted_and_draws_nothing(ledger: dp.Ledger) -> None:
     ledger.close("people")
     refused = model(ledger)
