@@ -190,7 +190,15 @@ def test_rows_of_persons():
     assert persons.sizes().tolist() == [3, 2, 3, 1, 2, 3]
     found = persons.rows_of(Batches(np.array([2, 0, 1], np.int32), np.array([2, 0, 1], np.int32)))
     assert (found.records.tolist(), found.counts.tolist()) == ([3, 0, 2, 5, 1, 4], [4, 0, 2])
-    assert sum(Fraction(share) for share in persons.shares()[:3]) <= 1
+
+
+def test_the_shares_of_a_person_add_up_to_no_more_than_one():
+    """Nor to much less. One over a number of rows, rounded, is often above it: 1/5 is, 1/3 is not."""
+    counts = np.arange(1, 1025)
+    shares = persons_of(run_of(1024), np.repeat(counts, counts), int(counts.sum())).shares()
+    for count, share in zip(counts.tolist(), shares[np.cumsum(counts) - 1].tolist(), strict=True):
+        assert 1 - 2.0**-48 < count * Fraction(share) <= 1
+    assert sum(count * Fraction(1 / count) > 1 for count in counts.tolist()) > 100
 
 
 @pytest.mark.parametrize(
