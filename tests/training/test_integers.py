@@ -12,7 +12,7 @@ from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.losses.exponential import ERROR, exp_of_minus
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, Run, Shuffled
 from dplateau.training import SecureGenerator, train
-from dplateau.training.integers import BLOCK, bits_of, cut, encode, integer_sum, noise_bits_of, unpacked
+from dplateau.training.integers import BLOCK, _shortened, bits_of, cut, encode, integer_sum, noise_bits_of, unpacked
 from dplateau.training.loop import _in_blocks
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
@@ -99,6 +99,56 @@ def test_a_record_adds_at_most_the_clip_norm_and_always_the_same(loss, trailing)
             found = whole_sum(run, loss, rows, target, weights, order, trailing)
             np.testing.assert_array_equal(joined(found, bits), joined(each[order].sum(axis=0), bits))
     assert clipped > 20
+
+
+def row_of_square(square, d):
+    """A row of d whole numbers below 2^20, the first of which are as large as that, whose squares add up to this number."""
+    many, rest = divmod(square, (2**20 - 1) ** 2)
+    row = [2**20 - 1] * many
+    while rest:
+        row.append(math.isqrt(rest))
+        rest -= row[-1] ** 2
+    return np.pad(np.array(row, float), (0, d - len(row)))
+
+
+@pytest.mark.usefixtures("double")
+def test_roots_and_quotients_that_are_rounded_let_no_row_count_for_more():
+    """Norms just above 2^42 over a whole number: in double precision most of the quotients are that number, which is too large."""
+    d, top = 4200, 2**42
+    squares = [2**52 + 1, *(top**2 // k**2 + 1 for k in range(2**16, 2**16 + 40))]
+    bits = bits_of(run_of(10), d)
+    assert (bits.row, bits.gradient) == (20, 42)
+    given = np.array([row_of_square(square, d) for square in squares])
+    rows = unpacked(encode(given, np.zeros(len(given)), bits, 1.0, len(given), together=False)[0])
+    assert (rows.features.astype(int) ** 2).sum(axis=1).tolist() == squares
+    too_large = 0
+    for square, limit in zip(squares, np.asarray(rows.limit).tolist(), strict=True):
+        assert int(limit) ** 2 * square <= top**2 < (int(limit) + 2) ** 2 * square
+        too_large += int(top / math.sqrt(square)) ** 2 * square > top**2
+    assert too_large > 10
+
+
+@pytest.mark.parametrize("trailing", [0, 22])
+@pytest.mark.usefixtures("double")
+def test_nor_one_of_several_residuals(trailing):
+    """The norm of (L, 1) is L in double precision for L = 2^26, and nearly so below: to divide by it leaves the vector as it is."""
+    whole = np.array([(2**26 - k, one) for k in range(20) for one in (-3, 0, 1, 2, 5)])
+    limit = np.array([math.isqrt(int(a) ** 2 + int(b) ** 2) for a, b in whole], float)
+    steps = np.asarray(_shortened(whole * 2.0**-26, np.full(len(whole), 2.0**60), limit, trailing))
+    for one, most in zip(steps.tolist(), limit.tolist(), strict=True):
+        assert (most - 4) ** 2 < sum(Fraction(x) ** 2 for x in one) <= most**2
+
+
+@pytest.mark.parametrize("trailing", [False, True])
+@pytest.mark.usefixtures("double")
+def test_a_record_whose_score_is_no_number_adds_no_more_than_others(trailing):
+    """Units of a row and of the weights multiply to infinity here, and the score in these units is 0."""
+    run, loss, weights = run_of(2), Squared(), np.array([0.0, 1e200])
+    rows, target = np.array([[1e308, 0.0], [0.5, 0.25]]), np.array([1.0, 0.0])
+    each, bits = shares(run, loss, rows, target, weights, trailing)
+    assert sum(int(x) ** 2 for x in joined(each[0], bits).ravel()) <= 1 << 2 * (bits.gradient + bits.trailing)
+    both = whole_sum(run, loss, rows, target, weights, [0, 1], trailing)
+    np.testing.assert_array_equal(joined(both, bits), joined(each.sum(axis=0), bits))
 
 
 @pytest.mark.parametrize("loss", [Squared(), Softmax(3)], ids=repr)
