@@ -43,6 +43,10 @@ def test_the_margin_covers_the_rounding_of_two_results():
         moved = np.rint(a / noise.spacing) - np.rint(b / noise.spacing)
         far.append(np.linalg.norm(moved * noise.spacing) - np.linalg.norm(a - b))
     assert 0 < max(far) <= noise.margin(50)
+    # Close together, but on two sides of the middle in every coordinate.
+    near = [np.full(50, half * noise.spacing) for half in (0.5 - 1e-9, 0.5 + 1e-9)]
+    moved = np.subtract(*(noise.add(one, SecureGenerator(insecure_seed=2)) for one in near))
+    assert 0.999 * noise.margin(50) < np.linalg.norm(moved) - np.linalg.norm(near[0] - near[1]) <= noise.margin(50)
 
 
 def test_small_noise_on_large_results_gets_a_coarser_grid_and_in_the_end_none():
