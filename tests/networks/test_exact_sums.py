@@ -14,7 +14,7 @@ from dplateau.networks.clipped_sums import ClippedSums
 from dplateau.networks.lattice import Lattice, lattice_of
 from dplateau.networks.noise import Noise
 from dplateau.networks.recorded import record
-from dplateau.networks.rounded import _LARGE, Formed, _inverse, multipliers, rounded_sum
+from dplateau.networks.rounded import _LARGE, Factors, Formed, _integers, _inverse, multipliers, rounded_sum
 from dplateau.spec import FullBatch, InputError, Run
 
 from .small import run_of, seeded
@@ -97,6 +97,22 @@ def test_integers_are_added_exactly_one_after_the_other_or_at_once(dtype, width,
     exact = [sum(int(one[entry]) for one in each) for entry in range(width)]
     assert alone.tolist() == exact
     assert after.tolist() == [int(old) + new for old, new in zip(before, exact, strict=True)]
+
+
+def test_derivatives_that_are_all_rounded_away_from_zero_keep_to_the_clip_norm():
+    """Where units are coarse: equal entries move together, by up to 1/2 each, and as often as a product has inputs."""
+    rng, many = np.random.default_rng(6), 400
+    inputs, signs = rng.integers(1, 9, (many, 5)) / 8, rng.choice([-1.0, 1.0], (many, 48))
+    lattice, compiled = Lattice(1.0, 10, 3), jax.jit(multipliers, static_argnames="lattice")
+    for gradients in ([Factors(inputs, signs)], [Factors(inputs, signs), Formed(signs[:, :7] * 5)]):
+        with jax.enable_x64(True):
+            found, valid = compiled(gradients, np.ones(many, bool), lattice=lattice)
+            whole = [np.asarray(_integers(*one)) for one in zip(gradients, found, strict=True)]
+        assert valid.all()
+        rows = [np.ones((many, 1)) if how.inputs is None else np.asarray(how.inputs) for how in found]
+        squares = sum((m**2).sum(axis=1) * (k**2).sum(axis=1) for m, k in zip(rows, whole, strict=True))
+        assert squares.max() + lattice.tally**2 <= 4.0**lattice.bits
+        assert squares.max() > 0.97 * lattice.room**2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
