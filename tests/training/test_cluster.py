@@ -329,6 +329,29 @@ print(train(run, Logistic(), *problem(), cluster=cluster).weights.shape)
     assert found.stdout == "(5,)\n", found.stderr
 
 
+def test_devices_of_one_process_draw_noise_and_batches_of_their_own(process):
+    """Of 5 weights they have 2, 2 and 1, of 601 records a third each; the bounds are those of two processes above."""
+    code = """
+from two_processes import *
+cluster, options = Cluster(), {"dtype": "float64", "keep_iterates": True}
+run = run_of(n=60, steps=2000, step_size=1.0, noise_multiplier=1.0, clip_norm=1.0)
+result = train(run, Logistic(), np.zeros((60, D)), np.zeros(60), cluster=cluster, **options)
+noise = np.diff(result.iterates, axis=0) * 60
+run = run_of(sampling=Poisson(30.0), steps=600, step_size=1e-9)
+result = train(run, Logistic(), np.ones((N, 1)), np.zeros(N), generator=Quiet(), cluster=cluster, **options)
+print(json.dumps([noise.tolist(), (np.diff(result.iterates[:, 0]) / -1e-9 * 30 / 0.5).tolist()]))
+"""
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    found = process(code=code, env=environment)
+    noise, sizes = map(np.array, json.loads(found.stdout))
+    assert all(right_scale(weight) for weight in noise.T)
+    seen = np.corrcoef(np.hstack([noise[:-1], noise[1:]]), rowvar=False)
+    assert abs(seen - np.eye(len(seen))).max() < 6.5 / math.sqrt(len(noise))
+    assert abs(sizes - sizes.round()).max() < 1e-2
+    assert abs(sizes.mean() - 30) < 6 * math.sqrt(30 / len(sizes))
+    assert 0.7 < sizes.var() / (30 * (1 - 30 / N)) < 1.4
+
+
 def test_a_cluster_of_one_device_changes_no_bit():
     seeded = [
         train(run_of(), LOSSES["logistic"], *problem(), generator=SecureGenerator(insecure_seed=0), cluster=cluster).weights
