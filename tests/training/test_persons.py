@@ -317,6 +317,18 @@ def test_a_stream_of_persons_is_the_same_however_it_is_read():
     assert np.linalg.norm(found[0]) > 0.1
 
 
+def test_a_stream_takes_the_steps_of_train_where_a_record_is_a_person():
+    """Rows are in a person's mean: were each a record by itself, somebody with many of them would move a sum by many clip norms."""
+    rows, target, groups = people(most=30)
+    order = np.argsort(groups, kind="stable")
+    given = rows[order], target[order], groups[order]
+    run = run_of(23, sampling=RandomAllocation(4), steps=12, step_size=0.5, update="post-processed")
+    blocks, seed = blocks_of(*given, 11), {"insecure_seed": 1}
+    found = train_stream(run, Logistic(), lambda: blocks, rows=40, generator=Noiseless(**seed), dtype="float64").weights
+    want = train(run, Logistic(), *given[:2], groups=given[2], generator=Noiseless(**seed), dtype="float64").weights
+    np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize("sampling", [OnePass(1), RandomAllocation(1)], ids=lambda one: one.kind)
 @pytest.mark.parametrize(
     ("labels", "n", "says"),
