@@ -35,6 +35,14 @@ def account_of(url):
     return dp.Ledger(url).account("patients", who="north")
 
 
+def set_for_all(url, setting):
+    """Set something for all who connect to a server's database from now on."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(f"ALTER DATABASE {engine.url.database} SET {setting}"))
+    engine.dispose()
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -210,10 +218,7 @@ def test_no_message_shows_a_password(address):
 def test_what_a_server_has_set_changes_nothing(postgres, full, setting):
     ledger = dp.Ledger(postgres)
     ledger.create("患者", n=1000, epsilon=2.0, delta=1e-6)
-    engine = create_engine(ledger.url)
-    with engine.begin() as connection:
-        connection.execute(text(f"ALTER DATABASE {engine.url.database} SET {setting}"))
-    engine.dispose()
+    set_for_all(ledger.url, setting)
     account = ledger.account("患者")
     with ThreadPoolExecutor(4) as pool:
         granted = [one for one in pool.map(lambda _: reserved(account, full(8.0)), range(20)) if one]
@@ -250,10 +255,7 @@ def test_a_power_failure_takes_back_nothing_that_a_server_wrote(postgres):
     """It waits for the disk before it says that an entry is written, whatever was set."""
     ledger = dp.Ledger(postgres)
     ledger.create("patients", n=1000, epsilon=2.0, delta=1e-6)
-    engine = create_engine(ledger.url)
-    with engine.begin() as connection:
-        connection.execute(text(f"ALTER DATABASE {engine.url.database} SET synchronous_commit = off"))
-    engine.dispose()
+    set_for_all(ledger.url, "synchronous_commit = off")
     with database.connected(ledger.url, write=True) as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 

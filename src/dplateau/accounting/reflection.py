@@ -97,7 +97,7 @@ def _equal(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
     def together(count: int) -> tuple[float, float, float]:
         if c > 1:  # After fewer steps the two are apart no less likely.
             count = min(count, max(int(_LARGE / math.log(c)), 1))
-        up = _UP + _POWER * count  # c itself is rounded, and its powers the more.
+        up = _room(count)
         return c**count * up if c != 1 else 1.0, e * geometric_sum(c, count) * up, v * geometric_sum(c * c, count) / up
 
     taken, grid, factor = 0, np.ones(_CELLS + 1), math.inf
@@ -133,6 +133,11 @@ def _varied(steps: Steps, diameter: float) -> Iterator[tuple[int, Apart]]:
                 exact.add(scaled)
             grid = _moved(grid, *(scaled if scaled in exact else _rounded(*scaled)))
         yield taken, _apart(free, grid, diameter)
+
+
+def _room(count: int) -> float:
+    """What rounding may do to so many steps as one: c itself is rounded, its powers and sums of logarithms the more."""
+    return _UP + _POWER * count
 
 
 def _scaled(block: Sequence[float], diameter: float) -> tuple[float, float, float]:
@@ -187,7 +192,7 @@ def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, fl
         first = min(max(first, 0, int(np.searchsorted(grown, grown[last] - _LARGE))), last - 1)
         after = np.append(np.cumsum(logs[first + 1 : last][::-1])[::-1], 0.0)
         later, count = np.exp(after), last - first
-        up = _UP + _POWER * count  # As where all steps are alike; sums of logarithms are rounded, too.
+        up = _room(count)
         yield (
             count,
             float(np.exp(logs[first] + after[0])) * up,
