@@ -76,6 +76,8 @@ def test_noise_for_adagrad():
     noise = np.array(adagrad_noise(3, 2.0, 5.0))
     assert (noise / noise[0]) ** 4 == pytest.approx(np.array([9, 14, 19]) / 9)
     assert adagrad_noise(3, 2.0, 0.0) == pytest.approx((1, 1, 1))
+    assert adagrad_noise(3, 1e200, 1e300) == pytest.approx((1, 1, 1))  # b_0^2 is larger than any double
+    assert adagrad_noise(2, 1e200, 1e308) == pytest.approx(adagrad_noise(2, 1.0, 1e-92))
 
 
 def test_the_energy_is_that_of_weights_without_gradients():

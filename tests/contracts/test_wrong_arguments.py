@@ -25,8 +25,8 @@ from dplateau.accounting.trade_offs import (
 from dplateau.algorithms import Budget, Problem, noise_energy, plan_noisy_sgd, plan_pnsgd, polynomial_decay, printed_dp_sgld
 from dplateau.analyses import FixedOrderBound
 from dplateau.black_box import examine
-from dplateau.certificate import check_weights, create_key, prove, read_certificate, read_proof, verify
-from dplateau.data import Csv, Schema, array_stream, schema_from_toml, schema_to_toml
+from dplateau.certificate import bound_to, check_weights, create_key, prove, read_certificate, read_proof, verify
+from dplateau.data import Csv, Schema, array_stream, read_table, schema_from_toml, schema_to_toml
 from dplateau.losses import ClassWeighted, Logistic, class_weighted
 from dplateau.networks import train_network
 from dplateau.report.page import certificate_page
@@ -100,6 +100,8 @@ NAMES = np.array(["a", "b"])
         (lambda: Gaussian(1.0).enclosure("ab"), "alpha is of type str: expected numbers"),
         (lambda: verify(None), "certificate is of type NoneType: expected a Certificate"),
         (lambda: certificate_page(None), "certificate is of type NoneType: expected a Certificate"),
+        (lambda: bound_to(None, np.zeros(2)), "certificate is of type NoneType: expected a Certificate"),
+        (lambda: read_table({}, None), "schema is of type NoneType: expected a Schema"),
         (lambda: check_weights(None, np.zeros(2)), "certificate is of type NoneType: expected a Certificate"),
         (lambda: advanced_composition("ab", [0.1], 0.1), "epsilons is 'ab'"),
         (lambda: advanced_composition([0.1], [math.nan], 0.1), r"deltas\[0\] is nan"),

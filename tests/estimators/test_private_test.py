@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import dplateau as dp
-from dplateau.certificate import read_certificate, verify
+from dplateau.certificate import bound_to, read_certificate, verify
 from dplateau.estimators.private_test import (
     ERRORS,
     HALVES,
@@ -255,7 +255,7 @@ def test_the_noise_has_its_standard_deviation_and_no_other():
     sigma, size = test.run.noise_multiplier, 8_000
     cells = np.zeros((1, 1, size))
     cells[0, 0, 0] = test.run.n
-    noise = (test.released(cells, ("a",), "0" * 64).counts - cells).ravel()
+    noise = (test.released(cells, ("a",), "0" * 64, "0" * 64).counts - cells).ravel()
     limit = norm.isf(5e-7) * math.sqrt(2 / size)
     ratio = float((noise**2).mean()) / sigma**2
     assert abs(ratio - 1) < limit
@@ -271,11 +271,11 @@ def test_counts_and_noise_are_on_one_grid():
     test = planned(rows_of=1_000)
     cells = np.zeros((2, 2, 1))
     cells[0, 0, 0] = 500
-    counts = test.released(cells, ("a", "b"), "0" * 64).counts
+    counts = test.released(cells, ("a", "b"), "0" * 64, "0" * 64).counts
     spacing = 2.0 ** (math.floor(math.log2(test.run.noise_multiplier)) - 30)
     assert (counts / spacing == np.rint(counts / spacing)).all()
     with pytest.raises(InputError, match="Nothing was released"):
-        planned(rows_of=998).released(cells, ("a", "b"), "0" * 64)
+        planned(rows_of=998).released(cells, ("a", "b"), "0" * 64, "0" * 64)
 
 
 # What is read off it.
@@ -292,13 +292,13 @@ def test_errors_are_as_large_as_they_are_said_to_be():
     }
     negative, positive = chances.reshape(2, -1)
     true["auc"] = positive @ (np.cumsum(negative) - negative / 2) / (negative.sum() * positive.sum())
-    certificate = test.released(np.full((2, 2, 1), rows / 4), ("a", "b"), "0" * 64).certificate
+    certificate = test.released(np.full((2, 2, 1), rows / 4), ("a", "b"), "0" * 64, "0" * 64).certificate
     found = {name: [] for name in true}
     for _ in range(300):
         counts = rng.multinomial(rows, chances.ravel()).reshape(chances.shape) + test.run.noise_multiplier * rng.normal(
             size=chances.shape
         )
-        estimates = PrivateTest(counts, rows, ("a", "b"), certificate).estimates
+        estimates = PrivateTest(counts, rows, ("a", "b"), certificate, "0" * 64).estimates
         for name in true:
             found[name].append((estimates[name].value, estimates[name].error))
     for name, values in found.items():
@@ -310,7 +310,7 @@ def test_errors_are_as_large_as_they_are_said_to_be():
 def test_where_noise_is_all_there_is_nothing_is_said():
     test = planned(rows_of=40, share=0.5, epsilon=0.1)
     cells = np.array([[[20.0], [0.0]], [[0.0], [0.0]]])
-    found = test.released(cells, ("a", "b"), "0" * 64).estimates
+    found = test.released(cells, ("a", "b"), "0" * 64, "0" * 64).estimates
     assert found["recall"]["b"] is None
     assert found["accuracy"] is None
     assert found["balanced_accuracy"] is None
@@ -343,7 +343,7 @@ def test_it_is_saved_and_loaded_and_what_was_changed_is_refused(folder, tmp_path
     assert load_model(tmp_path / "again").private_test.estimates == model.private_test.estimates
     counts = np.load(tmp_path / "model" / "private-test" / "weights.npz")["counts"]
     for wrong, error in ((counts + 1, ContradictionError), (counts[:1], InputError), (counts * np.nan, InputError)):
-        np.savez(tmp_path / "model" / "private-test" / "weights.npz", counts=wrong)
+        np.savez(tmp_path / "model" / "private-test" / "weights.npz", counts=wrong, model=np.zeros(32, np.uint8))
         with pytest.raises(error, match="private-test"):
             load_model(tmp_path / "model")
     other = train(folder, epsilon=3.0)
@@ -365,6 +365,38 @@ def test_a_test_of_rows_of_another_schema_is_refused(folder, tmp_path):
     shutil.rmtree(tmp_path / "model" / "private-test")
     shutil.copytree(tmp_path / "other" / "private-test", tmp_path / "model" / "private-test")
     with pytest.raises(ContradictionError, match="schema"):
+        load_model(tmp_path / "model")
+
+
+def test_a_test_of_another_model_is_refused(folder, tmp_path):
+    """Of as many rows of the same schema, with as much noise."""
+    for name in ("model", "other"):
+        train(folder, max_iter=2, solver="noisy-sgd").save(tmp_path / name)
+    shutil.rmtree(tmp_path / "model" / "private-test")
+    shutil.copytree(tmp_path / "other" / "private-test", tmp_path / "model" / "private-test")
+    with pytest.raises(ContradictionError, match="private-test: a model with other weights was tested"):
+        load_model(tmp_path / "model")
+    found = load_model(tmp_path / "other").private_test
+    assert found.model_sha256 == load_model(tmp_path / "other").certificate.weights_sha256
+    inside = tmp_path / "model" / "private-test"
+    np.savez(inside / "weights.npz", counts=found.counts)  # Without the model, the certificate is of something else, too.
+    with pytest.raises(ContradictionError, match="private-test"):
+        load_model(tmp_path / "model")
+    bound = bound_to(found.certificate, {"counts": found.counts})
+    (inside / "certificate.json").write_text(bound.to_json())
+    with pytest.raises(ContradictionError, match="private-test: a model with other weights was tested"):
+        load_model(tmp_path / "model")
+
+
+def test_a_certificate_of_a_search_is_refused(folder, tmp_path):
+    train(folder, max_iter=2, solver="noisy-sgd").save(tmp_path / "model")
+    inside = tmp_path / "model" / "private-test" / "certificate.json"
+    model = dp.PrivateLogisticRegression(classes=[0, 1], insecure_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = dp.PrivateGridSearch(model, {"max_iter": [1, 2]}, epsilon=2.0, delta=1e-5).fit(np.eye(40), np.arange(40) % 2)
+    inside.write_text(search.certificate_.to_json())
+    with pytest.raises(InputError, match=r"private-test: the certificate is of Selection, not of one run"):
         load_model(tmp_path / "model")
 
 

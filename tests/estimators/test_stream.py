@@ -14,7 +14,7 @@ from dplateau.data import array_stream, block_stream, open_stream, schema_from_t
 from dplateau.estimators.base import PrivateLinearModel
 from dplateau.estimators.table_model import TableModel, load_model
 from dplateau.spec import InputError, RandomAllocation
-from dplateau.training import SecureGenerator, TrainingInterrupted
+from dplateau.training import Cluster, SecureGenerator, TrainingInterrupted
 
 N, D = 3_000, 4
 SCHEMA = """
@@ -225,9 +225,10 @@ def test_rows_are_clipped_that_the_caller_says_are_short():
     np.testing.assert_array_equal(said, bare)
 
 
-def test_a_path_is_no_stream():
+@pytest.mark.parametrize("cluster", [None, Cluster()])
+def test_a_path_is_no_stream(cluster):
     with pytest.raises(InputError, match="the stream is of type str: expected what open_stream"):
-        PrivateLogisticRegression(classes=[0, 1]).fit_stream("folder")
+        PrivateLogisticRegression(classes=[0, 1]).fit_stream("folder", cluster=cluster)
 
 
 def test_classes_must_be_declared():

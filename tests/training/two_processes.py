@@ -397,7 +397,7 @@ def hold_out(cluster=None):
         cells[:, 0, 0] = (held < FIRST).sum(), (held >= FIRST).sum()
     else:
         cells[cluster.index, 0, 0] = len(held)
-    counts = test.released(cells, ("a", "b"), "0" * 64).counts
+    counts = test.released(cells, ("a", "b"), "0" * 64, "0" * 64).counts
     return {"held": held.tolist(), "kept": test.split.kept.tolist(), "counts": counts.tolist()}
 
 
@@ -489,7 +489,7 @@ def with_setting(name, value, work):
 class Nothing:
     """The facts of a stream that is not read."""
 
-    unit, d, n = "row", D, N
+    unit, d, n, blocks = "row", D, N, ()
 
 
 def searched_wrongly(cluster):

@@ -92,7 +92,8 @@ def adagrad_noise(steps: int, b0: float, growth: float) -> tuple[float, ...]:
     Source: Wu et al. 2021, section 5.2.
     """
     b0, growth = real("b0", b0), real("growth", growth, inclusive=True)
-    return normalised((b0**2 + growth * np.arange(1.0, integer("steps", steps) + 1)) ** 0.25)
+    grown = math.sqrt(growth) * np.sqrt(np.arange(1.0, integer("steps", steps) + 1))
+    return normalised(np.sqrt(np.hypot(b0, grown)))  # b_0^2 may be larger than any double
 
 
 def noise_cost(alpha: Iterable[float], b: Iterable[float]) -> float:

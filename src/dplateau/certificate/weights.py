@@ -65,7 +65,7 @@ def digest_of(arrays: Iterable[Entry]) -> str:
 
 def bound_to(certificate: Certificate, weights: Any) -> Certificate:
     """The certificate, bound to these released weights."""
-    return replace(certificate, weights_sha256=weights_digest(weights))
+    return replace(of_type("certificate", certificate, Certificate), weights_sha256=weights_digest(weights))
 
 
 def check_weights(certificate: Certificate, weights: Any) -> None:

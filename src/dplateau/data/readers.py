@@ -19,7 +19,7 @@ from dplateau.data.read_parquet import read_parquet
 from dplateau.data.schema import Schema, Target, Vector
 from dplateau.data.tables import NAME, table_of
 from dplateau.spec import InputError
-from dplateau.spec.arguments import integer
+from dplateau.spec.arguments import integer, of_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +52,7 @@ def read_table(path: Any, schema: Schema, *, n: int | None = None) -> pa.Table:
     InputError
         The file is missing, unreadable, empty or damaged, or does not fit the schema. No message quotes a row.
     """
+    of_type("schema", schema, Schema)
     declared = None if n is None else integer("n", n)
     stored = isinstance(path, str | PathLike)
     table = _read(existing_file(Path(path)), schema) if stored else table_of(path, schema)

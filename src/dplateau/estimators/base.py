@@ -220,11 +220,14 @@ class PrivateLinearModel(BaseEstimator):
 
     def _fit_stream(self, stream: Stream) -> Any:
         """As ``_fit``, on the blocks of a stream."""
-        check_stream(stream)
-        ready = self._stream_ready()
+        ready = self._opened(stream)
         made, fit = self._planned_stream(ready, stream, stream.n)
         self._reserve(made.run)
         return self._finished_stream(ready, stream, fit())
+
+    def _opened(self, stream: Stream) -> ReadyStream:
+        check_stream(stream)
+        return self._stream_ready()
 
     def _finished_stream(self, ready: ReadyStream, stream: Stream, result: TrainResult) -> Any:
         """Set the attributes that all estimators have."""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 FOLDER: Final = "private-test"
 COUNTS: Final = "counts"
 """What is released, in ``weights.npz``: its certificate is bound to it."""
+MODEL: Final = "model"
+"""Beside the counts: the 32 bytes of ``model_sha256``."""
 HALVES: Final = 5
 """Cells of the histogram for each predicted class of two, where there are probabilities, and rows enough."""
 _ENOUGH: Final = 200.0
@@ -90,13 +92,16 @@ class PrivateTest:
     classes : tuple of str
         Names of the classes; empty for numbers.
     certificate : Certificate
-        What the histogram costs, each row that was held out.
+        What the histogram costs, each row that was held out. It is bound to the counts and to ``model_sha256``.
+    model_sha256 : str
+        SHA-256 of the weights that were tested, as the model's certificate names it.
     """
 
     counts: NDArray[np.float64]
     rows: int
     classes: tuple[str, ...]
     certificate: Certificate
+    model_sha256: str
 
     @property
     def deviation(self) -> float:
@@ -172,6 +177,7 @@ class PrivateTest:
             "epsilon": self.certificate.epsilon,
             "delta": self.certificate.delta,
             "certifies": self.certificate.certifies,
+            "model_sha256": self.model_sha256,
             "counts": self.counts.tolist(),
             **_plain(self.estimates),
         }
@@ -270,8 +276,8 @@ class PlannedTest:
         found = HeldOut(rows=self.run.n, noise_multiplier=float(self.run.noise_multiplier))  # type: ignore[arg-type]
         return found if self.generator.insecure else found.enforced()
 
-    def released(self, cells: NDArray[np.float64], classes: tuple[str, ...], schema_sha256: str) -> PrivateTest:
-        """The histogram with its noise, and its certificate. ``cells`` are private, and are not kept."""
+    def released(self, cells: NDArray[np.float64], classes: tuple[str, ...], schema: str, model: str) -> PrivateTest:
+        """The histogram with its noise, and its certificate. ``cells`` are private, and are not kept; the others are SHA-256."""
         cells = of_all(self.cluster, partial(np.asarray, cells))
         if float(cells.sum()) != self.run.n:
             raise InputError(f"the histogram counts {cells.sum():,.0f} rows, not {self.run.n:,}. Nothing was released.")
@@ -279,9 +285,14 @@ class PlannedTest:
         processes = 1 if self.cluster is None else self.cluster.processes
         held = (*gradient_assumptions(self.run, self.generator), *trusted(processes), self.fact)
         result = TrainResult(counts, self.run, held, self.generator.source, "float64")
-        made = bound_to(make_certificate(account(self.run, self.delta), result), {COUNTS: counts})
+        made = bound_to(make_certificate(account(self.run, self.delta), result), _bound(counts, model))
         rests = tuple(PublicSchema() if isinstance(one, Features) else one for one in made.assumptions)
-        return PrivateTest(counts, self.run.n, classes, replace(made, assumptions=rests, schema_sha256=schema_sha256))
+        return PrivateTest(counts, self.run.n, classes, replace(made, assumptions=rests, schema_sha256=schema), model)
+
+
+def _bound(counts: NDArray[np.float64], model_sha256: str) -> dict[str, NDArray[Any]]:
+    """What a test's certificate is bound to, as in ``weights.npz``."""
+    return {COUNTS: counts, MODEL: np.frombuffer(bytes.fromhex(model_sha256), np.uint8)}
 
 
 def planned_test(estimator: Any, n: int, share: float, cluster: Cluster | None = None, own: int = 0) -> PlannedTest:
@@ -324,7 +335,7 @@ def write_test(test: PrivateTest, part: Path, sign: Ed25519PrivateKey | None) ->
     folder.mkdir()
     write_certificate(folder, test.certificate, sign)
     (folder / "test.json").write_text(json.dumps(test.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    np.savez(folder / WEIGHTS, counts=test.counts)
+    np.savez(folder / WEIGHTS, **_bound(test.counts, test.model_sha256))  # pyright: ignore[reportArgumentType]
 
 
 def read_test(
@@ -337,22 +348,26 @@ def read_test(
     InputError
         A file is damaged.
     ContradictionError
-        The certificate is about another histogram or schema, or about other rows than the model's says.
+        The certificate is about another model, histogram or schema, or about other rows than the model's says.
     """
     inside = folder / FOLDER
     if not inside.is_dir():
         return None
     certificate, arrays = read_signed_certificate(inside, signed_by), read_weights(inside / WEIGHTS)
-    counts = arrays.get(COUNTS)
-    shape = _shape(estimator, certificate.run, len(classes))
-    if counts is None or len(arrays) > 1 or counts.shape != shape or counts.dtype != np.float64 or not np.isfinite(counts).all():
+    run, model = certificate.run, estimator.certificate_.weights_sha256
+    if not isinstance(run, Run):
+        raise InputError(f"{inside}: the certificate is of {type(run).__name__}, not of one run.")
+    shape, counts = _shape(estimator, run, len(classes)), arrays.get(COUNTS)
+    if counts is None or len(arrays) > 2 or counts.shape != shape or counts.dtype != np.float64 or not np.isfinite(counts).all():
         raise InputError(f"{inside / WEIGHTS} is damaged: expected counts of shape {shape}.")
     check_model(certificate, inside, arrays)
     check_schema(certificate, inside, schema_sha256)
     told = [{one for one in each.assumptions if isinstance(one, HeldOut)} for each in (certificate, estimator.certificate_)]
     if told[0] != told[1] or len(told[0]) != 1:
         raise ContradictionError(f"{inside}: its certificate and that of the model say different things about the rows held out.")
-    return PrivateTest(counts, certificate.run.n, classes, certificate)
+    if not np.array_equal(arrays.get(MODEL, ()), _bound(counts, model)[MODEL]):
+        raise ContradictionError(f"{inside}: a model with other weights was tested.")
+    return PrivateTest(counts, run.n, classes, certificate, model)
 
 
 def _shape(estimator: Any, run: Any, classes: int) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def fit_shared(model: PrivateLinearModel, X: ArrayLike, y: ArrayLike, groups: Ar
 def fit_stream_shared(model: PrivateLinearModel, stream: Stream, cluster: Cluster) -> Any:
     """As ``model.fit_stream``, called by every process of a cluster with a stream of its own."""
     agree_on_arguments(model, cluster)
-    ready = cluster.together(model._stream_ready)
+    ready = cluster.together(lambda: model._opened(stream))
     cluster.agree({"number of features": str(stream.d), "what is a record": getattr(stream, "unit", "row")})
     n = int(cluster.exchanged(np.array(stream.n)).sum())
     made, fit = cluster.together(lambda: model._planned_stream(ready, stream, n, shared=True))
