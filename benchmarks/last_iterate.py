@@ -45,7 +45,8 @@ def bound(run: dp.Run, name: str) -> float:
 
 def place_by_place(run: dp.Run) -> float:
     steps, _ = varying_steps(run)
-    return max(steps.cost(np.arange(place, STEPS, PLACES)) for place in range(PLACES))
+    uses = (np.arange(place, STEPS, PLACES) for place in range(PLACES))
+    return max(steps.cost(each, steps.jump[each]) for each in uses)
 
 
 def forgetting() -> dict[str, Callable[[], object]]:

@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from unittest.mock import patch
 
 import dplateau as dp
@@ -34,7 +35,8 @@ def fill(account: Account, entries: int) -> None:
     """Add entries until there are so many: runs on all records, on ten parts, and commits in turn."""
     with connected(account.url, write=True) as connection:
         for number in range(book.head(connection).number, entries):
-            if book.is_reservation(connection, account.name, number) and not book.is_committed(connection, number):
+            found = partial(book.exists, connection, account.name)
+            if found("reserved", number=number) and not found("committed", reservation=number):
                 what = {"account": account.name, "who": account.who, "reservation": number}
                 book.append(connection, kind="committed", body={}, **what)
                 continue
@@ -71,7 +73,7 @@ def measured(account: Account, repeats: int) -> tuple[str, ...]:
     reservations: list[accounts.Reservation] = []
     with patch.object(accounts, "cost_of", lambda *_: COST):
         whole = timed(lambda: reservations.append(account.reserve(RUN)), repeats)
-        part = timed(lambda: account.reserve(RUN, part=tuple(PARTS[0])), repeats)
+        part = timed(lambda: account.reserve(RUN, part=PARTS[0]), repeats)
     commit = timed(lambda: reservations.pop().commit(), repeats)
     state = timed(account.state, min(repeats, 10))
     return tuple(f"{seconds(times)}, at most {1e3 * max(times):.1f} ms" for times in (whole, part, commit, state))
