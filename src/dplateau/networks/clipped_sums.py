@@ -27,6 +27,7 @@ from dplateau.networks.rounded import Factors, Gradient, Multipliers, added_up, 
 from dplateau.spec import Run
 from dplateau.spec.schedule import largest
 from dplateau.training.exact_products import accelerated
+from dplateau.training.settings import usual
 
 Array: TypeAlias = Any
 Tree: TypeAlias = Any
@@ -116,6 +117,7 @@ class ClippedSums:
         mapped = self._pool.map if self._pool else map
         return list(mapped(partial(self._part, params), ((micros[share], drawn[share]) for share in shares)))
 
+    @usual()
     def _part(self, params: Tree, share: tuple[list[NDArray[np.int32]], list[NDArray[np.uint32] | None]]) -> list[Array]:
         """The sum over some microbatches, by one thread."""
         totals: list[Array] = [np.zeros(size) for size in (*(leaf.size for leaf in jax.tree.leaves(params)), 1)]
@@ -139,7 +141,7 @@ class ClippedSums:
 
         A thread may have other settings of JAX than the one that asks, so it is a thread that always computes, if there are some.
         """
-        work = partial(self._contributions, params, rows, np.ones(self.micro, bool))
+        work = usual()(partial(self._contributions, params, rows, np.ones(self.micro, bool)))
         return self._pool.submit(work).result() if self._pool else work()
 
     def _contributions(self, params: Tree, rows: Tree, used: NDArray[np.bool]) -> tuple[list[Gradient], Array, list[Multipliers]]:

@@ -44,6 +44,7 @@ from dplateau.training.charged import Budgeted, charged
 from dplateau.training.cluster import Cluster
 from dplateau.training.exact_products import accelerated, check_products
 from dplateau.training.result import gradient_assumptions
+from dplateau.training.settings import usual
 from dplateau.training.shared import of_several
 
 Tree: TypeAlias = Any
@@ -184,18 +185,19 @@ def train_network(
     ProcessLost
         Another process of the cluster ended, or cannot be reached. Nothing is released, but for the checkpoint.
     """
-    shared = of_several(cluster)
-    prepared = partial(
-        _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,
-        checkpoint, validation, progress, shared,
-    )  # fmt: skip
-    loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
-    if shared is not None and isinstance(loop, SharedCompiledLoop):
-        with shared.watched():  # All processes are there: their devices are tried together.
-            loop = _tried(loop, state)
-        if not isinstance(loop, CompiledLoop):
-            shared.together(partial(check_gradients, loop, state))
     with ExitStack() as stack:
+        stack.enter_context(usual())
+        shared = of_several(cluster)
+        prepared = partial(
+            _prepared, run, loss, params, examples, groups, optimizer, trainable, rng, average, generator, microbatch, workers,
+            checkpoint, validation, progress, shared,
+        )  # fmt: skip
+        loop, state = prepared() if shared is None else prepared_together(shared, run, ledger, groups, prepared)
+        if shared is not None and isinstance(loop, SharedCompiledLoop):
+            with shared.watched():  # All processes are there: their devices are tried together.
+                loop = _tried(loop, state)
+            if not isinstance(loop, CompiledLoop):
+                shared.together(partial(check_gradients, loop, state))
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
         first = loop.begun(state)  # read once: what is charged is what is done
@@ -212,7 +214,7 @@ def train_network(
             loop.once(lambda part=part: stack.enter_context(charged(pays, run.part(*part))))
         loop.once(lambda: stack.enter_context(charged(pays, run, first.ledger.done)))
         reached = loop.run_from(first)
-    return _result(loop, reached)
+        return _result(loop, reached)
 
 
 def _prepared(

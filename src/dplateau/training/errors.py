@@ -12,6 +12,7 @@ import jax
 
 from dplateau.spec import InputError
 from dplateau.spec.errors import ProcessLost as ProcessLost
+from dplateau.training.settings import usual
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -57,7 +58,7 @@ def uninterrupted(work: Callable[[], T], *, double: bool = True) -> T:
     """
     done: list[T] = []
     failed: list[Exception] = []
-    with suppress(KeyboardInterrupt), interrupts(), jax.enable_x64(True) if double else nullcontext():
+    with suppress(KeyboardInterrupt), interrupts(), usual(), jax.enable_x64(True) if double else nullcontext():
         try:
             done.append(work())
         except OWN as error:

@@ -33,6 +33,7 @@ from dplateau.spec.schedule import largest, smallest
 from dplateau.training.errors import TooCoarse
 from dplateau.training.exact_products import accelerated, product
 from dplateau.training.persons import MOST_ROWS
+from dplateau.training.settings import usual
 
 Array: TypeAlias = Any  # numpy on the way in, jax inside
 
@@ -377,7 +378,7 @@ def encode(
     found = tuple(np.zeros((room, width), np.int32) for width in ((d + _FACTS,) if together else (d, _FACTS)))
     norms = np.zeros(n)
     part = min(room, max(1, (_FAR_PART if accelerated() else _PART) // d))
-    with jax.enable_x64(True):
+    with usual(), jax.enable_x64(True):
         for begin in range(0, n, part):
             here = slice(begin, min(begin + part, n))
             rows, labels, many = features[here], target[here], None if sizes is None else sizes[here]
