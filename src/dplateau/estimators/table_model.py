@@ -166,7 +166,7 @@ class TableModel:
             return cls(model, estimator, public)
         held = tested.split.held
         cells = cells_of(estimator, tested.run, data.features[held], data.target[held])
-        about = public.target.classes, schema_digest(public), estimator.certificate_.weights_sha256
+        about = public.target.classes, schema_digest(public), str(estimator.certificate_.weights_sha256)
         return cls(model, estimator, public, tested.released(cells, *about))
 
     @property
