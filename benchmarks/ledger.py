@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import dplateau as dp
@@ -29,6 +30,7 @@ from dplateau.ledger.database import connected
 RUN = dp.Run(n=1000, sampling=dp.Poisson(50), steps=1000, noise_multiplier=2.0)
 COST = 1e-9
 PARTS = tuple(Part("shards", f"shard {number}") for number in range(10))
+ON_A_PART = RUN.replace(n=RUN.n // len(PARTS))
 
 
 def fill(account: Account, entries: int) -> None:
@@ -42,9 +44,13 @@ def fill(account: Account, entries: int) -> None:
                 continue
             part = PARTS[number // 4 % len(PARTS)] if number % 4 == 1 else None
             after = book.sums(connection, account.name, part).after(COST, whole=part is None)
-            numbers = {} if part is None else {"partition_spent": after.partition, "part_spent": after.part, **part._asdict()}
-            what = {"account": account.name, "who": account.who, "cost": COST, "spent": after.total, **numbers}
-            book.append(connection, kind="reserved", body={"run": RUN.to_dict(), "purpose": ""}, **what)
+            what: dict[str, Any] = {"account": account.name, "who": account.who, "cost": COST, "spent": after.total}
+            body: dict[str, Any] = {"run": RUN.to_dict(), "purpose": ""}
+            if part is not None:
+                what |= {"partition_spent": after.partition, "part_spent": after.part, **part._asdict()}
+                places = book.places(connection, account.name, part).after(ON_A_PART.n)
+                body |= {"run": ON_A_PART.to_dict(), "places": [places.partition, places.part]}
+            book.append(connection, kind="reserved", body=body, **what)
 
 
 def timed(work: Callable[[], object], repeats: int) -> list[float]:
@@ -73,7 +79,7 @@ def measured(account: Account, repeats: int) -> tuple[str, ...]:
     reservations: list[accounts.Reservation] = []
     with patch.object(accounts, "cost_of", lambda *_: COST):
         whole = timed(lambda: reservations.append(account.reserve(RUN)), repeats)
-        part = timed(lambda: account.reserve(RUN, part=PARTS[0]), repeats)
+        part = timed(lambda: account.reserve(ON_A_PART, part=PARTS[0]), repeats)
     commit = timed(lambda: reservations.pop().commit(), repeats)
     state = timed(account.state, min(repeats, 10))
     return tuple(f"{seconds(times)}, at most {1e3 * max(times):.1f} ms" for times in (whole, part, commit, state))
