@@ -2,8 +2,8 @@
 
     python experiments/last_iterate_adult.py --data-dir DIR [--adjacency add-remove] [--json FILE]
 
-DIR holds a9a and a9a.t (LIBSVM format). Logistic regression, 200 epochs of 40 batches, plain steps, projection, epsilon 1, delta
-1e-5. For each way to choose batches the noise is calibrated twice: with all iterates released (exact
+DIR holds the folder a9a with the files a9a and a9a.t (LIBSVM format). Logistic regression, 200 epochs of 40 batches, plain steps,
+projection, epsilon 1, delta 1e-5. For each way to choose batches the noise is calibrated twice: with all iterates released (exact
 composition, the best that is known there) and with the last one (the least proved bound). Step size, diameter and l2 are the same
 everywhere; they were chosen on these data, so compare the columns, not the accuracies with those of other work.
 """
@@ -64,14 +64,14 @@ def accuracies(run: dp.Run, l2: float, data: Dataset, test: Dataset, repeats: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with a9a and a9a.t")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with a9a/")
     parser.add_argument(
         "--adjacency", choices=("add-remove", "replace"), default="replace", help="what is compared (default replace)"
     )
     parser.add_argument("--repeats", type=int, default=5, help="trainings of each (default 5)")
     parser.add_argument("--json", type=Path, help="also write the results here")
     options = parser.parse_args()
-    data, test = (load_dataset(options.data_dir / name, schema="a9a", dtype="float64") for name in ("a9a", "a9a.t"))
+    data, test = (load_dataset(options.data_dir / "a9a" / name, schema="a9a", dtype="float64") for name in ("a9a", "a9a.t"))
     results: list[dict[str, object]] = []
     print("| l2 | batches | noise, composition | noise, last iterate | by | accuracy, composition | accuracy, last iterate |")
     print("|---|---|---|---|---|---|---|")
