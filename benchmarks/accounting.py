@@ -207,14 +207,14 @@ def attack_by_pld(s: Setting) -> float:
     step = losses.from_gaussian_mechanism(s.z, sampling_prob=s.q)
     composed = step.self_compose(s.steps)
     epsilons = np.linspace(0.0, composed.get_epsilon_for_delta(1e-12), 160)
-    deltas = np.asarray(composed.get_delta_for_epsilon(epsilons))
+    deltas = np.asarray(composed.get_delta_for_epsilon(epsilons.tolist()))
     lines = np.concatenate([deltas + np.exp(epsilons) * RATE, 1 - np.exp(-epsilons) * (1 - RATE - deltas)])
     return float(lines.min())
 
 
 def attack(s: Setting) -> float:
     """The same, with nothing kept from the last call."""
-    of_guarantee._tabled.cache_clear()
+    of_guarantee._tabled.cache_clear()  # pyright: ignore[reportPrivateUsage]
     return true_positive_rate(dp.account(s.run, s.delta).trade_off, RATE)
 
 

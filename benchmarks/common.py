@@ -17,13 +17,16 @@ from typing import Any
 
 import dplateau
 
+CACHED = type(functools.cache(len))
+"""What ``functools.cache`` makes of a function."""
+
 
 def forget() -> None:
     """Throw away everything that the library keeps from one call to the next."""
     for name, module in list(sys.modules.items()):
         if name.startswith("dplateau"):
             for kept in list(vars(module).values()):
-                if isinstance(kept, functools._lru_cache_wrapper):
+                if isinstance(kept, CACHED):
                     kept.cache_clear()
 
 

@@ -92,12 +92,16 @@ def split(features: Any, target: Any, classes: int, seed: int) -> Rows:
     rows = encoded(places(np.asarray(features, dtype=float)), classes)
     target = np.asarray(target, dtype=float)
     target = target.astype(int) if classes else places(target)
-    train, test, known, truth = train_test_split(rows, target, test_size=0.25, random_state=seed)
+    train, test, known, truth = map(np.asarray, train_test_split(rows, target, test_size=0.25, random_state=seed))
     return Rows(train, known, test, truth, classes)
 
 
 def bundled(load: Callable[..., Any], classes: int) -> Callable[[int], Rows]:
-    return lambda seed: split(*load(return_X_y=True), classes, seed)
+    def read(seed: int) -> Rows:
+        features, target = load(return_X_y=True)
+        return split(features, target, classes, seed)
+
+    return read
 
 
 def images(folder: Path, rows: int) -> Callable[[int], Rows]:
@@ -167,7 +171,8 @@ def everything(folder: Path) -> dict[str, Callable[[int], Rows]]:
 
 def problem(rows: Rows, **changes: Any) -> Problem:
     loss = Squared() if not rows.classes else Logistic() if rows.classes == 2 else Softmax(rows.classes)
-    return Problem(*rows.train.shape, loss, feature_norm=rows.norm, **changes)
+    n, d = rows.train.shape
+    return Problem(n, d, loss, feature_norm=rows.norm, **changes)
 
 
 def budget(rows: Rows, epsilon: float) -> Budget:

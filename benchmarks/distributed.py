@@ -115,12 +115,12 @@ def read(cluster: Any, _: argparse.Namespace) -> dict[str, float]:
     starts = range(0, len(numbers), len(block))
     if cluster is not None:
         cluster.most(0)
-    for _ in range(7):
+    for _repeat in range(7):
         begin = time.perf_counter()
         for start in starts:
             np.copyto(block, numbers[start : start + len(block)])
         middle = time.perf_counter()
-        for _ in starts:
+        for _start in starts:
             np.copyto(block, numbers[: len(block)])
         found.append((2 * middle - begin - time.perf_counter()) / len(numbers))
     return {"entry": statistics.median(found)}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -58,10 +59,24 @@ def residual(loss: GeneralisedLinearLoss, scores: jax.Array, target: jax.Array) 
 
 
 @partial(jax.jit, static_argnames=("loss", "room", "steps"))
-def plain_steps(weights, rows, target, norms, records, starts, counts, noise, scale, *, steps, loss, room):
+def plain_steps(
+    weights: Any,
+    rows: jax.Array,
+    target: jax.Array,
+    norms: jax.Array,
+    records: Any,
+    starts: Any,
+    counts: Any,
+    noise: Any,
+    scale: Any,
+    *,
+    steps: int,
+    loss: GeneralisedLinearLoss,
+    room: int,
+) -> jax.Array:
     """Steps in single precision; the compiler knows how many."""
 
-    def body(t, weights):
+    def body(t: Any, weights: Any) -> jax.Array:
         x, y, norm, used = rows, target, norms, True
         if room:
             batch = jax.lax.dynamic_slice(records, (starts[t],), (room,))
@@ -111,7 +126,7 @@ def one_pass(sklearn: object) -> dict[str, Callable[[], object]]:
     if sklearn is not None:
         from sklearn.linear_model import SGDClassifier
 
-        found["scikit-learn"] = lambda: SGDClassifier(loss="log_loss", max_iter=1, tol=None).fit(rows, target)
+        found["scikit-learn"] = lambda: SGDClassifier(loss="log_loss", max_iter=1).set_params(tol=None).fit(rows, target)
     return found
 
 

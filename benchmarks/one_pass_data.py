@@ -60,8 +60,8 @@ def write_parquet(path: str | Path, rows: int, d: int = 100, seed: int = 0, **op
     path = Path(path)
     fields = [pa.field(f"x{i}", pa.float32(), nullable=False) for i in range(1, d + 1)]
     schema = pa.schema([*fields, pa.field("y", pa.int8(), nullable=False)])
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    with parquet.ParquetWriter(path, schema, **{**plain, **options}) as writer:
+    plain: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    with parquet.ParquetWriter(path, schema, **(plain | options)) as writer:
         for number, start in enumerate(range(0, rows, ROWS_A_GROUP)):
             features, labels = piece(ROWS_A_GROUP, d, seed, number)
             count = min(ROWS_A_GROUP, rows - start)

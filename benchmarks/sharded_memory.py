@@ -36,6 +36,7 @@ def planned(devices: int, arguments: argparse.Namespace) -> None:
     def repeatable(function: Any, *static: str, way: int = 0) -> Any:  # noqa: ARG001
         def compiled(*given: Any, **how: Any) -> Any:
             memory = jax.jit(function, static_argnames=static).lower(*given, **how).compile().memory_analysis()
+            assert memory is not None
             kept = memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.temp_size_in_bytes
             raise PlannedError(kept)
 

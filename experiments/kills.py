@@ -143,7 +143,8 @@ def live(life: Life, events: int, port: int, index: int) -> None:
         return
     (folder / "run.json").write_text(json.dumps(result.run.to_dict()))
     (folder / "scores.json").write_text(json.dumps(result.scores))
-    np.savez(folder / "model.npz", **{name: np.asarray(leaf) for name, leaf in result.params.items()})
+    arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in result.params.items()}
+    np.savez(folder / "model.npz", **arrays)
 
 
 def lived(life: Life, until: int | None = None) -> bool:

@@ -71,8 +71,8 @@ def adagrad(steps: int) -> None:
     print(f"\nAdaGrad-norm from noisy gradients, T = {steps:,}, d = 10^5, b_0^2 = 20, nu = 1e-5, the rest 1: C, and the bound")
     for growth in (0.0, 1e-3, 1e-2, 0.1, 1.0):
         noise = 0.01 * np.array(adagrad_noise(steps, math.sqrt(20), growth))
-        options = {"b0": math.sqrt(20), "floor": 1e-5, "d": 10**5, "gap": 1.0, "smoothness": 1.0, "gradient_norm": 1.0}
-        print(f"{growth:>8g}{noisy_adagrad_stationarity(noise, **options):>9.4f}", flush=True)
+        bound = noisy_adagrad_stationarity(noise, b0=math.sqrt(20), floor=1e-5, d=10**5, gap=1.0, smoothness=1.0, gradient_norm=1.0)
+        print(f"{growth:>8g}{bound:>9.4f}", flush=True)
 
 
 def main() -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from opacus import PrivacyEngine
-from torch import nn
+import torch  # pyright: ignore[reportMissingImports]
+from opacus import PrivacyEngine  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
 
 import dplateau as dp
 from dplateau.data import Dataset, load_dataset, sample_path

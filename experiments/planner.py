@@ -107,6 +107,7 @@ def settings(problem: Problem, epsilon: float, delta: float) -> Iterator[tuple[s
     public, budget = PublicFacts(n, d, loss), Budget(epsilon, delta)
     yield "plan", lambda: dp.plan(n, d, loss=loss, epsilon=epsilon, delta=delta).algorithm
     base = plan_noisy_sgd(public, budget).run.step_size
+    assert isinstance(base, float)
     slow = n * d * loss.outputs > SLOW
     for factor in (0.3, 1.0) if slow else (0.3, 1.0, 3.0):
         for clip in (0.5, 1.0) if loss.outputs == 1 and not slow else (None,):

@@ -36,7 +36,7 @@ ROWS = 10_000
 def tables(folder: Path | None) -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
     """Name, then train rows, test rows, train labels, test labels."""
     for name, load in (("breast cancer", load_breast_cancer), ("digits", load_digits)):
-        X, y = load(return_X_y=True)
+        X, y = map(np.asarray, load(return_X_y=True))
         X = X / np.array([16.0] * 64 if name == "digits" else np.maximum(10.0 ** np.ceil(np.log10(X.max(0))), 1e-3))
         yield name, tuple(train_test_split(X, y, test_size=0.3, random_state=0))  # type: ignore[misc]
     if folder is None:
@@ -60,20 +60,28 @@ def tables(folder: Path | None) -> Iterator[tuple[str, tuple[Any, Any, Any, Any]
     yield "MNIST", (train[:ROWS], test, first[:ROWS], last)
 
 
+def priced(
+    model: Any, settings: list[dict[str, Any]], share: float, delta: float, X: Any, y: Any
+) -> tuple[list[Any], float, float]:
+    """Models of all settings, each for a share of epsilon; the noise of a score; what they cost together."""
+    fitted = [model.__class__(**{**model.get_params(), **one, "epsilon": share, "delta": delta}) for one in settings]
+    noise = max(1 / (0.3 * gdp_mu(share, delta)), len(y) / 1000)
+    runs: list[dp.Run] = []
+    for one in fitted:
+        made, _ = one._planned(one._ready(X, y))
+        runs += [made.run, dp.Run(n=len(y), sampling=dp.FullBatch(), steps=1, noise_multiplier=noise)]
+    return fitted, noise, dp.account(dp.Runs(runs), delta).epsilon
+
+
 def told(model: Any, settings: list[dict[str, Any]], epsilon: float, delta: float, X: Any, y: Any) -> Any:
     """All settings, trained and scored for epsilon together; the model with the best noisy score."""
     share = epsilon / len(settings) ** 0.5
-    for _ in range(8):
-        fitted = [model.__class__(**{**model.get_params(), **one, "epsilon": share, "delta": delta}) for one in settings]
-        runs = []
-        for one in fitted:
-            made, _ = one._planned(one._ready(X, y))  # pyright: ignore[reportPrivateUsage]
-            noise = max(1 / (0.3 * gdp_mu(share, delta)), len(y) / 1000)
-            runs += [made.run, dp.Run(n=len(y), sampling=dp.FullBatch(), steps=1, noise_multiplier=noise)]
-        spent = dp.account(dp.Runs(runs), delta).epsilon
+    fitted, noise, spent = priced(model, settings, share, delta, X, y)
+    for _ in range(7):
         if 0.98 * epsilon <= spent <= epsilon:
             break
         share *= 0.99 * epsilon / spent
+        fitted, noise, spent = priced(model, settings, share, delta, X, y)
     scores = [one.fit(X, y).score(X, y) + np.random.normal() * noise / len(y) for one in fitted]
     return fitted[int(np.argmax(scores))]
 

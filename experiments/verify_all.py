@@ -17,7 +17,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -65,11 +65,14 @@ def reference() -> Iterator[tuple[str, dp.Run, float]]:
 def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, float]:
     """A run of one kind with settings from small to large."""
     if kind == "several":
-        first, *others = (random_run(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4))))
-        fitting = [one.replace(n=first.n, adjacency=first.adjacency) for one in others if one.sampling.batch_size <= first.n]
-        return dp.compose(first, *fitting), 10.0 ** rng.uniform(-8, -4)
+        return random_composition(rng), 10.0 ** rng.uniform(-8, -4)
     if kind == "selection":
         return random_selection(rng), 10.0 ** rng.uniform(-8, -4)
+    return random_training(rng, kind)
+
+
+def random_training(rng: np.random.Generator, kind: str) -> tuple[dp.Run, float]:
+    """One run and a delta."""
     n = int(10 ** rng.uniform(2, 5))
     size = max(1, round(n * 10 ** rng.uniform(-3, -0.5)))
     steps = int(10 ** rng.uniform(0, 4.5))
@@ -86,7 +89,7 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
         steps = max(1, n // size)
     if kind == "random-allocation":
         steps = min(steps, 60 * math.ceil(n / size))
-    fields: dict[str, object] = {"noise_multiplier": noise}
+    fields: dict[str, Any] = {"noise_multiplier": noise}
     if rng.random() < 0.2:
         steps = min(steps, 2000)
         start, stop = noise, noise * rng.uniform(0.6, 1.6)
@@ -102,6 +105,15 @@ def random_run(rng: np.random.Generator, kind: str) -> tuple[dp.Run | dp.Runs, f
             "diameter": float(10 ** rng.uniform(-1, 2.5)) * step * noise / divisor if rng.random() < 0.7 or not convexity else None,
         }  # fmt: skip
     return dp.Run(n=n, sampling=scheme, steps=steps, adjacency=adjacency, **fields), delta
+
+
+def random_composition(rng: np.random.Generator) -> dp.Runs:
+    """Two or three runs, with batches by lot, on the records of the first."""
+    first, *others = (random_training(rng, str(rng.choice(KINDS[:2])))[0] for _ in range(int(rng.integers(2, 4))))
+    fitting = [
+        one for one in others if isinstance(one.sampling, dp.Poisson | dp.FixedSize) and np.max(one.sampling.batch_size) <= first.n
+    ]
+    return dp.compose(first, *(one.replace(n=first.n, adjacency=first.adjacency) for one in fitting))
 
 
 def random_selection(rng: np.random.Generator) -> dp.Selection:
@@ -126,12 +138,12 @@ def documented() -> Iterator[tuple[str, dp.Run | dp.Runs, float]]:
     """Every run and delta that the README and the pages of ``docs/`` account for, noted while their examples run."""
     import pytest
 
-    from dplateau._account import Report
+    from dplateau._account import Report, Row
 
     made, asked = Report.__init__, dict[tuple[dp.Run | dp.Runs, float], None]()
 
-    def noted(self: Report, run: dp.Run | dp.Runs, delta: float, *rest: object) -> None:
-        made(self, run, delta, *rest)
+    def noted(self: Report, run: dp.Run | dp.Runs, delta: float, bounds: tuple[Row, ...]) -> None:
+        made(self, run, delta, bounds)
         asked[run, delta] = None
 
     Report.__init__ = noted

@@ -8,14 +8,14 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 import dplateau as dp
 from dplateau.data import load_dataset, sample_path
 from dplateau.report import write_page
 
 FOLDER = Path(__file__).parent
-SIZE = {"width": 1080, "height": 1400}
+SIZE: ViewportSize = {"width": 1080, "height": 1400}
 COLOURS = 255
 
 
