@@ -26,6 +26,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.model_selection import ParameterGrid, train_test_split
 
 import dplateau as dp
+from dplateau import PrivateLogisticRegression as Classifier
 from dplateau.accounting import gdp_mu
 
 GRID = {"feature_norm": [0.1, 0.5, 2.0, 10.0], "max_iter": [20, 60, 200]}
@@ -61,19 +62,20 @@ def tables(folder: Path | None) -> Iterator[tuple[str, tuple[Any, Any, Any, Any]
 
 
 def priced(
-    model: Any, settings: list[dict[str, Any]], share: float, delta: float, X: Any, y: Any
-) -> tuple[list[Any], float, float]:
+    model: Classifier, settings: list[dict[str, Any]], share: float, delta: float, X: Any, y: Any
+) -> tuple[list[Classifier], float, float]:
     """Models of all settings, each for a share of epsilon; the noise of a score; what they cost together."""
-    fitted = [model.__class__(**{**model.get_params(), **one, "epsilon": share, "delta": delta}) for one in settings]
+    given: list[dict[str, Any]] = [{**model.get_params(), **one, "epsilon": share, "delta": delta} for one in settings]
+    fitted = [Classifier(**one) for one in given]
     noise = max(1 / (0.3 * gdp_mu(share, delta)), len(y) / 1000)
-    runs: list[dp.Run] = []
+    runs: list[dp.Run | dp.Runs] = []
     for one in fitted:
-        made, _ = one._planned(one._ready(X, y))
+        made, _ = one._planned(one._ready(X, y, None))  # pyright: ignore[reportPrivateUsage]
         runs += [made.run, dp.Run(n=len(y), sampling=dp.FullBatch(), steps=1, noise_multiplier=noise)]
-    return fitted, noise, dp.account(dp.Runs(runs), delta).epsilon
+    return fitted, noise, dp.account(dp.compose(*runs), delta).epsilon
 
 
-def told(model: Any, settings: list[dict[str, Any]], epsilon: float, delta: float, X: Any, y: Any) -> Any:
+def told(model: Classifier, settings: list[dict[str, Any]], epsilon: float, delta: float, X: Any, y: Any) -> Classifier:
     """All settings, trained and scored for epsilon together; the model with the best noisy score."""
     share = epsilon / len(settings) ** 0.5
     fitted, noise, spent = priced(model, settings, share, delta, X, y)
@@ -97,7 +99,7 @@ def main() -> int:
     settings = list(ParameterGrid(GRID))
     for name, (X, X_test, y, y_test) in tables(options.data_dir):
         delta = min(1e-5, 1 / (10 * len(y)))
-        model = dp.PrivateLogisticRegression(classes=np.unique(y).tolist(), epsilon=options.epsilon, delta=delta)
+        model = Classifier(classes=np.unique(y).tolist(), epsilon=options.epsilon, delta=delta)
         alone = []
         for one in settings:
             fits = [model.set_params(**one).fit(X, y).score(X_test, y_test) for _ in range(options.repeats)]
