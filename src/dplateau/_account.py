@@ -161,12 +161,13 @@ class Report:
 
     def __repr__(self) -> str:
         name = f"Proved by {self.best.name}" if self.best else "nothing is proved"
-        return f"<Report: epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {name}>"
+        return f"<Report: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}, {name}>"
 
     def __str__(self) -> str:
         """A plain-text table of every analysis: proved values, the least first, then values without a guarantee, then the rest."""
         lines = [
-            f"epsilon = {rounded_up(self.epsilon)} at delta = {self.delta:g} ({self.run.adjacency}, released: {self.run.released})"
+            f"epsilon = {rounded_up(self.epsilon)} at delta = {rounded_up(self.delta)}"
+            f" ({self.run.adjacency}, released: {self.run.released})"
         ]
         values = self.ranked
         width = max((len(row.name) for _, row in values), default=0) + 2

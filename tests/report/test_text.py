@@ -1,5 +1,6 @@
 import io
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,10 +12,13 @@ import dplateau as dp
 from dplateau._account import Report, Row
 from dplateau.accounting import Asymptotic, Conjectured, Enclosure, GaussianDP, Proved, Refuted
 from dplateau.accounting.enclosure import rounded_up
-from dplateau.certificate import Proof
+from dplateau.certificate import Proof, verify
 from dplateau.certificate.words import run_facts
-from dplateau.report.text import as_text, certificate_text, facts, proof_text, report_text
+from dplateau.ledger import Ledger
+from dplateau.report.ledger import account_text, accounts_text
+from dplateau.report.text import as_text, certificate_text, facts, proof_text, report_text, verdict_text
 from dplateau.spec import By
+from dplateau.ui.ledger import budget
 
 
 @given(st.floats(1e-12, 1e12), st.integers(3, 9))
@@ -32,6 +36,22 @@ def test_rounding_keeps_what_is_exact():
 def test_numbers_just_above_a_short_one_are_not_shown_as_that(value, digits):
     above = math.nextafter(value, math.inf)
     assert float(rounded_up(above, digits)) >= above
+
+
+def test_a_claim_is_never_shown_at_a_smaller_delta(certificate, tmp_path):
+    delta, epsilon = 1.234560123e-6, 1.234560123
+    report = dp.account(certificate.run, delta)
+    claimed = replace(certificate, delta=delta)
+    proof = Proof("refuted", None, 1.0, delta, "exact-composition", 2.0, None, None, 0.1, "2026-01-01T00:00:00Z", ())
+    ledger = Ledger(f"sqlite:///{tmp_path / 'privacy.db'}")
+    ledger.create("a", n=1000, epsilon=epsilon, delta=delta)
+    (state,) = ledger.accounts()
+    said = [report_text(report), certificate_text(claimed), verdict_text(claimed, verify(claimed)), account_text(state, [])]
+    said += [accounts_text([state]), proof_text(replace(proof, others=(proof,)))]
+    for text in [str(report), repr(report), str(claimed), repr(claimed), budget(state), *map(as_text, said)]:
+        shown = [float(one) for one in re.findall(r"1\.23[-\de]*", text)]
+        assert shown
+        assert all(one >= (epsilon if one > 1 else delta) for one in shown)
 
 
 @pytest.mark.parametrize("kind", list(dp.spec.SAMPLINGS))

@@ -299,7 +299,7 @@ class Certificate:
         """The certificate as plain text, 80 columns wide."""
         lines = [
             "Certificate",
-            f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}   {self.standing}",
+            f"epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}   {self.standing}",
             "",
             paragraph(self.statement),
             *(["", paragraph(self.weak)] if self.weak else []),
@@ -316,4 +316,4 @@ class Certificate:
 
     def __repr__(self) -> str:
         what = "" if self.certifies else ", certifies nothing"
-        return f"<Certificate: epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.status}{what}>"
+        return f"<Certificate: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}, {self.status}{what}>"

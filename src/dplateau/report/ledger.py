@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.ledger.account import State
 from dplateau.ledger.entry import Entry, Head
 from dplateau.report import ledger_words as words
@@ -30,7 +31,7 @@ def accounts_text(states: Sequence[State]) -> RenderableType:
     for one in states:
         left = words.percent_down(one.left)
         shown = Text("closed", "dim") if one.closed else Text(left, "bold green" if one.left > 0 else "bold red")
-        table.add_row(printable(one.name), f"{one.n:,}", f"{one.epsilon:g}", f"{one.delta:g}", shown, f"{one.reserved:,}")
+        table.add_row(printable(one.name), f"{one.n:,}", rounded_up(one.epsilon), rounded_up(one.delta), shown, f"{one.reserved:,}")
     return table
 
 

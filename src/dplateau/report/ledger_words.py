@@ -50,7 +50,7 @@ def facts(state: State) -> list[tuple[str, str]]:
     protects = ADJACENCY[state.adjacency].format(unit=state.unit)
     kept = "squared mu" if state.order is None else f"Renyi divergence of order {state.order:.4g}"
     return [
-        ("budget", f"epsilon {state.epsilon:g} at delta {state.delta:g}, for all trainings together"),
+        ("budget", f"epsilon {rounded_up(state.epsilon)} at delta {rounded_up(state.delta)}, for all trainings together"),
         ("protects", printable(f"{protects}, among {state.n:,} ({state.adjacency}); n is {state.n_is}")),
         ("kept in", f"{kept}: {rounded_up(state.spent)} of {state.budget:.6g} is spent"),
         ("trainings", f"{state.reserved:,} reserved, {state.committed:,} of them committed"),

@@ -64,7 +64,7 @@ def _draw_axes(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:
     shown = [line.epsilons[k] for line in lines for k in line.drawn]
     decades = max(math.log10(max(shown) / min(shown)), 0.5)
     first, last = plateau.steps[0], plateau.steps[-1]
-    axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=f"epsilon at delta = {plateau.delta:g}")
+    axes.set(xscale="log", yscale="log", xlabel="steps", ylabel=f"epsilon at delta = {rounded_up(plateau.delta)}")
     axes.set_xlim((first, last) if first < last else (first / 2, first * 2))
     # Below all lines there is room for words.
     axes.set_ylim(min(shown) / 10 ** (0.2 * decades), min(shown) * 10 ** (1.05 * decades))

@@ -49,7 +49,7 @@ def facts(*rows: tuple[str, RenderableType], least: int = 12) -> Table:
 def headline(epsilon: float, delta: float, n: int, status: str, *, good: bool) -> Text:
     """The one line that matters. Nothing is green about a delta that allows publishing one record of ``n``."""
     colour = "red" if not good else "yellow" if weakness(epsilon) or delta * n >= 1 else "green"
-    text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), f"bold {colour}"), f" at delta {delta:g}")
+    text = Text.assemble(("epsilon ", ""), (rounded_up(epsilon), f"bold {colour}"), f" at delta {rounded_up(delta)}")
     return text.append(f"   {status}", colour)
 
 
@@ -179,8 +179,8 @@ def verdict_text(certificate: Certificate, verdict: Verdict, signed: Signed = UN
     """What ``dplateau account --run certificate.json`` shows."""
     signature = signature_line(signed, good=verdict.certifies)
     both = facts(
-        ("certificate", f"epsilon {verdict.claimed:.9g} at delta {verdict.delta:g}"),
-        ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {verdict.delta:g}"),
+        ("certificate", f"epsilon {verdict.claimed:.9g} at delta {rounded_up(verdict.delta)}"),
+        ("recomputed", f"epsilon {verdict.recomputed:.9g} at delta {rounded_up(verdict.delta)}"),
         *certificate.model_facts,
         ("signature", signature),
     )
@@ -220,7 +220,7 @@ def proof_text(proof: Proof, certificate: Certificate | None = None, signed: Sig
     else:
         least = f"epsilon {_common(proof.lower, proof.upper)}" if proof.upper else f"more than epsilon {proof.lower:.15g}"
     both = facts(
-        ("claim", f"epsilon {proof.epsilon:.15g} at delta {proof.delta:g}"),
+        ("claim", f"epsilon {proof.epsilon:.15g} at delta {proof.delta:.15g}"),
         ("the bound gives", least),
         ("bound", proof.bound),
         ("proved with", ", ".join(f"{name} {number}" for name, number in proof.versions)),
@@ -242,7 +242,7 @@ def other_numbers(proof: Proof) -> list[RenderableType]:
             seconds = sum(one.seconds for one in asked)
             lines.append(Text.assemble((count, "bold yellow" if doubtful else ""), f", in {seconds:.1f} s"))
         for one in doubtful:
-            claim = one.about or f"epsilon {one.epsilon:.8g} at delta {one.delta:g}"
+            claim = one.about or f"epsilon {one.epsilon:.8g} at delta {one.delta:.15g}"
             lines.append(Padding(f"{one.outcome}: {claim}, {one.bound}" + f": {one.why}" * bool(one.why), (0, 0, 0, 2)))
     return lines
 

@@ -98,7 +98,7 @@ def _label(curve: Curve, found: TradeOffs) -> str:
     if curve.name == CERTIFIED:
         return f"{curve.name}: {found.report.best.name}" if found.report.best else curve.name
     if curve.name == POINT:
-        return f"({rounded_up(found.report.epsilon, 3)}, {found.report.delta:g}) alone"
+        return f"({rounded_up(found.report.epsilon, 3)}, {rounded_up(found.report.delta)}) alone"
     return curve.name if curve.status == "Proved" else f"{curve.name} ({curve.status}: no guarantee)"
 
 

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from dplateau.accounting.enclosure import rounded_up
 from dplateau.certificate.words import GUESSED, guessing_accuracy
 from dplateau.ledger import Ledger, State
 from dplateau.ledger.database import shown
@@ -170,7 +171,7 @@ def _account(ledger: Ledger, name: str) -> Response:
 
 def budget(state: State) -> str:
     """The budget of an account, as the page of a certificate would say it."""
-    return f"epsilon {state.epsilon:g} at delta {one_in(state.delta)}"
+    return f"epsilon {rounded_up(state.epsilon)} at delta {one_in(state.delta)}"
 
 
 def _promise(state: State) -> str:
