@@ -103,3 +103,11 @@ def test_the_table_has_room_for_every_case_at_80_columns():
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
     assert len({tuple(line.split("14.5")[0].split()) for line in lines[1 : 1 + len(cases)]}) == len(cases)
+
+
+def test_what_is_found_is_never_shown_larger_than_it_is():
+    separation = Separation(1.0999, "length", 0.9, 0.0995, 0.95, "length")
+    finding = Finding("pnsgd", "one record", 1e-5, 1.1, 1000, separation)
+    *_, epsilon, found, _, mu = as_text(_page([finding], 0.9999)).splitlines()[1].split()
+    assert (epsilon, found, mu) == ("1.1", "1.09", "2.56")
+    assert 2.565 < separation.mu < 2.57

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def _page(findings: Sequence[Finding], confidence: float) -> RenderableType:
     table.add_column("", no_wrap=True)
     for one in findings:
         found = one.found
-        numbers = ("-",) * 3 if found is None else (f"{found.epsilon:.2f}", f"{found.allowed_mu:.2f}", f"{found.mu:.2f}")
+        numbers = ("-",) * 3 if found is None else (_down(found.epsilon), f"{found.allowed_mu:.2f}", _down(found.mu))
         verdict = "refused" if found is None else "wrong" if one.wrong else ""
         style = "bold red" if one.wrong else "dim" if found is None else ""
         table.add_row(one.solver, one.data, rounded_up(one.epsilon, 3), *numbers, verdict, style=style)
@@ -65,3 +66,8 @@ def _page(findings: Sequence[Finding], confidence: float) -> RenderableType:
     if any(one.found is None for one in findings):
         notes.append("refused: the solver does not accept such data, and released nothing.")
     return Group(table, "", *(Text(note, "dim") for note in notes))
+
+
+def _down(value: float) -> str:
+    """A lower bound with two decimals, never larger than it is."""
+    return f"{math.floor(100 * value) / 100:.2f}"
