@@ -249,6 +249,14 @@ def test_several_files_that_do_not_compose(dplateau, tmp_path, certificates, nam
     )
 
 
+@pytest.mark.usefixtures("certificates")
+def test_a_certificate_is_not_answered_at_other_numbers(dplateau, tmp_path):
+    for options in (("--delta", 1e-9), ("--n", 1000), ("--adjacency", "add-remove"), ("--l2", 0)):
+        code, out, err = dplateau("account", "--run", tmp_path / "a.json", *options)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "a certificate says everything about its run" in err
+
+
 def test_a_rate_is_no_batch_size(dplateau):
     code, out, err = dplateau("account", "--n", 60_000, "--batch-size", 0.004, "--steps", 1000, "--noise-multiplier", 1)
     assert (code, out) == (2, "")

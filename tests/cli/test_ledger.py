@@ -23,6 +23,33 @@ def ledger(tmp_path, monkeypatch, dplateau):
     return dp.Ledger()
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"adjacency": "replace", "unit": "person", "order": 60.0, "n_is": "from a census"},
+        {"notion": "gaussian"},
+    ],
+)
+def test_an_account_is_opened_as_it_was_asked_for(dplateau, ledger, wanted):
+    options = [one for name, value in wanted.items() for one in (f"--{name.replace('_', '-')}", value)]
+    code, out, err = dplateau("ledger", "create", "a", "--n", 500, "--epsilon", 0.7, "--delta", 1e-7, *options, "--json")
+    assert (code, err) == (0, "")
+    ledger.create("b", n=500, epsilon=0.7, delta=1e-7, **wanted)
+    state = ledger.account("b").state().to_dict()
+    assert {name: state[name] for name in wanted if name in state} == {name: wanted[name] for name in wanted if name in state}
+    assert json.loads(out)["account"] == json.loads(json.dumps(state)) | {"name": "a"}
+
+
+def test_costs_are_accounted_for_again_where_that_is_asked(dplateau, ledger, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("dplateau.ledger.account.continued", lambda run, done: (run.replace(noise_multiplier=1e6), done))
+        ledger.account("patients").reserve(RUN)
+    assert dplateau("ledger", "verify")[0] == 0
+    code, out, _ = dplateau("ledger", "verify", "--costs")
+    assert code == 1
+    assert "entry 2 says that its run costs" in out
+
+
 def test_show(dplateau, ledger):
     ledger.account("patients", who="north", purpose="readmissions").reserve(RUN).commit()
     ledger.account("patients", who="south").reserve(RUN.replace(n=10), part=("shards", "south"))

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from dplateau.losses.named import loss_named
+from dplateau.planning import plan
+
 FACTS = ("plan", "--n", "2000", "--d", "5", "--epsilon", "1")
 
 
@@ -26,6 +29,27 @@ def test_the_planned_run_can_be_accounted_for(dplateau, tmp_path):
 def test_a_plan_for_persons_says_so(dplateau):
     data = json.loads(dplateau(*FACTS, "--unit", "person", "--json")[1])
     assert data["run"] == {**json.loads(dplateau(*FACTS, "--json")[1])["run"], "unit": "person"}
+
+
+@pytest.mark.parametrize(("model", "loss"), [("linear", "huber"), ("linear", "squared"), ("svc", "smoothed-hinge")])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"delta": 1e-7, "adjacency": "replace", "feature_norm": 2.0, "l2": 0.02, "solver": "noisy-sgd", "steps": 37},
+        {"unit": "person", "one_pass": True, "feature_norm": 0.5},
+    ],
+)
+def test_json_is_what_the_library_says(dplateau, model, loss, wanted):
+    options = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in wanted.items()]
+    code, out, _ = dplateau(*FACTS, "--model", model, "--loss", loss, *options, "--json")
+    chosen = loss_named(model, loss, 2)
+    expected = plan(2000, 5, 1.0, loss=chosen.loss, residual_clip=chosen.residual_clip, **wanted)
+    assert (code, json.loads(out)) == (0, json.loads(json.dumps(expected.to_dict())))
+
+
+def test_more_classes_need_another_plan(dplateau):
+    runs = [json.loads(dplateau(*FACTS, "--classes", classes, "--json")[1])["run"] for classes in (2, 10)]
+    assert runs[0] != runs[1]
 
 
 def test_a_file_is_not_written_over(dplateau, tmp_path):

@@ -13,6 +13,8 @@ import pytest
 
 from dplateau.certificate import certificate_schema, read_certificate, verify
 from dplateau.estimators.table_model import TableModel, load_model
+from dplateau.ledger import Ledger
+from dplateau.spec import InputError
 from dplateau.training import TrainingDiverged, TrainingInterrupted
 
 SEED = 987654321
@@ -47,6 +49,32 @@ def test_json(dplateau, table, tmp_path):
     assert result["epsilon"] <= 2
     assert result["test_accuracy"] > 0.8
     assert load_model(folder).certificate.run.adjacency == "replace"
+
+
+def test_every_option_reaches_the_training(dplateau, table, tmp_path, monkeypatch):
+    """And what is left out has the default of the library, or none."""
+    told = []
+
+    def train(file, schema, *, cluster, verbose, **options):
+        told.append(options)
+        raise InputError("seen")
+
+    monkeypatch.setattr(TableModel, "train", train)
+    ledger = Ledger(f"sqlite:///{tmp_path / 'privacy.db'}")
+    ledger.create("people", n=2000, epsilon=9.0, delta=1e-5)
+    wanted = {"delta": 1e-7, "adjacency": "replace", "private_test": 0.25, "model": "svc", "solver": "noisy-sgd", "l2": 0.02}
+    wanted |= {"loss": "hinge", "rows": 1234, "person": "who", "insecure_seed": 7, "steps": 33, "class_weight": "yes=3"}
+    given = [one for name, value in wanted.items() for one in (f"--{name.replace('_', '-')}", value)]
+    command = ("train", table / "rows.csv", "--schema", table / "schema.toml", "--epsilon", 0.7, "--output", tmp_path / "m")
+    at = ("--ledger", ledger.url, "--dataset", "people", "--purpose", "first")
+    assert dplateau(*command)[0] == dplateau(*command, *given, *at, "--stream")[0] == 2
+    plain, full = told
+    assert (plain.pop("epsilon"), plain.pop("max_iter"), plain.pop("solver"), plain.pop("l2")) == (0.7, 400, "auto", 0.0)
+    assert (plain.pop("adjacency"), plain.pop("stream")) == ("add-remove", False)
+    assert set(plain.values()) == {None}
+    assert (full.pop("ledger"), full.pop("epsilon"), full.pop("stream")) == (ledger.account("people", purpose="first"), 0.7, True)
+    assert full.pop("class_weight") == {"yes": 3.0}
+    assert full == {{"rows": "n", "steps": "max_iter"}.get(name, name): wanted[name] for name in wanted if name != "class_weight"}
 
 
 def test_the_folder(trained):
