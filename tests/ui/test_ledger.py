@@ -24,6 +24,8 @@ from dplateau.ui.answer import planned
 from dplateau.ui.app import POLICY, application
 from dplateau.ui.settings import Settings
 
+from ..cli.test_report import SECRET, SEEDED, certified
+
 RUN = dp.Run(n=1000, sampling=dp.FullBatch(), steps=3, noise_multiplier=20.0, unit="person")
 PLAN = Settings(n=1000, epochs=50, epsilon=0.5, delta=1e-6)
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -44,6 +46,17 @@ def client(ledger):
 @pytest.fixture
 def north(ledger):
     return ledger.account("patients", who="north", purpose="readmissions")
+
+
+def test_a_training_whose_certificate_certifies_nothing_is_told(ledger, client, dplateau):
+    ledger.create("rows", n=10_000, epsilon=2.0, delta=1e-6)
+    for generator, void in ((SECRET, False), (SEEDED, True)):
+        certificate = certified(generator)
+        ledger.account("rows").reserve(certificate.run).commit(certificate)
+        _, out, _ = dplateau("ledger", "show", "rows", "--ledger", ledger.url)
+        assert "with a certificate" in " ".join(out.split())
+        assert ("which certifies nothing" in " ".join(out.split())) == void
+        assert ("That leaves out 1 of them" in shown(client.get("/ledger/rows"))) == void
 
 
 def shown(reply):

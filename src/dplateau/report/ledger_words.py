@@ -123,13 +123,20 @@ def steps(entry: Entry) -> str:
 def what(entry: Entry) -> str:
     """An entry in a few words."""
     if entry.kind == "committed":
-        return f"committed {entry.reservation}" + (", with a certificate" if body(entry).get("certificate_sha256") else "")
+        certificate = ", with a certificate" if body(entry).get("certificate_sha256") else ""
+        return f"committed {entry.reservation}{certificate}" + (", which certifies nothing" if void(entry) else "")
     if entry.kind != "reserved":
         return entry.kind
     words = [steps(entry)]
     words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
     words += [str(purpose)] if (purpose := body(entry).get("purpose")) else []
     return printable(f"reserved: {'; '.join(words)}")
+
+
+def void(entry: Entry) -> bool:
+    """Whether a training was committed with a certificate that certifies nothing, say of a fixed seed: no budget covers that."""
+    data = body(entry)
+    return entry.kind == "committed" and bool(data.get("certificate_sha256")) and not data.get("certifies")
 
 
 def foreseen(found: Forecast, part: tuple[str, str] | None = None) -> tuple[str, str]:

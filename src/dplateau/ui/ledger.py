@@ -163,7 +163,7 @@ def _account(ledger: Ledger, name: str) -> Response:
         more_trainings=len(told.trainings) - TRAININGS,
         not_ended=state.reserved - state.committed,
         on_parts=bool(state.parts),
-        promise=_promise(state),
+        promise=_promise(state, sum(map(words.void, entries))),
         plan=_plan(state),
         export=urlencode({"account": name}),
     )
@@ -174,13 +174,15 @@ def budget(state: State) -> str:
     return f"epsilon {rounded_up(state.epsilon)} at delta {one_in(state.delta)}"
 
 
-def _promise(state: State) -> str:
-    """What the budget means for one record, however the trainings were chosen."""
+def _promise(state: State, void: int = 0) -> str:
+    """What the budget means for one record, however the trainings were chosen; ``void`` of them certify nothing."""
     secret = GUESSED.get((state.unit, state.adjacency), f"what is said about one {state.unit}")
     best = percent(guessing_accuracy(state.epsilon, state.delta, None))
     return (
         f"Anyone who sees everything that these trainings release, and knows all the other data, can guess correctly {secret}"
         f" at most {best} of the time, if both answers are equally likely beforehand. A coin toss gets 50 %."
+        + f" That leaves out {void:,} of them: the certificate of each certifies nothing, and no budget covers it."
+        * bool(void)
     )
 
 
