@@ -119,6 +119,16 @@ def test_the_gap_of_any_slopes_bounds_the_distance(loss):
     assert corner_erm.certified(dual, upper + 1e-9).distance == math.inf
 
 
+def test_the_gap_of_a_record_at_its_corner_is_all_its_distance():
+    """|1 + v| + v^2 / 2 is least at v = -1, and v(alpha) = -alpha has the gap (1 - alpha)^2: no smaller bound holds."""
+    one = np.ones(1)
+    for strength in (0.01, 1.0, 100.0):
+        dual = corner_erm.Dual(one[:, None], one, -one, one, one / strength, strength)
+        for slope in (-1.0, 0.0, 0.5, 0.999):
+            found = corner_erm.certified(dual, slope * one)
+            assert found.distance >= abs(found.weights[0] + 1 / strength)
+
+
 @pytest.mark.parametrize("loss", CORNERS, ids=names[:2])
 def test_coordinate_ascent_alone_gets_there_too(loss, monkeypatch):
     one = problem(loss)
@@ -275,6 +285,15 @@ def test_rounding_counts_as_inaccuracy():
     assert 0.99 * inaccuracy < setting.distance < inaccuracy - setting.noise.margin(3) / 2
     assert setting.noise.deviation == pytest.approx(0.5 / 2 * 1.001)
     assert setting.strength == pytest.approx(2 / (0.5 * 20))
+
+
+@pytest.mark.parametrize(("d", "place"), [(3, 1e6), (10**6, 0.0)])
+def test_rounding_of_far_points_and_of_norms_counts_as_inaccuracy(d, place):
+    """A point is rounded by so much when it is written down, and the norm of a row when it is computed."""
+    run, start = phased([20], [0.5], noise=1.0), np.zeros(d)
+    start[0], eps, moved = place, 2.0**-52, 0.5 / 2
+    setting = phase_setting(run, phases_of(run, "phased-erm")[0], start, 1e-2)
+    assert setting.distance + setting.noise.margin(d) / 2 + eps / 2 * (place + d * moved) <= 1e-2 * moved / 2
 
 
 class Rough(Huber):
