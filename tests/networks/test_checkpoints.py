@@ -391,6 +391,18 @@ def test_a_run_that_goes_on_is_charged_for_the_steps_that_are_left(tmp_path):
     assert (third.reserved, third.committed) == ([], 0)  # It is finished: nothing is drawn.
 
 
+def test_a_run_that_began_without_a_ledger_pays_for_its_first_steps_too(tmp_path):
+    """A reservation of the same run that the account may have is that of another training."""
+    run, path, account = run_with_optimizer(steps=12), tmp_path / "c", Account()
+    with pytest.raises(StoppedError):
+        go(run, path, seed=None, progress=stop_at(9))
+    assert ledger_of(path)[:2] == (8, 12)
+    result = go(run, path, seed=None, ledger=account)
+    assert [(run, done) for run, done, _ in account.reserved] == [(run.part(8, 12), 0), (run, 0)]
+    assert result.run == Runs((run, run.part(8, 12)))
+    assert account.committed == 2
+
+
 def test_a_run_that_stopped_early_is_charged_only_where_it_goes_on(tmp_path):
     run, path, values = run_with_optimizer(steps=12), tmp_path / "c", iter([0.0, 2.0, 1.0, 0.0])
     stopping = Validation(lambda _: next(values), 2, "made up", patience=2)

@@ -164,7 +164,7 @@ def train_network(
     ledger : Account, optional
         The account of the data set, see ``dplateau.Ledger``: what the run costs is taken out of its budget before the first random
         number is drawn. Of a run that goes on from a checkpoint the steps that are left are taken out once more; the account must
-        have the reservation with which it began, and is needed.
+        have the reservation with which it began, and is needed. Of a run that began without one, all that it did is taken out.
     cluster : Cluster, optional
         Devices that train one model, of several processes or of one: on accelerators any number of each, on processors one. All
         processes call this with the same arguments but for ``examples``, which are records of their own, and all get the same
@@ -201,7 +201,9 @@ def train_network(
         if checkpoint is not None:
             loop.once(lambda: stack.enter_context(locked(checkpoint.path)))  # type: ignore[arg-type]
         first = loop.begun(state)  # read once: what is charged is what is done
-        goes_on, unpaid = loop.goes_on(first), () if first.ledger.charged else first.ledger.lost
+        goes_on, unpaid, done = loop.goes_on(first), first.ledger.lost, 0
+        if first.ledger.charged:
+            unpaid, done = (), first.ledger.done
         if goes_on:
             loop.once(lambda: _check_start(loop, state, first, ledger))
             first = first._replace(ledger=replace(first.ledger, charged=ledger is not None))
@@ -210,9 +212,9 @@ def train_network(
             again = " whatever loss, examples and optimizer are given. Name another path to train anew."
             warnings.warn(message + again, stacklevel=2)
         pays = ledger if goes_on else None
-        for part in unpaid:  # of a run that began without the ledger
+        for part in unpaid:  # of a run that began without the ledger, whose first steps nobody paid for either
             loop.once(lambda part=part: stack.enter_context(charged(pays, run.part(*part))))
-        loop.once(lambda: stack.enter_context(charged(pays, run, first.ledger.done)))
+        loop.once(lambda: stack.enter_context(charged(pays, run, done)))
         reached = loop.run_from(first)
         return _result(loop, reached)
 
