@@ -91,6 +91,21 @@ def test_a_stopped_run_goes_on_bit_for_bit_and_counts_what_was_lost(sampling, wo
         assert (how["lost steps"], how["restarts"], how["one continuation"]) == ("enforced", "declared", "declared")
 
 
+@pytest.mark.parametrize("workers", [THREADS, None], ids=["calls", "one call"])
+def test_a_run_goes_on_with_the_sizes_and_the_noise_of_the_steps_that_are_left(workers, tmp_path):
+    """Batches of the first sizes would be those of another run than the certificate's."""
+    run = run_of(
+        steps=12, sampling=Poisson([1.0, 2.0] * 4 + [30.0, 20.0, 35.0, 25.0]), noise_multiplier=[9.0] * 8 + [1.0, 2.0, 4.0, 3.0],
+        step_size=[0.5] * 8 + [0.1, 0.2, 0.3, 0.4],
+    )  # fmt: skip
+    whole = go(run, tmp_path / "whole", workers=workers)
+    with pytest.raises(StoppedError):
+        go(run, tmp_path / "c", progress=stop_at(8), workers=workers)
+    result = go(run, tmp_path / "c", workers=workers)
+    np.testing.assert_array_equal(flat(result.params), flat(whole.params))
+    assert result.run == Runs((run, run.part(8, 12)))
+
+
 def test_many_stops_are_all_counted_and_what_they_cost_grows(tmp_path):
     run = run_with_optimizer(steps=12, noise_multiplier=3.0)
     whole, epsilons = go(run, tmp_path / "whole"), [dp.account(run).epsilon]
