@@ -15,9 +15,11 @@ from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poi
 from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
 from dplateau.training.batches import Batches
 from dplateau.training.integers import bits_of, cut, encode, integer_sum, unpacked
+from dplateau.training.person_records import PersonRecords
 from dplateau.training.persons import MOST_ROWS, checked_groups, codes_of, names_of, persons_of
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.phased_sgd import Data, clipped_sum
+from dplateau.training.records import Part
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 SAMPLINGS = (FullBatch(), Poisson(5.0), FixedSize(5), Shuffled(5), Cyclic(5), OnePass(5), RandomAllocation(5))
@@ -546,3 +548,11 @@ def test_progress_of_a_stream_does_not_tell_how_many_rows_there_are():
         train_stream(run, Logistic(), read, rows=60, progress=lambda *said, calls=calls: calls.append(said))
         told.append(calls)
     assert told[0] == told[1] == [(0, 250), (100, 250), (200, 250), (250, 250)]
+
+
+def test_a_process_without_persons_is_refused_before_anything_is_charged():
+    """Not when their labels are compared, after the last step."""
+    run = Run(n=30, sampling=OnePass(30), steps=1, noise_multiplier=1.0, step_size=0.4, unit="person")
+    nobody = [(np.zeros((0, 3)), np.zeros(0), np.zeros(0, int))]
+    with pytest.raises(InputError, match="every process needs one at least"):
+        PersonRecords(nobody, run, Logistic(), Part(0, bytes(16)))

@@ -41,6 +41,8 @@ class PersonRecords(Records):
         self._held: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._label: Any = None
         self._named: list[Names] = []
+        if own is not None and not own.records:
+            raise InputError("this process has no persons, and others compare theirs with its: every process needs one at least.")
         super().__init__(blocks, run, loss, own)
 
     def _sight(self) -> bytes:
