@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +26,14 @@ import dplateau as dp
 from dplateau.networks import Checkpoint, Score, Validation, noisy_adam, noisy_sgd, train_network
 from dplateau.networks import checkpoint as saving
 from dplateau.networks.checkpoint import Ledger, Saved, interval, locked, read, write
+from dplateau.networks.loop import Loop
+from dplateau.networks.shared import SharedLoop
+from dplateau.networks.shared_compiled import SharedCompiledLoop
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Runs, Shuffled
-from dplateau.training import SecureGenerator, TrainingDiverged, TrainingInterrupted
+from dplateau.spec.assumption import Processes
+from dplateau.training import Cluster, SecureGenerator, TrainingDiverged, TrainingInterrupted
 
-from .small import data, flat, loss, run_of, run_with_optimizer, seeded, start
+from .small import N, data, flat, loss, run_of, run_with_optimizer, seeded, start
 
 SAMPLINGS = (Poisson(6.0), FixedSize(7), RandomAllocation(10), Cyclic(10), Shuffled((15, 5, 20)), FullBatch())
 ADAM = noisy_adam(0.05)
@@ -104,6 +110,24 @@ def test_a_run_goes_on_with_the_sizes_and_the_noise_of_the_steps_that_are_left(w
     result = go(run, tmp_path / "c", workers=workers)
     np.testing.assert_array_equal(flat(result.params), flat(whole.params))
     assert result.run == Runs((run, run.part(8, 12)))
+
+
+@pytest.mark.parametrize("sampling", [Poisson, FixedSize], ids=lambda kind: kind.__name__)
+def test_processes_go_on_with_the_sizes_of_the_steps_that_are_left(sampling):
+    run = run_of(steps=12, sampling=sampling([1] * 8 + [N] * 4))
+    loop = SimpleNamespace(run=run, generator=SecureGenerator(), cluster=Cluster(), own=N, shares=[slice(0, 10), slice(10, N)])
+    loop._plans_of = partial(SharedLoop._plans_of, loop)
+    assert next(SharedLoop._plans(loop, 4, 8)).counts.tolist() == [N] * 4
+    assert [plan.counts.tolist() for plan in next(SharedCompiledLoop._plans(loop, 4, 8))] == [[10] * 4, [N - 10] * 4]
+
+
+def test_a_run_that_several_processes_began_says_so_where_one_goes_on(tmp_path, monkeypatch):
+    run = run_with_optimizer(steps=12)
+    with monkeypatch.context() as several:
+        several.setattr(Loop, "processes", 3)
+        with pytest.raises(StoppedError):
+            go(run, tmp_path / "c", progress=stop_at(5))
+    assert Processes(count=3) in go(run, tmp_path / "c").assumptions
 
 
 def test_many_stops_are_all_counted_and_what_they_cost_grows(tmp_path):
