@@ -206,6 +206,20 @@ def test_plain_steps_are_certified_by_the_last_iterate_where_that_is_less(sampli
         planned.fit(rows, rows[:, 0] > 0)
 
 
+def test_plain_steps_contract_no_more_than_the_feature_with_the_least_l2():
+    facts = {"n": 200, "momentum": 0.0, "average": 0.0, "step_size": 0.5, "steps": 40, "sampling": Cyclic(20), "epsilon": 8.0}
+    run = plan(l2=(0.3, 0.05), **facts).run
+    assert (run.strong_convexity, run.l2) == (0.05, 0.05)
+    assert run.smoothness >= 0.25 + 0.3
+    assert run.noise_multiplier == plan(l2=0.05, **facts).run.noise_multiplier
+
+
+@pytest.mark.parametrize(("momentum", "average"), [(0.9, 0.0), (0.0, 0.5)])
+def test_steps_that_are_not_plain_keep_to_composition(momentum, average):
+    run = plan(n=200, momentum=momentum, average=average, step_size=0.5, l2=0.1, sampling=Cyclic(20)).run
+    assert (run.update, run.strong_convexity) == ("post-processed", None)
+
+
 def test_losses_that_clipping_may_spoil_keep_to_composition():
     run = plan(loss=Softmax(3), momentum=0.0, average=0.0, diameter=5.0).run
     assert run.update == "post-processed"
