@@ -16,7 +16,7 @@ from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, RenyiDP
 from dplateau.accounting.attack import advantage
 from dplateau.accounting.composition import _single
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace
-from dplateau.accounting.random_allocation import AllocationAdd, AllocationRemove, AllocationReplace
+from dplateau.accounting.random_allocation import _LAWS, AllocationAdd, AllocationRemove, AllocationReplace, _epochs
 from dplateau.analyses import ExactCompositionBound, MomentsAccountantBound, RenyiCompositionBound
 from dplateau.spec import Run
 
@@ -173,6 +173,20 @@ def test_noise_levels_are_rounded_to_the_safe_side(pattern) -> None:
     most = guarantee(2.0, batches=100, steps=1030).epsilon(1e-5)
     assert most.lower <= found.lower
     assert found.upper <= least.upper
+
+
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("pattern", ["random", "falling"])
+def test_no_batch_of_an_epoch_has_more_noise_than_it_has_or_less_for_the_lower_end(pattern: str, safe: bool) -> None:
+    """Whether every batch is rounded to a level of its own, or a whole epoch to that of one of its batches."""
+    noise = np.random.default_rng(3).uniform(1, 2, 2030) if pattern == "random" else np.geomspace(2, 1, 2030)
+    epochs = _epochs(run(tuple(noise.tolist()), batches=100, steps=2030), 100, safe=safe)
+    assert sum(len(parts) for parts, _ in epochs) <= _LAWS
+    assert (max(len(parts) for parts, _ in epochs) == 1) == (pattern == "random")
+    assert sorted(sum(count for _, count in parts) for parts, times in epochs for _ in range(times)) == [30] + [100] * 20
+    rounded = [np.full(count, 1 / mu) for parts, times in epochs for _ in range(times) for mu, count in parts]
+    ratio = np.sort(np.concatenate(rounded)) / np.sort(noise)
+    assert (ratio <= 1 + 1e-12).all() if safe else (ratio >= 1 - 1e-12).all()
 
 
 def test_one_batch_is_a_full_batch() -> None:
