@@ -18,6 +18,7 @@ from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses import RenyiCompositionBound, altschuler_talwar_sgd
 from dplateau.analyses.altschuler_talwar_sgd import NoisySGDBound, NoisySGDScheduleBound, NoisySGDStronglyConvexBound, _contraction
 from dplateau.analyses.base import Analysis
+from dplateau.analyses.split_noise import SplitNoise
 
 from .lemma import final_law, hockey_stick, renyi
 
@@ -206,6 +207,15 @@ def test_large_poisson_batches_go_to_delta() -> None:
     assert bound >= min(splits) * 0.99
     assert guarantee.point(4.0, 0.0)[0] >= bound
     assert guarantee.divergence(4.0) == pytest.approx(5000 * one(4.0, PoissonReplace(0.02, 1 / 3)))
+
+
+def test_what_rounding_adds_is_absorbed_with_the_distance() -> None:
+    """A distance of 0, and twice as much rounding a step as there is noise for: no split says less."""
+    order, shift, rounding = 3.0, 2.0, 0.2
+    bound, _ = SplitNoise((PoissonReplace,), 0.1, shift, 300, lambda looks: 0 * looks, 0.0, rounding).point(order, 0.0)
+    shares = np.linspace(0.1, 0.99, 60)
+    splits = [one(order, PoissonReplace(0.1, shift / math.sqrt(x))) + order / 2 * (2 * rounding) ** 2 / (1 - x) for x in shares]
+    assert bound == pytest.approx(min(splits), rel=2e-2)
 
 
 def test_small_poisson_batches_contract_less() -> None:

@@ -10,7 +10,7 @@ import pytest
 import dplateau as dp
 from dplateau.analyses.ye_shokri import PartitionCurve, ShuffleAndPartitionBound
 
-from .lemma import least_mu, uses
+from .lemma import allowance, least_mu, uses
 
 
 def partition(sampling: object, epochs: int, *, length: int = 10, z: float = 3.0, m: float = 0.2) -> dp.Run:
@@ -52,6 +52,16 @@ def test_the_formula(order: float) -> None:
     assert cyclic.divergence(order) == pytest.approx(printed(order, 0.9, 3.0, 10, 7, averaged=False), rel=1e-5)
     both = PartitionCurve(partition(dp.Cyclic(5), 7), 0.9, 2 / 9, 10, 7, True)
     assert both.divergence(order) == pytest.approx(printed(order, 0.9, 3.0, 10, 7, averaged=True), rel=1e-5)
+
+
+@pytest.mark.parametrize("length", [2, 3, 10])
+def test_what_rounding_adds_in_many_steps_counts(length: int) -> None:
+    """Every shift grows by it: of a mu that is small by a share that can be seen."""
+    run = partition(dp.Cyclic(5), 10**6, length=length, z=300.0)
+    exact = math.sqrt(2 * printed(4.0, 0.9, 300.0, length, 10**6, averaged=False) / 4.0)
+    found = math.sqrt(2 * ShuffleAndPartitionBound().guarantee(run).divergence(4.0) / 4.0)
+    assert found == pytest.approx(exact + allowance(run.steps), rel=2e-6)
+    assert allowance(run.steps) > 0.01 * exact
 
 
 @pytest.mark.parametrize("seed", range(20))
