@@ -126,6 +126,19 @@ def test_a_steady_shape_is_a_theorem_not_a_guess(monkeypatch, variance, contract
             assert right * (1 - 1e-9) <= said <= right * 1.02
 
 
+def test_every_step_more_counts_once_also_where_the_last_block_is_not_a_whole_one():
+    """Once one factor serves for all blocks, steps that are left over are a block of their own."""
+    variance, ends = 1e-4, []
+    for steps in range(5000, 5004):  # one block and one step
+        *_, (back, apart) = still_apart(alike(steps, variance), 1.0)
+        assert back == steps
+        ends.append(apart(1.0))
+    # A walk in a set of diameter 1 loses a share of about pi^2 v / 2 in every step.
+    lost = -np.diff(np.log(ends)) / (math.pi**2 / 2 * variance)
+    assert (lost > 0.5).all()
+    assert (lost < 2).all()
+
+
 def test_any_number_of_steps_that_forget_nothing_takes_a_moment():
     found = [(back, apart(1.0)) for back, apart in still_apart(alike(10**16, 1e-4, 1.2), 1.0)]
     assert found[-1] == (10**16, 1.0)
