@@ -19,6 +19,7 @@ from dplateau.accounting.selection import Selected, log_rank_factor
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.trade_offs import trade_off
 from dplateau.accounting.trade_offs.piecewise import Piecewise
+from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.training import SecureGenerator
 
 DELTA = 1e-5
@@ -149,6 +150,18 @@ def test_the_rank_factor_is_a_supremum(probability: float, mu: float) -> None:
     assert exact * (1 - 1e-9) <= value
     if probability < 1:
         assert value <= exact * 1.01 + 1e-6
+
+
+@pytest.mark.parametrize("points", [3, 8, 40])
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+def test_the_tail_that_few_lines_do_not_follow_counts_from_its_beginning(points: int, mu: float) -> None:
+    """Beyond the last corner the divergence of a larger order bounds what a candidate of any rank may tell."""
+    f = Gaussian(mu).polygon(points, least=0.1)
+    x = np.linspace(-12, 12, 20_001)
+    for order in (1.2, 1.5, 3.0, 8.0):
+        exact = (order * norm.logsf(x) + (1 - order) * norm.logsf(x + mu)).max()
+        further = 2 * order - 1
+        assert log_rank_factor(f, 1.0, order, further, GaussianDP(mu).divergence(further)) >= exact * (1 - 1e-9)
 
 
 def test_edges_of_the_rank_factor() -> None:
