@@ -17,7 +17,7 @@ from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import at_most, contour_epsilon
 from dplateau.accounting.family import Axis, Family, Members
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw
-from dplateau.accounting.terms import Composition, Repeated
+from dplateau.accounting.terms import Composition, Repeated, worst
 from dplateau.analyses import ExactCompositionBound
 
 KINDS = (PoissonRemove, PoissonAdd, PoissonReplace, Amplified)
@@ -265,3 +265,20 @@ def test_rare_draws_are_calibrated_by_the_end_that_is_certified(n, batch, steps,
     assert epsilon * (1 - 5e-6) <= dp.account(answer, delta).epsilon <= epsilon
     guarantee = ExactComposition(compositions(answer)[0])
     assert guarantee.upper(delta) == guarantee.epsilon(delta).upper
+
+
+@pytest.mark.parametrize("c", [0.5, 30.0])
+@pytest.mark.parametrize("varying", [0, 1, 2], ids=["rate", "noise", "shift"])
+def test_few_laws_in_place_of_many_have_no_smaller_moments(varying: int, c: float) -> None:
+    """Whatever differs from step to step: every step is dominated, and every one counts."""
+    rng = np.random.default_rng(1)
+    table = np.tile([0.02, 0.7, 0.1], (200, 1))
+    table[:, varying] *= rng.uniform(0.5, 1.0, 200)
+    steps = [
+        Repeated(PoissonRemove(*row), count) for row, count in zip(table.tolist(), rng.integers(1, 9, 200).tolist(), strict=True)
+    ]
+    few = worst(steps)
+    assert len(few) <= 64
+    assert sum(one.count for one in few) == sum(one.count for one in steps)
+    exact, found = (sum(one.overflowing(c, math.log(1e-10)) for one in some) for some in (steps, few))
+    assert exact <= found <= 2 * exact
