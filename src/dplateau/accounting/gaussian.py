@@ -31,6 +31,7 @@ SLACK: Final = 1e-12
 """Relative room for rounding in the closed forms below; the tests compare with 50-digit arithmetic."""
 
 
+@np.errstate(under="ignore")
 def log_gdp_delta(mu: Array | float, epsilon: Array | float) -> Array:
     """``log delta`` of mu-GDP at ``epsilon``, arrays broadcast: ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``."""
     epsilon = np.asarray(epsilon, dtype=float)

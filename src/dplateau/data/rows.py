@@ -138,6 +138,7 @@ def parts(rows: int, columns: int) -> Iterator[slice]:
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
+@np.errstate(under="ignore")
 def unit_rows(rows: NDArray[Any], norm: float) -> NDArray[Any]:
     """Rows divided by their norms, times ``norm`` less what rounding could add to it; a row of zeros stays."""
     scaled = np.empty_like(rows)
@@ -158,7 +159,7 @@ def unit_rows(rows: NDArray[Any], norm: float) -> NDArray[Any]:
 def _longer(block: NDArray[Any], bound: float) -> tuple[NDArray[np.intp], bool]:
     """Indices of the rows that are longer than ``bound`` or not finite, and whether their norms are finite."""
     wide = block.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         # A cheap sum of squares settles most rows; those within its rounding error of the bound are looked at again.
         unsure = np.flatnonzero(~(np.vecdot(wide, wide) <= bound**2 * (1 - 1e-9)))
     norms = row_norms(wide if unsure.size == len(wide) else wide[unsure])
@@ -192,7 +193,7 @@ def as_entries(values: ArrayLike) -> NDArray[Any]:
 def row_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Euclidean norms, in double precision; infinite where a square overflows, NaN where an entry is NaN."""
     norms = np.empty(len(rows))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         for part in parts(*rows.shape):  # a double-precision copy of everything could outgrow the memory
             wide = np.ascontiguousarray(rows[part], dtype=np.float64)
             np.sqrt(np.add.reduce(wide * wide, axis=1), out=norms[part])

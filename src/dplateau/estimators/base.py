@@ -32,6 +32,7 @@ from dplateau.spec import Assumption, Estimator, InputError, PrivacyWarning, Run
 from dplateau.spec.arguments import integer, one_of, real
 from dplateau.spec.assumption import Order, Rows
 from dplateau.spec.errors import NoCertificateError
+from dplateau.spec.floating import usual_errors
 from dplateau.spec.promise import usual_delta, warn_if_weak
 from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
@@ -289,7 +290,8 @@ class PrivateLinearModel(BaseEstimator):
         """On an error, leave the model as it was."""
         before = dict(vars(self))
         try:
-            yield
+            with usual_errors():
+                yield
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

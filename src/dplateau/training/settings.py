@@ -16,15 +16,17 @@ import jax
 import numpy as np
 
 from dplateau.spec import InputError
+from dplateau.spec.floating import usual_errors
 
 _GUARDS: Final = tuple(f"jax_transfer_guard{way}" for way in ("", "_host_to_device", "_device_to_host", "_device_to_device"))
 
 
 @contextmanager
 def usual() -> Iterator[None]:
-    """JAX's own defaults, within the block and in this thread only."""
+    """JAX's own defaults, and NumPy's, within the block and in this thread only."""
     guarded = any(getattr(jax.config, name) not in (None, "allow") for name in _GUARDS)
     with (
+        usual_errors(),
         jax.transfer_guard("allow") if guarded else nullcontext(),  # It takes longer than all others.
         jax.debug_nans(False),
         jax.debug_infs(False),
