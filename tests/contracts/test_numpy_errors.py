@@ -1,4 +1,4 @@
-"""Callers who have told NumPy to raise where a number is too small: that is no error here, and no record decides whether it is one."""
+"""Callers who have told NumPy to raise where a number is too small: it is no error here, and no record decides on one."""
 
 import numpy as np
 import pytest
