@@ -93,7 +93,7 @@ def main() -> None:
                     begun = time.perf_counter()
                     asked = urllib.parse.urlencode(query | {"part": part, "piece": str(piece)})
                     try:
-                        json.load(urllib.request.urlopen(address + asked, timeout=60))
+                        json.load(urllib.request.urlopen(address + asked, timeout=600))
                     except urllib.error.HTTPError as error:
                         problems[str(json.load(error)["errors"])[:90]] += part == "noise"
                     clock[part].append(time.perf_counter() - begun)
