@@ -162,11 +162,10 @@ def test_an_interrupted_reading_releases_nothing_and_closes_its_source():
     assert sorted(set(closed)) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("steps", [1, 19, 20, 21, 47])
-def test_as_many_steps_are_made_as_the_run_says(steps):
-    """Whether or not they end an epoch, of 20 batches here."""
-    result = train_stream(run_of(steps=steps), Logistic(), Source(*table()), rows=300, keep_iterates=True)
-    assert len(result.iterates) == steps + 1
+def test_as_many_steps_are_made_as_the_run_says():
+    """Also where they end within an epoch, of 20 batches here."""
+    result = train_stream(run_of(steps=27), Logistic(), Source(*table()), rows=300, keep_iterates=True)
+    assert len(result.iterates) == 27 + 1
 
 
 def test_progress_counts_records():
