@@ -12,9 +12,9 @@ FORMULAS = {
     "column": (lambda a, b: a.T / b[:, None], lambda a, b: a.T / b[:, None], 1.0),
     "each": (lambda a, b: 1 / a, lambda a, b: 1 / a, 0.5),
     "root": (lambda a, b: jnp.sqrt(a), lambda a, b: np.sqrt(a), 0.5),
-    "by a root": (lambda a, b: b / jnp.sqrt(a), lambda a, b: b / np.sqrt(a), 1.25),
-    "one by a root": (lambda a, b: b[0] / jnp.sqrt(a), lambda a, b: b[0] / np.sqrt(a), 1.25),
-    "by a row's root": (lambda a, b: a / jnp.sqrt(b), lambda a, b: a / np.sqrt(b), 1.25),
+    "by a root": (lambda a, b: b / jnp.sqrt(a), lambda a, b: b / np.sqrt(a), 1.5),
+    "one by a root": (lambda a, b: b[0] / jnp.sqrt(a), lambda a, b: b[0] / np.sqrt(a), 1.5),
+    "by a row's root": (lambda a, b: a / jnp.sqrt(b), lambda a, b: a / np.sqrt(b), 1.5),
 }
 
 
