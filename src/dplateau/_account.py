@@ -18,7 +18,7 @@ from dplateau.analyses.composed import composed, each_by_its_best
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, PrivacyWarning, Run, Runs, Selection
 from dplateau.spec.arguments import real, sequence
-from dplateau.spec.floating import usual_errors
+from dplateau.spec.floating import check_rounding, usual_errors
 from dplateau.spec.promise import usual_delta
 from dplateau.spec.runs import checked_run, runs_of
 
@@ -318,5 +318,6 @@ def account(run: Run | Runs, delta: float | None = None) -> Report:
     0.8645
     """
     delta = checked_delta(delta, checked_run(run).n)
+    check_rounding()
     with usual_errors():
         return Report(run, delta, tuple(_row(bound, delta) for bound in _bounds(run, delta)))

@@ -22,7 +22,7 @@ from dplateau.analyses.exact_composition import few_draws
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection
 from dplateau.spec.arguments import one_of, real
-from dplateau.spec.floating import usual_errors
+from dplateau.spec.floating import check_rounding, usual_errors
 from dplateau.spec.runs import checked_run, runs_of
 from dplateau.spec.schedule import is_constant, largest, scaled, smallest
 
@@ -373,6 +373,7 @@ def calibrate(run: Run | Runs, *, epsilon: float, delta: float | None = None, va
     """
     epsilon, delta = real("epsilon", epsilon), checked_delta(delta, checked_run(run).n)
     one_of("vary", vary, VARY)
+    check_rounding()
     with usual_errors():
         return _calibrated(run, epsilon, _Spent(delta, vary))
 

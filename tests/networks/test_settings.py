@@ -122,7 +122,7 @@ def test_nothing_is_charged_where_the_compiler_does_not_keep_to_the_arithmetic(s
 
 def test_fast_math_is_refused():
     """With the second flags a gradient that is not a number counts as one that is, and takes the sum of all away."""
-    code, fast = "from dplateau.training.settings import check_compiler; check_compiler()", "--xla_cpu_enable_fast_math=true"
+    code, fast = "from dplateau.training.settings import check_machine; check_machine()", "--xla_cpu_enable_fast_math=true"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     for flags in (fast, f"{fast} --xla_cpu_fast_math_honor_nans=false --xla_cpu_fast_math_honor_infs=false"):
         environment = {**os.environ, "XLA_FLAGS": flags}

@@ -38,7 +38,7 @@ from dplateau.training import SecureGenerator, TrainResult, progress_bar
 from dplateau.training.charged import Budgeted, check_account
 from dplateau.training.errors import TooCoarse
 from dplateau.training.persons import check_followed, codes_of
-from dplateau.training.settings import check_compiler
+from dplateau.training.settings import check_machine
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -269,7 +269,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def _check_arithmetic(self, made: Algorithm, d: int) -> None:
         """Before a ledger is charged: what public numbers refuse must cost nothing."""
-        check_compiler()
+        check_machine()
         with self._fine_enough(made.run):
             made.check_arithmetic(d)
 

@@ -15,7 +15,7 @@ from dplateau.spec.arguments import check_unmasked, numbers
 from dplateau.spec.columns import Columns
 from dplateau.spec.schedule import largest
 from dplateau.training.noise import SecureGenerator
-from dplateau.training.settings import check_compiler
+from dplateau.training.settings import check_machine
 
 _PART: Final = 1 << 14
 _ROUNDING: Final = 1e-6
@@ -36,7 +36,7 @@ def check_loss(loss: object) -> None:
 
 def check_helpers(generator: object, progress: Any) -> None:
     """Raise ``InputError`` unless each is left out or what it must be, and the compiler keeps to the arithmetic."""
-    check_compiler()
+    check_machine()
     if generator is not None and not isinstance(generator, SecureGenerator):
         raise InputError(
             f"generator is {type(generator).__name__}: expected a SecureGenerator of dplateau.training; no other draws noise."

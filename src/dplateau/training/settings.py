@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.floating import usual_errors
+from dplateau.spec.floating import check_rounding, usual_errors
 
 _GUARDS: Final = tuple(f"jax_transfer_guard{way}" for way in ("", "_host_to_device", "_device_to_host", "_device_to_device"))
 
@@ -36,8 +36,12 @@ def usual() -> Iterator[None]:
         yield
 
 
-def check_compiler() -> None:
-    """Raise ``InputError`` unless what is not a number stays so where it is compiled: a record may contribute nothing by that."""
+def check_machine() -> None:
+    """Raise ``InputError`` unless numbers are rounded to the nearest, and what is not a number stays so where it is compiled.
+
+    A record is clipped, and one with a gradient that is not finite contributes nothing, by that.
+    """
+    check_rounding()
     if not _keeps_nan():
         raise InputError(
             "XLA is told to compile with fast math (XLA_FLAGS), which takes it that every number is finite, and guarantees rest on "
