@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from dplateau.data import clip_rows
-from dplateau.data.rows import as_entries, bounded_rows, scores_by_row
+from dplateau.data.rows import as_entries, bounded_rows, row_norms, scores_by_row
 from dplateau.spec import InputError
 
 
@@ -112,7 +112,19 @@ def test_the_constant_feature_is_not_rounded_up(dtype):
         assert constant * (1 - 2.0**-23) < float(last) <= constant
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 20, 170, 1_001])
+@pytest.mark.parametrize("width", [1, 2, 3, 20, 170, 1_001, 9_000])
+def test_a_norm_does_not_depend_on_the_place_of_its_row(width):
+    """A record of its own is what is clipped: NumPy's sum over the entries of a row has to be the same wherever the row stands, and
+    however many there are.
+    """
+    rows = np.random.default_rng(width).normal(size=(100, width))
+    found = row_norms(rows)
+    for some in (rows[:1], rows[:99], rows[7:8], rows[3:], np.asfortranarray(rows[50:53]), np.vstack([rows[:1], rows[60:]])):
+        places = [int(np.flatnonzero((rows == one).all(axis=1))[0]) for one in some]
+        np.testing.assert_array_equal(row_norms(some), found[places])
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 20, 170, 1_001, 9_000])
 def test_a_score_does_not_depend_on_the_place_of_its_row(width):
     rng = np.random.default_rng(width)
     rows, weights = rng.normal(size=(600, width)), rng.normal(size=(3, width))

@@ -12,14 +12,18 @@ from dplateau.algorithms import SOLVERS, Budget, Problem
 from dplateau.data import block_stream
 from dplateau.losses import Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run, Runs, Shuffled
-from dplateau.training import SecureGenerator, train, train_one_pass, train_stream
+from dplateau.training import SecureGenerator, corner_erm, train, train_one_pass, train_stream
 from dplateau.training.batches import Batches
+from dplateau.training.corner_erm import corner_minimiser
 from dplateau.training.integers import bits_of, cut, encode, integer_sum, unpacked
 from dplateau.training.person_records import PersonRecords
 from dplateau.training.persons import MOST_ROWS, checked_groups, codes_of, names_of, persons_of
 from dplateau.training.phased_erm import train_phased_erm
 from dplateau.training.phased_sgd import Data, clipped_sum
+from dplateau.training.phases import checked_records
 from dplateau.training.records import Part
+from dplateau.training.regularised_erm import Certified
+from dplateau.training.regularised_erm import Problem as Regularised
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5), Softmax(3))
 SAMPLINGS = (FullBatch(), Poisson(5.0), FixedSize(5), Shuffled(5), Cyclic(5), OnePass(5), RandomAllocation(5))
@@ -451,6 +455,29 @@ def test_every_solver_takes_persons(name):
         many.fit(rows, target)
     with pytest.raises(InputError, match="unit='person'"):
         one.fit(rows, target, groups=np.arange(400))
+
+
+@pytest.mark.parametrize("width", [3, 170, 9_000])
+def test_a_row_more_of_a_person_leaves_what_phases_compute_of_the_others(width, monkeypatch):
+    """Norms, by which gradients are clipped, and corners: NumPy's ``einsum`` has to round a row's sum alike wherever the row is.
+    (It rounds another way where there is one row alone, of more than 8,192 entries.)
+    """
+    rng = np.random.default_rng(width)
+    rows, centre = rng.normal(size=(40, width)), rng.normal(size=width)
+    rows /= 2 * np.linalg.norm(rows, axis=1, keepdims=True)
+    run = Run(
+        n=39, sampling=OnePass(39), steps=1, noise_multiplier=1.0, step_size=0.4, strong_convexity=0.0, released="last",
+        update="phased-erm", unit="person",
+    )  # fmt: skip
+    seen = []
+    monkeypatch.setattr(corner_erm, "_interior", lambda dual, _: seen.append(dual.offset) or (Certified(centre, 0.0), None))
+    for first in (0, 1):  # one person has two rows, or one
+        groups = np.maximum(np.arange(40), 1)[first:]
+        found = checked_records(run, Hinge(), rows[first:], np.ones(40 - first), groups)
+        corner_minimiser(Hinge(), Regularised(found.rows, found.norms, found.target, centre, 1.0), 1.0)
+        seen.append(found.norms)
+    for two, one in zip(seen[:2], seen[2:], strict=True):
+        np.testing.assert_array_equal(two[1:], one)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=repr)
