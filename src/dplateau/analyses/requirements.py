@@ -22,8 +22,9 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
     """The Lipschitz constant of a gradient step whose batch has between ``least`` and ``most`` times its public size.
 
     The Hessian of the step's objective is that of the l2 term and, for the rest, between ``least m`` and ``most M``; no larger
-    share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated. Where losses
-    are not known to be convex it may be anything between minus and plus ``most M``, and the constant exceeds 1.
+    share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated, of losses
+    that are convex without them. Where losses are not known to be convex it may be anything between minus and plus ``most M``, and
+    the constant exceeds 1.
     """
     if run.strong_convexity is None:
         return 1 + step_size * ((run.smoothness or math.inf) * np.maximum(1.0, most))

@@ -147,7 +147,8 @@ DESCRIBES: Final[dict[str, Any]] = {
     "step_size": Annotated[float | None, option("Step size.", LOSS, "--step-size")],
     "smoothness": Annotated[float | None, option("Smoothness constant of every row's loss.", LOSS, "--smoothness")],
     "strong_convexity": Annotated[
-        float | None, option("Strong convexity constant of every row's loss; 0: convex.", LOSS, "--strong-convexity")
+        float | None,
+        option("Strong convexity constant of every row's loss, as it is clipped; 0: convex.", LOSS, "--strong-convexity"),
     ],
     "l2": Annotated[
         float | None, option("The part of --strong-convexity that comes from an l2 term, which every step adds once.", LOSS, "--l2")

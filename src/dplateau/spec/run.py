@@ -56,9 +56,12 @@ class Run:
     step_size : float or sequence of float, optional
         eta. Needed by last-iterate bounds only.
     smoothness : float, optional
-        M: every per-example loss, with the l2 term, is M-smooth. Needed by last-iterate bounds only.
+        M: every per-example loss, with the l2 term, is M-smooth. Where ``strong_convexity`` is None it is at least the smoothness
+        of the loss alone plus the l2 coefficient. Needed by last-iterate bounds only.
     strong_convexity : float, optional
         m: every per-example loss, with the l2 term, is m-strongly convex; 0 means convex, None means not known to be convex.
+        This is about losses as they are clipped: if gradients are ever clipped, m is at most the l2 coefficient, and the l2 term is
+        added after clipping. And the loss alone, without the l2 term, is convex.
     l2 : float, default 0.0
         The part of ``strong_convexity`` that is due to a term ``l2 |theta|^2 / 2`` which every step adds once, whatever its batch
         (``dplateau.training.train`` and weight decay do). The rest is taken to be sampled with the records.
