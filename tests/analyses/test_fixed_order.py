@@ -1,6 +1,7 @@
 """The bound for fixed orders against a plain, slow account of the same lemma, closed forms and published figures."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dplateau.algorithms.step_schedules import square_root_decay
 from dplateau.analyses import FixedOrderBound, ShuffledBound
 from dplateau.analyses.last_uses import ConstantSteps, VaryingSteps, is_constant, least, rounded_mu
 from dplateau.analyses.requirements import contraction
+from dplateau.training import checks
 
 from .lemma import one_pass, random_passes
 
@@ -36,6 +38,17 @@ def run_of(**changes):
 
 def mu(run):
     return FixedOrderBound().bound(run).guarantee.mu
+
+
+@pytest.mark.parametrize("m", [0.0, 1e-9, 1e-4, 0.1])
+def test_a_contraction_holds_for_rows_that_are_as_curved_as_training_takes(m):
+    """It checks what a run states to a part in 10^12, and refuses what makes a step of 2/M expand."""
+    curved = 1 + Fraction(checks._DOUBLE_ROUNDING)
+    for share in (0.3, 0.9, 0.999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1 - 1e-15, 1.0):
+        run = dp.Run(n=9, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0, smoothness=0.7, strong_convexity=m, l2=m)
+        step = 2 / 0.7 * share
+        true = max(abs(1 - Fraction(step) * Fraction(m)), min(abs(1 - Fraction(step) * Fraction(0.7) * curved), 1))
+        assert true - Fraction(1, 2**52) <= Fraction(float(contraction(run, step))) <= true + Fraction(1, 2**51)
 
 
 def slow_mu(run):

@@ -14,6 +14,9 @@ from dplateau.spec.schedule import largest
 _SHORT: Final = 1e-100
 """Lengths that are shorter, or longer than its inverse, have no squares that could be added up: mu could be rounded to 0."""
 
+_CHECKED: Final = 1e-12
+"""Training checks what a run states of curvature to this part of it."""
+
 _MOST: Final = 2**62
 """Records or steps, which are counted in 64 bits."""
 
@@ -25,13 +28,17 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
     share of m and no smaller one of M than 1 is counted on, which covers l2 terms that are added once but not stated, of losses
     that are convex without them. Where losses are not known to be convex it may be anything between minus and plus ``most M``, and
     the constant exceeds 1.
+
+    Training takes rows that are more curved than M by ``_CHECKED``, but none that makes a step of up to 2/M expand.
     """
     if run.strong_convexity is None:
-        return 1 + step_size * ((run.smoothness or math.inf) * np.maximum(1.0, most))
+        return 1 + step_size * ((run.smoothness or math.inf) * (1 + _CHECKED) * np.maximum(1.0, most))
     m, M, once = run.strong_convexity or 0.0, run.smoothness or math.inf, run.l2
     # Exactly m and M for a batch of its public size, or rounding would make a step of 2/M expand.
     low, high = m - (m - once) * (1 - np.minimum(1.0, least)), M + (M - once) * (np.maximum(1.0, most) - 1)
-    return np.maximum(np.abs(1 - step_size * low), np.abs(1 - step_size * high))
+    steep = step_size * high
+    end = np.where((np.maximum(1.0, most) == 1) & (steep <= 2), 1.0, math.inf)
+    return np.maximum(np.abs(1 - step_size * low), np.minimum(np.maximum(1 - steep, steep * (1 + _CHECKED) - 1), end))
 
 
 def other_sampling(run: Run, *covered: type[Sampling]) -> str | None:
