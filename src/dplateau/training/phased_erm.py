@@ -126,7 +126,7 @@ def phase_setting(run: Run, phase: Phase, start: NDArray[np.float64], accuracy: 
     inaccuracy = accuracy * moved / 2
     farthest = float(np.linalg.norm(centre)) + run.clip_norm / strength + inaccuracy
     noise = output_noise(phase.noise_multiplier * (moved + 2 * inaccuracy), farthest)
-    # Rounding to the grid, of the row norms that bound the losses' slopes, and of the numbers above.
+    # Rounding to the grid, of the row norms that bound the losses' slopes, of the weights of persons' rows, of the numbers above.
     lost = noise.margin(start.size) / 2 + EPS * ((len(start) + 16) * moved + 2 * farthest)
     if not lost <= inaccuracy / 2:
         raise TooCoarse(
