@@ -222,6 +222,53 @@ def test_a_rank_that_tells_little_keeps_its_digits(mu: float, probability: float
         assert log_rank_factor(f, probability, order, 2 * order, math.inf) >= exact * (1 - 1e-11)
 
 
+class Answers(Guarantee):
+    """Randomised response: an answer of two, the right one with odds of ``e^most``."""
+
+    def __init__(self, most: float) -> None:
+        with mp.workdps(60):
+            self.most, self.wrong = most, 1 / (1 + mp.exp(most))
+
+    def delta(self, epsilon: float) -> Enclosure:
+        with mp.workdps(60):
+            value = float(max(1 - self.wrong * (1 + mp.exp(epsilon)), mp.mpf(0))) * (1 + 1e-15)
+        return Enclosure(value, value)
+
+    def epsilon(self, delta: float) -> Enclosure:
+        return Enclosure(0.0, self.most)
+
+    def divergence(self, order: float) -> float:
+        with mp.workdps(60):
+            right, a = 1 - self.wrong, mp.mpf(order)
+            return float(mp.log(right**a * self.wrong ** (1 - a) + self.wrong**a * right ** (1 - a)) / (a - 1)) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("probability", [1 - 1e-15, 1 - 1e-13, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize("most", [30.0, 33.0])
+def test_a_candidate_that_is_hardly_ever_left_out_keeps_its_digits(most: float, probability: float) -> None:
+    # 1 - p + p beta is next to 0: taken as 1 less the rest it lost a rounding of 1, which a large order multiplies.
+    order, one = 1.6e5, Answers(most)
+    with mp.workdps(60):
+        # Wrong answers come first in the ranking, so a right one tells that both were; of equal ones that of the first candidate.
+        p, left_out, wrong = mp.mpf(probability), 1 - mp.mpf(probability), one.wrong
+        laws = [
+            [p * b, (1 - p * b) * p * b, p * a * (1 - p * b), left_out * p * a] for a, b in ((1 - wrong, wrong), (wrong, 1 - wrong))
+        ]
+        moment = mp.fsum(a**order * b ** (1 - order) for a, b in zip(*laws, strict=True) if a)
+        exact = mp.log(moment / (1 - left_out**2)) / (order - 1)
+    assert exact <= Selected((one, one), probability).divergence(order) <= exact * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.9, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12])
+@pytest.mark.parametrize(("mu", "order"), [(0.01, 1e4), (0.15, 20.0), (0.3, 700.0), (4.0, 3.0)])
+def test_the_rank_factor_is_rounded_up(mu: float, order: float, probability: float) -> None:
+    polygon = trade_off(GaussianDP(mu), points=60, least=1e-6).polygon()
+    with mp.workdps(40):
+        p, corners = mp.mpf(probability), zip(map(mp.mpf, polygon.alpha.tolist()), map(mp.mpf, polygon.beta.tolist()), strict=True)
+        exact = max(order * mp.log(1 - p * a) + (1 - order) * mp.log(1 - p + p * b) for a, b in corners)
+        assert exact <= log_rank_factor(polygon, probability, order, 2 * order, math.inf)
+
+
 class OneWord(SecureGenerator):
     """All its words are the same one."""
 

@@ -137,14 +137,21 @@ def log_rank_factor(f: TradeOff, probability: float, order: float, further: floa
     inner = np.clip(np.where(np.isfinite(inner), inner, left), left, right)
     edges = np.array([left, inner, right])
     heights = np.array([beta[:-1], beta[:-1] + slope * (inner - left), beta[1:]])
-    values = _log_ratio(p * edges, p * (1 - heights), order).max(axis=0)
+    values = _log_ratio(p, edges, heights, order).max(axis=0)
     # c' >= c^(further / (further - 1)) exp(-divergence): what that allows rises with c, so falls with alpha.
-    tail = (order - 1) * divergence + (1 - (order - 1) / (further - 1)) * np.log1p(-p * left)
+    tail = (order - 1) * divergence + (1 - (order - 1) / (further - 1)) * _log_missed(p, left, 1 - left)
     return float(np.minimum(values, tail).max(initial=0.0))
 
 
-def _log_ratio(before: Array, other: Array, order: float) -> Array:
-    """``order log(1 - before) + (1 - order) log(1 - other)``; infinite where ``other`` is 1."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = order * np.log1p(-before) + (1 - order) * np.log1p(-other)
-    return np.where(other < 1, found, math.inf)
+def _log_ratio(p: float, alpha: Array, beta: Array, order: float) -> Array:
+    """``order log(1 - p alpha) + (1 - order) log(1 - p + p beta)``, rounded up; infinite where the latter is the log of 0."""
+    before, after = order * _log_missed(p, alpha, 1 - alpha), (1 - order) * _log_missed(p, 1 - beta, beta)
+    with np.errstate(invalid="ignore"):
+        found = before + after + 8 * ULP * (after - before)  # Each logarithm is good to some roundings of its size.
+    return np.where(after < math.inf, found, math.inf)
+
+
+def _log_missed(p: float, x: Array, rest: Array) -> Array:
+    """``log(1 - p x)``, with ``rest`` = 1 - x: near p x = 1 the difference would have lost its digits."""
+    with np.errstate(divide="ignore"):
+        return np.where(p * x < 0.5, np.log1p(-p * x), np.log(1 - p + p * rest))
