@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import mpmath
@@ -174,3 +176,32 @@ def test_a_forked_process_cannot_repeat_the_noise(monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="fork"):
         generator.normal(1)
+
+
+class _Counter:
+    """A key stream of the numbers 0, 1, ... that lets other threads in between, as a cipher may that waits for no one."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def update_into(self, data, room):
+        first, count = self.next, len(data) // 8
+        time.sleep(1e-3)
+        np.frombuffer(room, np.uint64)[:count] = np.arange(first, first + count)
+        self.next = first + count
+        return len(data)
+
+
+def test_threads_that_share_a_generator_get_no_word_twice():
+    generator = SecureGenerator()
+    generator._stream = _Counter()  # pyright: ignore[reportAttributeAccessIssue]
+    with ThreadPoolExecutor(4) as pool:
+        words = np.concatenate(list(pool.map(lambda _: generator.key().view(np.uint64), range(40))))
+    assert len(np.unique(words)) == len(words) == generator.drawn == 160
+
+
+def test_threads_that_share_a_cipher_get_no_word_twice():
+    generator = SecureGenerator()
+    with ThreadPoolExecutor(4) as pool:
+        words = np.concatenate(list(pool.map(lambda _: generator.normal_words(20_000).ravel(), range(16))))
+    assert len(np.unique(words)) == len(words) == generator.drawn

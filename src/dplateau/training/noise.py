@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from threading import Lock
 from typing import Final, NoReturn
 
 import numpy as np
@@ -31,7 +32,8 @@ class SecureGenerator:
 
     The stream is AES-256 in counter mode (with AES instructions it is faster than ChaCha20, and far faster than anything done
     with it), its key 32 fresh bytes of the operating system. A generator cannot be pickled or copied, and refuses to work in a
-    forked process: any of these would give the same noise twice, and noise used twice can be subtracted.
+    forked process: any of these would give the same noise twice, and noise used twice can be subtracted. Threads that share one
+    wait for each other.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class SecureGenerator:
         else:
             key, counter = hashlib.sha256(str(integer("insecure_seed", insecure_seed, low=0)).encode()).digest(), bytes(16)
         self._stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
-        self._process = os.getpid()
+        self._process, self._one_at_a_time = os.getpid(), Lock()
         self._insecure = insecure_seed is not None
         self._drawn = 0
 
@@ -102,9 +104,10 @@ class SecureGenerator:
             raise RuntimeError("this SecureGenerator belongs to the parent process: a fork would repeat its noise. Make a new one.")
         words = np.empty(count + _ROOM, np.uint64) if memory is None else memory
         room = words.view(np.uint8).data
-        for begin in range(0, 8 * count, len(_ZEROS)):
-            self._stream.update_into(_ZEROS[: 8 * count - begin], room[begin:])
-        self._drawn += count
+        with self._one_at_a_time:  # A cipher may let another thread in, and give both the same words.
+            for begin in range(0, 8 * count, len(_ZEROS)):
+                self._stream.update_into(_ZEROS[: 8 * count - begin], room[begin:])
+            self._drawn += count
         return words[:count]
 
     def uniform(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
