@@ -194,7 +194,7 @@ class _Counter:
 
 def test_threads_that_share_a_generator_get_no_word_twice():
     generator = SecureGenerator()
-    generator._stream = _Counter()  # pyright: ignore[reportAttributeAccessIssue]
+    generator._stream = _Counter()
     with ThreadPoolExecutor(4) as pool:
         words = np.concatenate(list(pool.map(lambda _: generator.key().view(np.uint64), range(40))))
     assert len(np.unique(words)) == len(words) == generator.drawn == 160
