@@ -220,6 +220,7 @@ SECRET = 7.7e12
             {"examples": list(zip(*data(), strict=True))},
             r"examples have shapes \(3,\), \(\), \(3,\), \(\), and 76 more: expected arrays with the run's n = 40 in front. A",
         ),
+        (run_of(), {"examples": (row for row in zip(*data(), strict=True))}, r"examples have shapes \(\): .*Loaders are not read"),
         (run_of(), {"examples": (data()[0], SECRET)}, r"\(40, 3\), \(\)"),
         (run_of(), {"examples": (data()[0], data()[1].astype(str))}, "expected numbers"),
         (run_of(), {"examples": (data()[0], np.full(N, np.nan))}, "finite .*float32"),
@@ -276,6 +277,31 @@ def test_examples_of_mixed_types_make_a_tree():
     run = run_of(sampling=FullBatch(), steps=5)
     result = train_network(run, mixed, params, examples, generator=seeded())
     np.testing.assert_allclose(flat(result.params), by_hand(run, mixed, params, examples)[-1], rtol=2e-4, atol=2e-5)
+
+
+class Tensor:
+    """A torch tensor, as far as NumPy and JAX can tell: JAX does not know the type of its entries."""
+
+    dtype = object()
+
+    def __init__(self, entries, *, readable=True):
+        self.entries, self.readable = entries, readable
+
+    def __array__(self, dtype=None, copy=None):
+        if not self.readable:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return self.entries
+
+
+def test_tensors_of_other_libraries_are_examples():
+    x, y = data()
+    run = run_of()
+    plain, tensors = (
+        train_network(run, loss, start(), examples, generator=seeded()) for examples in ((x, y), (Tensor(x), Tensor(y)))
+    )
+    jax.tree.map(np.testing.assert_array_equal, plain.params, tensors.params)
+    with pytest.raises(InputError, match="examples hold a Tensor, which NumPy does not read"):
+        train_network(run, loss, start(), (Tensor(x, readable=False), y))
 
 
 @pytest.mark.parametrize("workers", [None, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -24,6 +25,9 @@ from dplateau.training.persons import INTERLEAVED
 Tree: TypeAlias = Any
 _PRECISIONS: Final = ("float32", "float64")
 _LEAST_CLIP_NORM: Final = 1e-30
+_NO_LOADER: Final = (
+    " Loaders are not read: every step draws its batch from all examples. numpy.load(path, mmap_mode='r') leaves an array on disk."
+)
 
 
 def check_run(run: Run, optimizer: bool, average: bool) -> None:
@@ -180,9 +184,11 @@ def checked_examples(run: Run, examples: Tree, *, part: bool = False) -> Tree:
     if not columns or not own or any(column.ndim == 0 or len(column) != own for column in columns):
         found, wanted = ", ".join(str(column.shape) for column in columns[:4]) or "nothing", f"the run's n = {run.n}"
         more = f", and {len(columns) - 4:,} more" if len(columns) > 4 else ""
-        pairs = " A list of examples is stacked first: (np.stack(X), np.stack(y))." if isinstance(examples, list) else ""
+        remedy = " A list of examples is stacked first: (np.stack(X), np.stack(y))." if isinstance(examples, list) else ""
+        if any(isinstance(leaf, Iterable) and not hasattr(leaf, "__array__") for leaf in jax.tree.leaves(examples)):
+            remedy = _NO_LOADER
         raise InputError(
-            f"examples have shapes {found}{more}: expected arrays with {'one number' if part else wanted} in front.{pairs}"
+            f"examples have shapes {found}{more}: expected arrays with {'one number' if part else wanted} in front.{remedy}"
         )
     for column in columns:
         if column.dtype.kind not in "biuf":

@@ -79,7 +79,16 @@ def columns_of(examples: Tree) -> list[NDArray[Any]]:
     """The arrays of a tree; raises ``InputError`` where entries are masked: NumPy would use what stands below the mask."""
     leaves = jax.tree.leaves(examples)
     check_unmasked(leaves, "examples")
-    return [np.asarray(leaf) for leaf in leaves]
+    return [_column(leaf) for leaf in leaves]
+
+
+def _column(leaf: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(leaf)
+    except (ValueError, TypeError, RuntimeError):  # data sets and some tensors of torch
+        raise InputError(
+            f"examples hold a {type(leaf).__name__}, which NumPy does not read: give arrays of all examples."
+        ) from None
 
 
 def loss_of_person(loss: Callable[[Tree, Tree], Any]) -> Callable[[Tree, PersonExamples], Any]:

@@ -108,7 +108,7 @@ def _constant(path: str, leaf: Any) -> Array:
 
 def is_key(leaf: Any) -> bool:
     """Whether it is an array of JAX's random keys."""
-    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)  # JAX does not know torch's types
 
 
 def _names(values: list[Any]) -> str:
