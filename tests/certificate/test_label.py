@@ -76,7 +76,7 @@ def test_the_command(dplateau, certificate, tmp_path):
     certificate.write(path)
     before = path.read_bytes()
     code, _, err = dplateau("label", ".", "--model", "Income 3")
-    assert (code, err) == (2, "dplateau: . cannot be read: Is a directory.\n")
+    assert (code, err) == (2, "dplateau: . is a folder without certificate.json: expected a model's folder, or a certificate.\n")
     code, _, err = dplateau("label", path)
     assert (code, "no label was given" in err) == (2, True)
     code, _, err = dplateau("label", path, "--model", 300 * "x")

@@ -94,7 +94,7 @@ def test_delta_of_one_row_is_warned_about(dplateau):
         ("--n many", "Invalid value for '--n'"),
         ("--magic", "No such option: --magic"),
         ("--run no.json", "no.json: there is no such file"),
-        ("--run .", "directory"),
+        ("--run .", "folder without certificate.json"),
         ("--run no.json --n 3", "no such file"),
     ],
 )

@@ -140,6 +140,21 @@ def test_weights_of_another_training_are_refused(saved, tmp_path, capfd):
     assert not (folder / "certificate.html").exists()
 
 
+@pytest.mark.parametrize(("gone", "left"), [("model.json", "weights.npz"), ("weights.npz", "model.json")])
+def test_a_folder_that_lacks_a_part_of_the_model_does_not_agree(saved, tmp_path, capfd, gone, left):
+    """Without model.json the weights of another training, of any cost, lay beside a certificate that was said to agree."""
+    folder = copied(saved, tmp_path)
+    (folder / gone).unlink()
+    with pytest.raises(ContradictionError, match=f"has no {gone} beside {left}"):
+        read_certificate(folder)
+    for command in (("account", "--run"), ("report",), ("verify",)):
+        assert status([*command, str(folder)]) == 1
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert f"has no {gone} beside {left}: nobody can tell" in err
+    assert read_certificate(folder / "certificate.json").epsilon
+
+
 @pytest.mark.parametrize("change", ["one bit", "another array", "precision"])
 def test_any_change_of_the_weights_is_refused(saved, tmp_path, change):
     folder = copied(saved, tmp_path)

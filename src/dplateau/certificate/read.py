@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dplateau.certificate.beside import check_beside
+from dplateau.certificate.beside import ABOUT, WEIGHTS, check_beside
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
@@ -92,10 +92,28 @@ def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None
 
 
 def certificate_file(path: str | Path) -> Path:
-    """The certificate in a folder, if it is one of a model."""
+    """The certificate in a folder, if it is one of a model.
+
+    Raises
+    ------
+    InputError
+        The folder has no certificate.
+    ContradictionError
+        A part of the model is missing in the folder, so that nobody can tell whether the certificate is about the other.
+    """
     path = as_path(path, "certificate")
+    if not path.is_dir():
+        return path
     inside = path / "certificate.json"
-    return inside if inside.is_file() else path
+    if not inside.is_file():
+        raise InputError(f"{path} is a folder without certificate.json: expected a model's folder, or a certificate.")
+    there = [name for name in (ABOUT, WEIGHTS) if (path / name).is_file()]
+    if len(there) == 1:
+        raise ContradictionError(
+            f"{path} has no {WEIGHTS if there == [ABOUT] else ABOUT} beside {there[0]}: nobody can tell whether the certificate is"
+            f" about this model. Ask for the folder as train wrote it; {inside} is the certificate alone."
+        )
+    return inside
 
 
 def _in_file(path: Path, read: Callable[[Any], T], content: object) -> T:
