@@ -57,6 +57,26 @@ def test_other_formats(tmp_path):
     assert 'type = "target"' in schema_template(sample_path("adult-train"))
 
 
+def test_dates_of_pandas_are_dates_and_times_of_day_are_left_out(tmp_path):
+    day, path = 86_400_000_000, tmp_path / "t.parquet"
+    columns = {
+        "signed": pa.array([0, None, day], pa.timestamp("us")),
+        "fine": pa.array([0, None, 1000 * day], pa.timestamp("ns")),
+        "never": pa.array([None] * 3, pa.timestamp("us")),
+        "seen": pa.array([0, 1, None], pa.timestamp("ns")),
+        "zoned": pa.array([0, day, day], pa.timestamp("us", "UTC")),
+        "y": pa.array(["a", "b", "a"]),
+    }
+    parquet.write_table(pa.table(columns), path)
+    text = schema_template(path)
+    kinds = {name: kind for name, (kind, _) in proposed(text).items()}
+    assert kinds == {"signed": "date", "fine": "date", "never": "date", "seen": "ignored", "zoned": "ignored", "y": "target"}
+    assert text.count("# Left out: it holds times of day") == 2
+    filled = text.replace('first = "FILL IN"', "first = 1970-01-01").replace('last = "FILL IN"', "last = 1970-01-03")
+    data = load_dataset(path, schema_from_toml(filled.replace('["FILL IN"]', '["a", "b"]')))
+    assert data.features[0, 0] < data.features[2, 0]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

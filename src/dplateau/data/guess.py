@@ -16,7 +16,11 @@ DISTINCT: Final = 20
 IDENTITY: Final = "Proposed to be left out: in the first rows every entry is another one, as those of names and record numbers are."
 ROW_NUMBERS: Final = "Proposed to be left out: pandas writes row numbers under this name."
 GROWING: Final = "Proposed to be left out: in the first rows whole numbers only grow, as those of records do."
-NESTED: Final = "Left out: it holds lists or objects, which have no encoding."
+LEFT_OUT: Final = {
+    "nested": "Left out: it holds lists or objects, which have no encoding.",
+    "time": "Left out: it holds times of day, or times of a zone, which have no encoding. Write dates alone to use it.",
+}
+"""Why columns of these types are."""
 AMOUNT: Final = (
     f"Proposed as a number to predict: its first rows hold fractions, or more than {DISTINCT} whole numbers. For classes write"
     " classes = [...] in place of low and high."

@@ -6,16 +6,22 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from dplateau.data.files import existing_file, format_of
-from dplateau.data.guess import NESTED, Guess, guess, guess_target, has_commas, numbers_of
+from dplateau.data.guess import LEFT_OUT, Guess, guess, guess_target, has_commas, numbers_of
 from dplateau.data.read_csv import DELIMITERS, records
 from dplateau.data.read_jsonl import lines_of, record
 from dplateau.data.schema import Csv
 from dplateau.data.schema_file import FILL_IN, toml_key, toml_value
 from dplateau.data.text_file import MARKS, open_bytes, open_text
 from dplateau.spec import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
 
 SAMPLE: Final = 1000
 HEAD: Final = 1 << 20
@@ -105,7 +111,7 @@ def schema_template(path: str | Path, *, target: str | None = None, header: bool
 
 def _guess(name: str, found: list[str] | str, decimal: str, *, target: bool) -> Guess:
     if isinstance(found, str):
-        return Guess("target" if target else found, NESTED if found == "nested" and not target else "")
+        return Guess("target") if target else Guess(found, LEFT_OUT.get(found, ""))
     return guess_target(found, decimal=decimal) if target else guess(name, found, decimal=decimal)
 
 
@@ -145,7 +151,7 @@ def _run(names: list[str], guesses: dict[str, Guess]) -> int:
 
 
 def _table(name: str, found: Guess, numbers: str) -> str:
-    kind = "ignored" if found.kind == "nested" else found.kind
+    kind = "ignored" if found.kind in LEFT_OUT else found.kind
     lines = [f'{key} = ["{FILL_IN}"]' if key in ("values", "classes") else f'{key} = "{FILL_IN}"' for key in KEYS[kind]]
     why = f"# {found.why}\n" if found.why else ""
     return "\n".join([f'{why}[columns.{toml_key(name)}]\n{numbers}type = "{kind.split()[0]}"', *lines, ""])
@@ -225,6 +231,7 @@ def _parquet_columns(path: Path) -> Columns:
         with parquet.ParquetFile(path) as file:
             kinds = {field.name: _parquet_type(field.type) for field in file.schema_arrow}
             texts = [name for name, kind in kinds.items() if not kind]
+            kinds |= {name: "date" if _midnights(file, name) else "time" for name, kind in kinds.items() if kind == "timestamp"}
             batch = next(file.iter_batches(batch_size=SAMPLE, columns=texts), None)
             rows = {
                 name: [] if batch is None else [str(one) for one in batch.column(name).drop_null().to_pylist()] for name in texts
@@ -234,7 +241,14 @@ def _parquet_columns(path: Path) -> Columns:
     return {name: kind or rows.get(name, []) for name, kind in kinds.items()}
 
 
-def _parquet_type(kind: object) -> str:
+def _midnights(file: parquet.ParquetFile, name: str) -> bool:
+    """Whether the first times of a column are midnights, as which pandas writes dates."""
+    batch = next(file.iter_batches(batch_size=SAMPLE, columns=[name]), None)
+    times = np.array([], np.datetime64) if batch is None else batch.column(0).drop_null().to_numpy(zero_copy_only=False)
+    return bool((times == times.astype("datetime64[D]")).all())
+
+
+def _parquet_type(kind: pa.DataType) -> str:
     """The kind of a column, or nothing where its first rows tell more."""
     import pyarrow as pa
 
@@ -242,8 +256,10 @@ def _parquet_type(kind: object) -> str:
         return "vector"
     if pa.types.is_date(kind):
         return "date"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "time"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind) or pa.types.is_boolean(kind):
         return ""
-    return "ignored"  # times, bytes and nested columns have no encoding
+    return "ignored"  # bytes and nested columns have no encoding
