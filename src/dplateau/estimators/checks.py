@@ -87,7 +87,10 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return _doubles(array)
     except (ValueError, OverflowError):
-        raise InputError(f"the {name} have entries that are not numbers: encode text and categories first.") from None
+        raise InputError(
+            f"the {name} have entries that are not numbers: encode text and categories first, or give a table "
+            "and a public schema to TableModel.train."
+        ) from None
     except TypeError:
         raise TypeError(f"the {name} have entries of another type: each argument must be a string or a number.") from None
 
