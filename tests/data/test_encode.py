@@ -95,6 +95,16 @@ def test_types_of_text_and_truth():
     assert raw(schema, data)[:, :2].tolist() == [[1, 0], [0, 1]]
 
 
+def test_truth_values_that_no_declared_one_spells_are_refused():
+    """Every row would be unknown, unnoticed: as they stand in a CSV file that pandas wrote they are no truth values of Arrow."""
+    data = pa.table({"c": [True, False], "y": ["a", "b"]})
+    for values in (("True", "False"), ("yes", "no"), ("1", "0")):
+        with pytest.raises(InputError, match="so that every row would be unknown"):
+            encode(data, Schema(columns=(Category("c", values), Target("y", ("a", "b")))))
+        spelt = Category("c", values, aliases=dict(zip(("true", "false"), values, strict=True)))
+        assert raw(Schema(columns=(spelt, Target("y", ("a", "b")))), data)[:, :2].tolist() == [[1, 0], [0, 1]]
+
+
 def test_classes_are_indexed_in_declared_order_and_aliases_count():
     data = table(age=[1.0] * 3, gain=[1.0] * 3, sex=["f"] * 3, x=[[0.0, 0.0]] * 3, income=["high", "LOW", "low"])
     found = encode(data, SCHEMA)

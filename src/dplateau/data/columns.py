@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau.data.rows import count_not_finite
-from dplateau.data.schema import Category, Date, Number, Schema, Target, Vector
+from dplateau.data.schema import Category, Column, Date, Number, Schema, Target, Vector
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -30,11 +30,23 @@ def column_of(table: pa.Table, name: str, schema: Schema) -> pa.ChunkedArray:
     if len(table.schema.get_all_field_indices(name)) != 1:
         raise InputError(f"the table has no column, or several, named {name!r}, which the schema declares.")
     try:
-        return _text_in_order(table.column(name), schema)
+        values = table.column(name)
+        if pa.types.is_boolean(values.type):
+            _check_spelt(next(column for column in schema.columns if column.name == name))
+        return _text_in_order(values, schema)
     except pa.ArrowException:
         raise InputError(
             f"column {name!r} holds text that cannot be read: expected UTF-8, and at most 2 GiB of it. Repair it, or leave it out."
         ) from None
+
+
+def _check_spelt(column: Column) -> None:
+    """Raise ``InputError`` where a column of truth values has declared values that none of them can be: all would be unknown."""
+    if isinstance(column, Category) and not {"true", "false"} & {*column.values, *dict(column.aliases)}:
+        raise InputError(
+            f'column {column.name!r} holds truth values, which are read as "true" and "false", and the schema declares neither, so'
+            ' that every row would be unknown: declare both, or aliases = { "true" = ..., "false" = ... }.'
+        )
 
 
 def _text_in_order(values: pa.ChunkedArray, schema: Schema) -> pa.ChunkedArray:
