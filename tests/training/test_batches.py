@@ -1,5 +1,7 @@
 """The seven samplings, each against its definition."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -47,6 +49,28 @@ def test_poisson_includes_every_record_at_its_rate_independently_of_others_and_o
 
 def test_the_correlation_test_rejects_batches_of_fixed_size():
     assert largest_correlation(membership(FixedSize(6), 10, 20_000, chunk=1000)) > 6.5 / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0, 1e3, 98765.4])
+def test_rounding_never_makes_a_smaller_rate_larger(size):
+    """A rate is the largest one times a share: records are kept by as many of 2^52 intervals as lie below it."""
+    n, largest = 10**6, 3e5
+
+    class Cells(SecureGenerator):
+        def bernoulli_positions(self, count, probability):
+            assert probability == largest / n
+            return np.arange(count)
+
+        def uniform(self, shape):
+            around = int(size / largest * 2.0**52) + np.arange(-8, 9)
+            return (np.append(np.zeros(shape - 17), around) + 0.5) * 2.0**-52
+
+    run = Run(n=n, sampling=Poisson((largest, size)), steps=2, noise_multiplier=1.0)
+    (part,) = batches(run, 2, Cells(insecure_seed=0))
+    left_out = 2 * n - int(part.counts.sum())
+    first = int(size / largest * 2.0**52) + 9 - left_out  # the first interval that is left out
+    assert Fraction(first, 2**52) * Fraction(largest / n) <= Fraction(size / n)
+    assert first >= size / largest * 2.0**52 - 4
 
 
 def test_poisson_schedules_are_followed_step_by_step():

@@ -1,6 +1,7 @@
 """The generator: right laws (tests that also reject wrong ones), no repeats, no secrets."""
 
 import copy
+import math
 import os
 import pickle
 import time
@@ -126,14 +127,56 @@ def test_a_gap_between_heads_may_have_any_length(means, rate):
         place = (1 - mpmath.mpf(rate)) ** (wanted + 0.5) * 2**64  # the middle of the gap's part of the unit interval
         word = int(place)
         fraction = int((place - word) * 2**52) << 12
+        rest = int((place - word) * 2**116) % 2**64  # asked for where 116 digits leave two lengths
 
     class Same(SecureGenerator):
-        digits: ClassVar[list[int]] = [word, fraction]
+        digits: ClassVar[list[int]] = [word, fraction, rest]
 
         def _words(self, count, memory=None):
-            return np.full(count, self.digits.pop(0), np.uint64)
+            return np.full(count, self.digits.pop(0) if len(self.digits) > 1 else self.digits[0], np.uint64)
 
     assert Same(insecure_seed=0).bernoulli_positions(wanted + 2, rate)[0] == wanted
+
+
+@pytest.mark.parametrize("rate", [4.7e-10, 1e-9, 1.7e-6, 0.003, 0.6, 0.999])
+@pytest.mark.parametrize("tails", [1, 2, 5])
+def test_numbers_next_to_the_end_of_a_gap_are_on_their_side_of_it(rate, tails):
+    """Rounded logarithms put hundreds of words on the wrong side: a ten-millionth of a rate of one in two billion."""
+
+    class Same(SecureGenerator):
+        def _words(self, count, memory=None):
+            return np.full(count, self.queue.pop(0) if len(self.queue) > 1 else self.queue[0], np.uint64)
+
+    def first(digits, rest):
+        generator = Same(insecure_seed=0)
+        further = [] if places == 64 else [(digits & ((1 << 52) - 1)) << 12]
+        generator.queue = [digits >> (places - 64), *(further or [0]), rest]
+        return len(generator.bernoulli_positions(tails, rate))
+
+    with mpmath.workdps(80):
+        end = (1 - mpmath.mpf(rate)) ** tails  # there are so many tails exactly where u is below
+        places = 64 if end > 2.0**-11 else 116
+        last = int(end * 2**places)
+        between = end * 2**places > last
+    for off in (1, 2, 50, 700):
+        assert first(last - off, 0) == 0
+        assert first(last + off, 0) > 0
+    if between:  # further digits decide
+        assert first(last, 0) == 0
+        assert first(last, (1 << 64) - 1) > 0
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_logarithms_are_right_to_two_units_in_the_last_place(stride):
+    """NumPy has several of them, and gaps between heads allow for 16."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate([1 - 2.0 ** -rng.uniform(1, 53, 3001), 2.0 ** -rng.uniform(0, 116, 3001), rng.uniform(size=3001)])
+    found = np.log(values[::stride]).astype(np.longdouble)
+    true = np.log(values[::stride].astype(np.longdouble))
+    assert (abs(found - true) <= 2.0**-51 * abs(true)).all()
+    for rate in (2.0 ** -rng.uniform(0, 60, 300)).tolist():
+        with mpmath.workdps(40):
+            assert abs(math.log1p(-rate) / mpmath.log(1 - mpmath.mpf(rate)) - 1) <= 2.0**-51
 
 
 def test_certain_coins_and_impossible_probabilities():

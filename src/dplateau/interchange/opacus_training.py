@@ -86,7 +86,7 @@ class SecureDraws:
 
 
 class _SecureSampler(UniformWithReplacementSampler):
-    """Opacus's Poisson sampler, with coins that are right to 2^-52 and cannot be guessed."""
+    """Opacus's Poisson sampler, with coins that show heads exactly with the rate, and cannot be guessed."""
 
     def __init__(self, like: UniformWithReplacementSampler, draws: SecureDraws) -> None:
         super().__init__(num_samples=like.num_samples, sample_rate=like.sample_rate, steps=like.steps)

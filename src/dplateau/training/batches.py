@@ -86,13 +86,15 @@ def batches(run: Run, chunk: int, generator: SecureGenerator, start: int = 0, ow
 
 
 def _poisson(sizes: NDArray[np.float64], n: int, own: int, generator: SecureGenerator) -> Batches:
-    """One coin for every own record and step, all of them one row of coins with the largest rate, thinned to each step's own."""
+    """One coin for every own record and step, all of them one row of coins with the largest rate, thinned to each step's own: a
+    record is drawn with that probability or less by rounding.
+    """
     largest = float(sizes.max())
     heads = generator.bernoulli_positions(own * len(sizes), largest / n)
     steps = heads // own
     heads -= steps * own
     if sizes.min() < largest:
-        kept = generator.uniform(heads.size) < sizes[steps] / largest
+        kept = generator.uniform(heads.size) + 2.0**-53 <= sizes[steps] / largest * (1 - 2.0**-51)
         heads, steps = heads[kept], steps[kept]
     return Batches(heads.astype(np.int32), np.bincount(steps, minlength=len(sizes)).astype(np.int32))
 

@@ -15,11 +15,13 @@ from scipy.special import ndtri
 
 from dplateau.spec import Generator, InputError, Key
 from dplateau.spec.arguments import integer
+from dplateau.training.coins import uncertain, whole_gap
 from dplateau.training.normals import WORDS
 
 _SIGN: Final = np.uint64(1 << 63)
 _RARE: Final = np.uint64(1 << 43)
 _NOT_EXACT: Final = np.uint64(1 << 53)
+_FURTHER: Final = np.uint64(12)
 _SKIPPED: Final = 1 << 20
 _ZEROS: Final = memoryview(bytes(1 << 18))
 """What is encrypted, a part at a time: it stays in the cache."""
@@ -113,11 +115,8 @@ class SecureGenerator:
     def uniform(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
         """Uniform numbers strictly between 0 and 1: the midpoints of 2^52 equal intervals."""
         words = self._words(int(np.prod(shape)))
-        words >>= np.uint64(12)  # one bit more would let the last midpoint round to 1
-        values = words.astype(np.float64)
-        values += 0.5
-        values *= 2.0**-52
-        return values.reshape(shape)
+        words >>= _FURTHER
+        return _middles(words).reshape(shape)
 
     def normal(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
         """Standard normal numbers, by inversion.
@@ -126,20 +125,26 @@ class SecureGenerator:
         no holes: with 53 bits alone whole intervals beyond 6.5 standard deviations are never hit, and a run draws millions.
         """
         words = self._words(int(np.prod(shape)))
-        tail = self._small(words & ~_SIGN, _RARE)
+        tail = self._small(words & ~_SIGN, _RARE)[0]
         values = ndtri(tail, out=tail)
         bits = values.view(np.uint64)
         bits ^= words & _SIGN
         return values.reshape(shape)
 
-    def _small(self, words: NDArray[np.uint64], rare: np.uint64) -> NDArray[np.float64]:
-        """The numbers ``(word + 1/2) 2^-64``; words below ``rare`` have 52 further random bits in place of the half."""
+    def _small(
+        self, words: NDArray[np.uint64], rare: np.uint64
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.uint64]]:
+        """The numbers ``(word + 1/2) 2^-64``; words below ``rare`` have 52 further random bits in place of the half.
+
+        The places of the latter are returned as well, and their further bits.
+        """
         few = np.flatnonzero(words < rare)
         values = words.astype(np.float64)
         values += 0.5
-        values[few] = words[few] + self.uniform(few.size)
+        further = self._words(few.size) >> _FURTHER
+        values[few] = words[few] + _middles(further)
         values *= 2.0**-64
-        return values
+        return values, few, further
 
     def normal_words(self, count: int, memory: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
         """The words of ``count`` normal numbers, one more if it is odd, as ``normals`` takes them: shape (3, pairs).
@@ -203,23 +208,46 @@ class SecureGenerator:
     def bernoulli_positions(self, count: int, probability: float) -> NDArray[np.int64]:
         """Positions of the heads among ``count`` independent coins, ascending; the cost grows with the heads, not the coins.
 
-        The gaps between heads are geometric. They come from uniform numbers of 53 bits however small these are, so that long gaps
-        have no holes: after k tails, a coin's probability is right to ``2^-50 (1 + k probability)``.
+        The gaps between heads are geometric: exactly, since as many digits of a uniform number are drawn as decide one
+        (``dplateau.training.coins``).
         """
         if not 0 < probability <= 1:
             raise InputError(f"probability is {probability}: expected a number > 0 and <= 1.")
         if probability == 1:
             return np.arange(count)
-        mean = count * probability
+        mean, near = count * probability, uncertain(count, probability)
         found, parts = -1, []
         while found < count:
-            gaps = np.log(self._small(self._words(int(mean + 4 * math.sqrt(mean)) + 16), _NOT_EXACT))
+            words = self._words(int(mean + 4 * math.sqrt(mean)) + 16)
+            values, few, further = self._small(words, _NOT_EXACT)
+            gaps = np.log(values, out=values)
             gaps /= math.log1p(-probability)
-            np.minimum(gaps, count, out=gaps)
+            np.minimum(gaps, count + near, out=gaps)
             steps = gaps.astype(np.int64)
+            for place in np.flatnonzero((abs(np.rint(gaps) - gaps) <= near) | (words == 0)):
+                which = np.searchsorted(few, place)
+                digits, places = int(words[place]), 64
+                if which < few.size and few[which] == place:
+                    digits, places = digits << 52 | int(further[which]), 116
+                steps[place] = min(count, self._gap(digits, places, probability))
+            np.minimum(steps, count, out=steps)
             steps += 1
             steps[0] += found
             parts.append(np.cumsum(steps, out=steps))
             found = int(steps[-1])
         positions = np.concatenate(parts)
         return positions[: np.searchsorted(positions, count)]
+
+    def _gap(self, digits: int, places: int, probability: float) -> int:
+        """The tails before a head, from a uniform number's first binary places and as many more as decide."""
+        while (gap := whole_gap(digits, places, probability)) is None:
+            digits, places = digits << 64 | int(self._words(1)[0]), places + 64
+        return gap
+
+
+def _middles(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The midpoints of the intervals of length 2^-52 with these numbers; one bit more would let the last one round to 1."""
+    values = words.astype(np.float64)
+    values += 0.5
+    values *= 2.0**-52
+    return values
