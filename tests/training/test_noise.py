@@ -166,6 +166,18 @@ def test_numbers_next_to_the_end_of_a_gap_are_on_their_side_of_it(rate, tails):
         assert first(last, (1 << 64) - 1) > 0
 
 
+def test_few_gaps_are_decided_digit_by_digit(monkeypatch):
+    calls, decided = [], SecureGenerator._gap
+    monkeypatch.setattr(SecureGenerator, "_gap", lambda self, *asked: calls.append(1) or decided(self, *asked))
+    generator = SecureGenerator(insecure_seed=0)
+    for count, rate in ((100, 1e-6), (10**6, 1e-3), (1000, 0.9)):
+        generator.bernoulli_positions(count, rate)
+    assert not calls
+    with np.errstate(all="raise"):
+        assert not len(generator.bernoulli_positions(100, 1e-300))
+    assert calls
+
+
 @pytest.mark.parametrize("stride", [1, 3])
 def test_logarithms_are_right_to_two_units_in_the_last_place(stride):
     """NumPy has several of them, and gaps between heads allow for 16."""

@@ -222,7 +222,7 @@ class SecureGenerator:
             values, few, further = self._small(words, _NOT_EXACT)
             gaps = np.log(values, out=values)
             gaps /= math.log1p(-probability)
-            np.minimum(gaps, count + near, out=gaps)
+            np.minimum(gaps, count + 0.5, out=gaps)  # certain, unless nothing is
             steps = gaps.astype(np.int64)
             for place in np.flatnonzero((abs(np.rint(gaps) - gaps) <= near) | (words == 0)):
                 which = np.searchsorted(few, place)
